@@ -1,0 +1,73 @@
+/*
+ * base.h: the little that every room of pawl shares.
+ *
+ * Header only; libc only; every function may be called from any thread and none blocks.
+ */
+#ifndef PAWL_BASE_H
+#define PAWL_BASE_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PAWL_VERSION "0.1.0"
+
+/* The result says whether the call did its work: the caller may not drop it. */
+#define MUST_CHECK __attribute__((warn_unused_result))
+
+/* Exit codes of every program but pawl-dump, whose own are in docs/format.md. */
+enum exit_code {
+  EXIT_DONE = 0,
+  EXIT_FAILED = 1,       /* it failed while running */
+  EXIT_USAGE = 2,        /* wrong option, value or configuration */
+  EXIT_UNAVAILABLE = 69, /* MongoDB could not be reached where waiting makes no sense */
+  EXIT_UNTRUSTED = 74,   /* the storage cannot be trusted */
+};
+
+/*
+ * What went wrong, as one line without a line feed: what was being done, to what, what the system said.
+ * The caller owns it; a function that fails fills it, one that succeeds leaves it alone. It never holds a password.
+ */
+struct error {
+  char text[1024];
+};
+
+__attribute__((format(printf, 2, 3))) static inline void error_set(struct error *error, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(error->text, sizeof error->text, format, arguments);
+  va_end(arguments);
+}
+
+enum {
+  TYPE_BYTES_MAX = 128,
+  FILE_NAME_SIZE = TYPE_BYTES_MAX + sizeof "@18446744073709551615.bin", /* a segment's bare name and its NUL */
+  MACHINE_SIZE = 64,                                                    /* a boot id and its NUL */
+};
+
+/* A type is 1..128 bytes of [A-Za-z0-9_.-], the first neither '.' nor '-': it is safe as part of a file name. */
+static inline bool type_name_valid(const char *type)
+{
+  static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+  size_t length = strlen(type);
+  return length >= 1 && length <= TYPE_BYTES_MAX && strspn(type, allowed) == length && type[0] != '.' && type[0] != '-';
+}
+
+/*
+ * The committed end of a type: what the ledger records, and what the file must then agree with. A plain value.
+ * With no file yet, `file` is the empty string and everything else 0.
+ */
+struct committed {
+  char file[FILE_NAME_SIZE]; /* the current segment, a bare name */
+  uint8_t uuid[16];          /* its header's */
+  int64_t length;            /* bytes of the segment that are committed */
+  int64_t tail;              /* offset of the last marker; 0: none */
+  uint64_t link;             /* what the next marker will carry: header_crc << 32 | body_crc of the last block */
+  int64_t seq;               /* of the type's last message; 0: none */
+  int64_t items;             /* messages, a bundle counting as many as it holds, since the type began */
+};
+
+#endif

@@ -1,0 +1,188 @@
+#include "config/options.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+enum { URI_BYTES_MAX = 64 * 1024 };
+
+/* What the message about a wrong value says of the value: all of it, but nothing of a URI that is none. */
+static void wrong_value(const struct config *config, int index, struct error *error)
+{
+  const struct option_row *row = &config_options[index];
+  const struct config_setting *setting = &config->settings[index];
+  char shown[120], takes[400];
+  value_takes(row, takes, sizeof takes);
+  if (row->kind == OPTION_URI)
+    snprintf(shown, sizeof shown, "%s", *setting->value ? "a text that is not shown, for it may hold a password" : "\"\"");
+  else {
+    char quoted[100];
+    config_quote(setting->value, quoted, sizeof quoted);
+    snprintf(shown, sizeof shown, "\"%s\"", quoted);
+  }
+  error_set(error, "--%s: got %s (from %.300s): takes %s", row->flag, shown, setting->origin, takes);
+}
+
+/* Trailing line feeds are an editor's; what else is in the file is the URI. */
+static char *uri_file_read(struct config *config, const char *path, struct error *error)
+{
+  char *text = config_keep(config, calloc(1, URI_BYTES_MAX + 1));
+  FILE *stream = fopen(path, "re");
+  if (!stream) {
+    error_set(error, "--uri-file: cannot open %.400s: %s", path, strerror(errno));
+    return NULL;
+  }
+  errno = 0;
+  size_t length = fread(text, 1, URI_BYTES_MAX, stream);
+  bool failed = ferror(stream), more = getc(stream) != EOF;
+  int reason = errno;
+  fclose(stream);
+  if (failed || more || strlen(text) != length) {
+    error_set(error, "--uri-file: cannot read a URI from %.400s: %s", path, failed ? strerror(reason) : "too long, or no text");
+    return NULL;
+  }
+  while (length > 0 && strchr("\r\n", text[length - 1]))
+    text[--length] = '\0';
+  return text;
+}
+
+/* uri and uri-file are one setting in two forms: the higher source wins, both at one level contradict each other. */
+static bool uri_resolve(struct config *config, struct error *error)
+{
+  struct config_setting *uri = &config->settings[option_find(config->program, "uri")];
+  struct config_setting *file = &config->settings[option_find(config->program, "uri-file")];
+  config->uri_given = uri->source > SOURCE_DEFAULT || file->source > SOURCE_DEFAULT;
+  if (file->source == SOURCE_NONE)
+    return true;
+  if (file->source == uri->source) {
+    error_set(error, "--uri and --uri-file: got both (from %.300s and %.300s): give one of them", uri->origin, file->origin);
+    return false;
+  }
+  if (file->source < uri->source) {
+    *file = (struct config_setting){0};
+    return true;
+  }
+  if (*file->value == '\0') {
+    wrong_value(config, option_find(config->program, "uri-file"), error);
+    return false;
+  }
+  char *text = uri_file_read(config, file->value, error);
+  if (text)
+    *uri = (struct config_setting){text, file->value, file->source};
+  return text != NULL;
+}
+
+static bool values_store(struct config *config, struct error *error)
+{
+  for (int i = 0; config_options[i].flag; i++)
+    if (config->settings[i].value && !value_store(config, &config_options[i], config->settings[i].value)) {
+      wrong_value(config, i, error);
+      return false;
+    }
+  return true;
+}
+
+/* ---- what follows from several options ---- */
+
+static void setting_override(struct config *config, const char *flag, int64_t ms, const char *why)
+{
+  char text[40];
+  value_duration_text(ms, text, sizeof text);
+  struct config_setting *setting = &config->settings[option_find(config->program, flag)];
+  setting->value = config_keep(config, strdup(text));
+  setting->origin = config_keep(config, strdup(why));
+}
+
+static bool worker_derive(struct config *config, struct error *error)
+{
+  if (config->type_count == 0) {
+    error_set(error, "--type: got none: takes at least one type, e.g. --type t1 (or PAWL_TYPE=t1, or `type = t1` in the --config file)");
+    return false;
+  }
+  config->codec_zstd = config->codec == CONFIG_CODEC_ZSTD;
+  config->linger_given = config->settings[option_find(CONFIG_WORKER, "linger")].source > SOURCE_DEFAULT;
+  if (config->exit_when_empty && !config->linger_given) {
+    config->linger_ms = 0;
+    setting_override(config, "linger", 0, "default with exit-when-empty");
+  }
+  if (config->stall_ms < 3 * config->lease_ms) {
+    config->stall_ms = 3 * config->lease_ms;
+    setting_override(config, "stall", config->stall_ms, "3 leases");
+  }
+  return true;
+}
+
+static bool arguments_check(const struct config *config, struct error *error)
+{
+  bool taken = config->program == CONFIG_ENQUEUE || config->program == CONFIG_DUMP || config->program == CONFIG_LOCK;
+  if (taken || config->argument_count == 0)
+    return true;
+  char hidden[200], shown[100]; /* it may be a URI whose --uri was forgotten */
+  config_uri_redact(config->arguments[0], hidden, sizeof hidden);
+  config_quote(hidden, shown, sizeof shown);
+  error_set(error, "got \"%s\": takes options only%s", shown, config->program == CONFIG_WORKER ? ", e.g. --type t1" : "");
+  return false;
+}
+
+/* ---- public ---- */
+
+enum config_status config_load(struct config *config, enum config_program program, int argc, char **argv, struct error *error)
+{
+  size_t count = 0;
+  while (config_options[count].flag)
+    count++;
+  *config = (struct config){.program = program, .settings = calloc(count, sizeof *config->settings)};
+  assert(config->settings);
+
+  enum config_status status = source_flags(config, argc, argv, error);
+  if (status == CONFIG_HELP || status == CONFIG_VERSION || status == CONFIG_WRONG)
+    return status;
+  source_environment(config);
+  const char *path = config->settings[option_find(program, "config")].value;
+  if (path && !source_file(config, path, error))
+    return CONFIG_WRONG;
+  source_defaults(config);
+
+  if (!arguments_check(config, error) || !uri_resolve(config, error) || !values_store(config, error))
+    return CONFIG_WRONG;
+  if (program == CONFIG_WORKER && !worker_derive(config, error))
+    return CONFIG_WRONG;
+  return status;
+}
+
+void config_free(struct config *config)
+{
+  for (size_t i = 0; i < config->owned_count; i++)
+    free(config->owned[i]);
+  free(config->owned);
+  free(config->settings);
+  *config = (struct config){0};
+}
+
+bool config_begin(struct config *config, enum config_program program, int argc, char **argv, FILE *out, FILE *err, int *exit_code)
+{
+  struct error error = {.text = ""};
+  enum config_status status = config_load(config, program, argc, argv, &error);
+  *exit_code = EXIT_DONE;
+  switch (status) {
+  case CONFIG_RUN:
+    return true;
+  case CONFIG_HELP:
+    config_help(program, out);
+    break;
+  case CONFIG_VERSION:
+    config_version(program, out);
+    break;
+  case CONFIG_PRINT:
+    config_print(config, out);
+    break;
+  case CONFIG_WRONG:
+    fprintf(err, "%s: %s\nsee %s --help\n", config_program_name(program), error.text, config_program_name(program));
+    *exit_code = EXIT_USAGE;
+    break;
+  }
+  config_free(config);
+  if (fflush(out) != 0)
+    *exit_code = EXIT_FAILED;
+  return false;
+}

@@ -1,0 +1,145 @@
+#include "config/options.h"
+
+#include <ctype.h>
+#include <stddef.h>
+
+#define BIT(program) (1u << (program))
+#define WORKER BIT(CONFIG_WORKER)
+#define ENQUEUE BIT(CONFIG_ENQUEUE)
+#define STATUS BIT(CONFIG_STATUS)
+#define SETUP BIT(CONFIG_SETUP)
+#define DUMP BIT(CONFIG_DUMP)
+#define LOCK BIT(CONFIG_LOCK)
+#define ALL (WORKER | ENQUEUE | STATUS | SETUP | DUMP | LOCK)
+#define FIELD(name) .offset = offsetof(struct config, name)
+
+enum { SECOND = 1000, MINUTE = 60 * SECOND, HOUR = 60 * MINUTE, KIB = 1024, MIB = 1024 * KIB };
+
+/* clang-format off */
+const struct option_row config_options[] = {
+  {"MongoDB", "uri", 0, OPTION_URI, ALL & ~DUMP, "mongodb://127.0.0.1:27017", .placeholder = "URI", FIELD(uri),
+   .help = "standard connection string: TLS, SCRAM, replica set"},
+  {"MongoDB", "uri", 0, OPTION_URI, DUMP, .placeholder = "URI", FIELD(uri),
+   .help = "ask the ledger there for the committed end; default: do not ask, and decide from the files alone"},
+  {"MongoDB", "uri-file", 0, OPTION_FILE, ALL, .placeholder = "FILE",
+   .help = "read the connection string from FILE, so that no password is on a command line"},
+  {"MongoDB", "db", 0, OPTION_DB, ALL, .min = 1, .max = 63, .placeholder = "NAME", FIELD(db),
+   .help = "database; default: the one in the URI, else pawl"},
+  {"MongoDB", "replica-set", 0, OPTION_TEXT, SETUP, .placeholder = "NAME", FIELD(replica_set),
+   .help = "initiate a replica set of one node under this name; default: do not initiate"},
+  {"MongoDB", "member", 0, OPTION_TEXT, SETUP, .placeholder = "HOST:PORT", FIELD(member),
+   .help = "address under which clients reach that node"},
+
+  {"Messages", "type", 0, OPTION_TYPES, WORKER, .placeholder = "TYPE", FIELD(types),
+   .help = "serve this type; at least one; may be repeated, or a comma list"},
+  {"Messages", "type", 0, OPTION_TYPES, ENQUEUE, .placeholder = "TYPE", FIELD(types),
+   .help = "type of the messages; with ndjson and bson it fills in where a document has none, and one of another type is a bad line "
+           "(repeated: the types allowed)"},
+  {"Messages", "type", 0, OPTION_TYPES, STATUS | DUMP, .placeholder = "TYPE", FIELD(types),
+   .help = "only this type; may be repeated, or a comma list; default: all"},
+  {"Messages", "from", 0, OPTION_ENUM, ENQUEUE, "lines", .choices = {"lines", "ndjson", "bson"}, .placeholder = "FORM", FIELD(from),
+   .help = "lines: each line becomes a message's payload; ndjson: Extended JSON, one document a line; bson: documents back to back"},
+  {"Messages", "strict", 0, OPTION_BOOL, ENQUEUE, .text = "false", FIELD(strict), .help = "stop at the first bad line"},
+  {"Messages", "batch-messages", 0, OPTION_COUNT, WORKER, "10000", 1, 1000000, .placeholder = "N", FIELD(batch_messages),
+   .help = "at most so many messages in a block"},
+  {"Messages", "batch-messages", 0, OPTION_COUNT, ENQUEUE, "10000", 1, 100000, .placeholder = "N", FIELD(batch_messages),
+   .help = "at most so many messages in one insert"},
+  {"Messages", "batch-bytes", 0, OPTION_BYTES, WORKER, "8MiB", KIB, 64 * MIB, .placeholder = "SIZE", FIELD(batch_bytes),
+   .help = "at most so many bytes in a block, but at least one message"},
+
+  {"Lease", "lease", 0, OPTION_DURATION, WORKER | LOCK, "30s", SECOND, HOUR, .placeholder = "TIME", FIELD(lease_ms),
+   .help = "how long a lock is honoured without renewal; the default outlives an election"},
+  {"Lease", "retry", 0, OPTION_DURATION, WORKER | LOCK, "100ms", 1, HOUR, .placeholder = "TIME", FIELD(retry_ms),
+   .help = "how often a waiting process looks at the lock"},
+  {"Lease", "poll", 0, OPTION_DURATION, WORKER, "100ms", 1, HOUR, .placeholder = "TIME", FIELD(poll_ms),
+   .help = "how often an idle worker looks at the queue"},
+  {"Lease", "linger", 0, OPTION_DURATION, WORKER, "5s", 0, 24 * HOUR, .placeholder = "TIME", FIELD(linger_ms),
+   .help = "how long a holder stays on an empty queue before it releases; with --exit-when-empty, unless given, 0s"},
+  {"Lease", "stall", 0, OPTION_DURATION, WORKER, "60s", SECOND, 24 * HOUR, .placeholder = "TIME", FIELD(stall_ms),
+   .help = "how long one action may run before the lease is let go; never less than 3 leases"},
+
+  {"Storage", "dir", 0, OPTION_TEXT, WORKER, ".", .placeholder = "DIR", FIELD(dir), .help = "where the storage files live"},
+  {"Storage", "dir", 0, OPTION_TEXT, DUMP, .placeholder = "DIR", FIELD(dir),
+   .help = "read the whole chains of segments in DIR instead of FILEs"},
+  {"Storage", "segment-bytes", 0, OPTION_BYTES, WORKER, "never", 64 * KIB, INT64_MAX, "never", .placeholder = "SIZE",
+   FIELD(segment_bytes), .help = "begin a new segment when the file is this large"},
+  {"Storage", "codec", 0, OPTION_ENUM, WORKER, "plain", .choices = {"plain", "zstd"}, .placeholder = "CODEC", FIELD(codec),
+   .help = "whether blocks are compressed"},
+  {"Storage", "file-mode", 0, OPTION_MODE, WORKER, "0640", 0600, 0777, .placeholder = "MODE", FIELD(file_mode),
+   .help = "permissions of a new file, octal"},
+
+  {"End", "exit-when-empty", 0, OPTION_BOOL, WORKER, .text = "false", FIELD(exit_when_empty),
+   .help = "exit 0 when no message of its types is left, whoever wrote them"},
+  {"End", "timeout", 0, OPTION_DURATION, WORKER, "none", 1, 8760ll * HOUR, "none", .placeholder = "TIME", FIELD(timeout_ms),
+   .help = "exit 69 if it still runs after so long"},
+
+  {"Output", "json", 0, OPTION_BOOL, STATUS, .text = "false", FIELD(json), .help = "one JSON document"},
+  {"Output", "watch", 0, OPTION_BOOL, STATUS, .text = "false", FIELD(watch), .help = "show it again and again, with rates"},
+  {"Output", "format", 0, OPTION_WORD, DUMP, "relaxed",
+   .choices = {"relaxed", "canonical", "payload", "bson", "hex", "blocks", "summary", "none"}, .placeholder = "FORMAT", FIELD(format),
+   .help = "how messages are written; relaxed and canonical are Extended JSON, one document a line"},
+  {"Output", "with-meta", 0, OPTION_BOOL, DUMP, .text = "false", FIELD(with_meta), .help = "with seq, epoch, offset and time"},
+  {"Output", "separator", 0, OPTION_SEPARATOR, DUMP, "\\n", .placeholder = "TEXT", FIELD(separator),
+   .help = "between payloads; knows \\n \\r \\t \\0 \\\\; may be empty"},
+  {"Output", "count", 0, OPTION_BOOL, DUMP, .text = "false", FIELD(count), .help = "only how many messages there are"},
+
+  {"Selection", "from-seq", 0, OPTION_COUNT, DUMP, "none", 1, INT64_MAX, "none", -1, .placeholder = "N", FIELD(from_seq),
+   .help = "from this message on"},
+  {"Selection", "to-seq", 0, OPTION_COUNT, DUMP, "none", 1, INT64_MAX, "none", -1, .placeholder = "N", FIELD(to_seq),
+   .help = "up to this message, included"},
+  {"Selection", "since", 0, OPTION_TIME, DUMP, .placeholder = "WHEN", FIELD(since),
+   .help = "written at or after this time: RFC 3339, or 15m for that long ago"},
+  {"Selection", "until", 0, OPTION_TIME, DUMP, .placeholder = "WHEN", FIELD(until), .help = "written before this time"},
+  {"Selection", "limit", 'n', OPTION_COUNT, DUMP, "none", 0, INT64_MAX, "none", -1, .placeholder = "N", FIELD(limit),
+   .help = "at most so many messages"},
+  {"Selection", "tail", 0, OPTION_COUNT, DUMP, "none", 0, INT64_MAX, "none", -1, .placeholder = "N", FIELD(tail),
+   .help = "only the last N messages"},
+  {"Selection", "follow", 'f', OPTION_BOOL, DUMP, .text = "false", FIELD(follow), .help = "go on as the file grows"},
+  {"Selection", "unconfirmed", 0, OPTION_BOOL, DUMP, .text = "false", FIELD(unconfirmed), .help = "also what lies beyond the committed end"},
+
+  {"Checking", "strict", 0, OPTION_BOOL, DUMP, .text = "false", FIELD(strict), .help = "leave out what is unconfirmed, and exit 5"},
+  {"Checking", "keep-going", 0, OPTION_BOOL, DUMP, .text = "false", FIELD(keep_going), .help = "go on behind damage"},
+  {"Checking", "verify", 0, OPTION_BOOL, DUMP, .text = "false", FIELD(verify), .help = "check everything; one verdict line a type"},
+  {"Checking", "deep", 0, OPTION_BOOL, DUMP, .text = "false", FIELD(deep), .help = "with --verify: look inside every message too"},
+
+  {"General", "log-level", 0, OPTION_ENUM, ALL, "info", .choices = {"error", "warn", "info", "debug"}, .placeholder = "LEVEL",
+   FIELD(log_level), .help = "what is said on stderr"},
+  {"General", "log-format", 0, OPTION_ENUM, WORKER | ENQUEUE | SETUP | LOCK, "text", .choices = {"text", "json"}, .placeholder = "FORM",
+   FIELD(log_format), .help = "one line an event either way"},
+  {"General", "quiet", 'q', OPTION_ACTION, ALL, .help = "short for --log-level error"},
+  {"General", "verbose", 'v', OPTION_ACTION, ALL, .help = "short for --log-level debug"},
+  {"General", "config", 0, OPTION_FILE, ALL, .placeholder = "FILE", .help = "read options from FILE, one `name = value` a line"},
+  {"General", "print-config", 0, OPTION_ACTION, ALL, .help = "show each option, its value and where it came from, and exit"},
+  {"General", "help", 'h', OPTION_ACTION, ALL, .help = "show this, and exit"},
+  {"General", "version", 'V', OPTION_ACTION, ALL, .help = "show the version, and exit"},
+  {.flag = NULL},
+};
+/* clang-format on */
+
+bool option_taken(const struct option_row *row, enum config_program program)
+{
+  return row->programs & BIT(program);
+}
+
+int option_find(enum config_program program, const char *flag)
+{
+  for (int i = 0; config_options[i].flag; i++)
+    if (option_taken(&config_options[i], program) && strcmp(config_options[i].flag, flag) == 0)
+      return i;
+  return -1;
+}
+
+bool option_exists(const char *flag)
+{
+  for (enum config_program program = 0; program < CONFIG_PROGRAMS; program++)
+    if (option_find(program, flag) >= 0)
+      return true;
+  return false;
+}
+
+void option_environment(const struct option_row *row, char *name, size_t size)
+{
+  snprintf(name, size, "PAWL_%s", row->flag);
+  for (char *c = name; *c; c++)
+    *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+}

@@ -1,0 +1,308 @@
+/* Where the texts of options come from: flags, environment, file, defaults. Which one counts is decided by setting_put. */
+#include "config/options.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <ini.h>
+#include <stdlib.h>
+
+enum {
+  NAME_SIZE = 80,     /* of an environment variable */
+  ORIGIN_SIZE = 4200, /* FILE:LINE */
+  LONG_BASE = 1000,   /* getopt's value of a flag: this and the row; below it: a letter */
+};
+
+/* Without the few bytes of its configuration a program cannot even say what is wrong, so no memory is treated as a bug. */
+char *config_keep(struct config *config, char *heap)
+{
+  char **owned = reallocarray(config->owned, config->owned_count + 1, sizeof *owned);
+  assert(heap && owned);
+  config->owned = owned;
+  owned[config->owned_count++] = heap;
+  return heap;
+}
+
+void config_quote(const char *value, char *text, size_t size)
+{
+  size_t used = 0;
+  for (; *value && used + 4 < size; value++)
+    text[used++] = iscntrl((unsigned char)*value) ? '?' : *value;
+  snprintf(text + used, size - used, "%s", *value ? "..." : "");
+}
+
+static char *copy(struct config *config, const char *text)
+{
+  return config_keep(config, strdup(text));
+}
+
+void setting_put(struct config *config, int index, enum source source, const char *value, const char *origin)
+{
+  struct config_setting *setting = &config->settings[index];
+  if (setting->source > source)
+    return;
+  if (config_options[index].kind == OPTION_TYPES && setting->source == source) {
+    size_t size = strlen(setting->value) + strlen(value) + 2;
+    char *joined = config_keep(config, malloc(size));
+    snprintf(joined, size, "%s,%s", setting->value, value);
+    setting->value = joined;
+    return;
+  }
+  *setting = (struct config_setting){copy(config, value), copy(config, origin), source};
+}
+
+/* ---- flags ---- */
+
+struct getopt_tables {
+  struct option *longs;
+  char letters[64];
+};
+
+static void tables_add(struct getopt_tables *tables, size_t count, int index)
+{
+  const struct option_row *row = &config_options[index];
+  int takes = row->kind == OPTION_ACTION ? no_argument : row->kind == OPTION_BOOL ? optional_argument : required_argument;
+  tables->longs[count] = (struct option){row->flag, takes, NULL, LONG_BASE + index};
+  if (row->letter) {
+    char letter[] = {row->letter, takes == required_argument ? ':' : '\0', '\0'};
+    strcat(tables->letters, letter);
+  }
+}
+
+static int options_count(void)
+{
+  int count = 0;
+  while (config_options[count].flag)
+    count++;
+  return count;
+}
+
+static void tables_make(struct getopt_tables *tables, struct config *config)
+{
+  size_t count = 0;
+  tables->longs = (struct option *)config_keep(config, calloc((size_t)options_count() + 1, sizeof *tables->longs));
+  snprintf(tables->letters, sizeof tables->letters, ":"); /* a missing value is reported apart */
+  for (int i = 0; config_options[i].flag; i++)
+    if (option_taken(&config_options[i], config->program))
+      tables_add(tables, count++, i);
+}
+
+/* The flags that begin so, when there are several. */
+static void error_ambiguous(const struct option *longs, const char *given, size_t length, struct error *error)
+{
+  char names[600] = "";
+  size_t used = 0;
+  for (; longs->name; longs++)
+    if (strncmp(longs->name, given, length) == 0 && used < sizeof names)
+      used += (size_t)snprintf(names + used, sizeof names - used, "%s--%s", used ? ", " : "", longs->name);
+  error_set(error, "--%.*s: could be %s: write it out", (int)length, given, names);
+}
+
+/* Never the value: someone may have mistyped --uri. */
+static void error_flag(const struct getopt_tables *tables, const char *word, struct error *error)
+{
+  if (optopt >= LONG_BASE) {
+    error_set(error, "--%s: takes no value", config_options[optopt - LONG_BASE].flag);
+  } else if (optopt) {
+    error_set(error, "-%c: no such option", isprint(optopt) ? optopt : '?');
+  } else {
+    char given[NAME_SIZE];
+    config_quote(word + strspn(word, "-"), given, sizeof given);
+    size_t length = strcspn(given, "="), matches = 0;
+    for (const struct option *option = tables->longs; option->name; option++)
+      matches += strncmp(option->name, given, length) == 0;
+    if (matches > 1)
+      error_ambiguous(tables->longs, given, length, error);
+    else
+      error_set(error, "--%.*s: no such option", (int)length, given);
+  }
+}
+
+static void error_no_value(struct error *error)
+{
+  int index = optopt - LONG_BASE;
+  for (int i = 0; index < 0 && config_options[i].flag; i++)
+    if (config_options[i].letter == optopt)
+      index = i;
+  char takes[300];
+  value_takes(&config_options[index], takes, sizeof takes);
+  error_set(error, "--%s: got no value: takes %s", config_options[index].flag, takes);
+}
+
+static int row_of(const struct config *config, int value)
+{
+  if (value >= LONG_BASE)
+    return value - LONG_BASE;
+  for (int i = 0; config_options[i].flag; i++)
+    if (config_options[i].letter == value && option_taken(&config_options[i], config->program))
+      return i;
+  return -1;
+}
+
+static enum config_status flag_action(struct config *config, const char *flag, enum config_status status)
+{
+  int level = option_find(config->program, "log-level");
+  if (strcmp(flag, "help") == 0)
+    return CONFIG_HELP;
+  if (strcmp(flag, "version") == 0)
+    return CONFIG_VERSION;
+  if (strcmp(flag, "print-config") == 0)
+    return CONFIG_PRINT;
+  setting_put(config, level, SOURCE_FLAG, strcmp(flag, "quiet") == 0 ? "error" : "debug", "command line");
+  return status;
+}
+
+static enum config_status flags_loop(struct config *config, const struct getopt_tables *tables, int argc, char **argv, struct error *error)
+{
+  enum config_status status = CONFIG_RUN;
+  int value;
+  opterr = 0;
+  optind = 0; /* glibc: start afresh */
+  while ((value = getopt_long(argc, argv, tables->letters, tables->longs, NULL)) != -1) {
+    if (value == '?' || value == ':') {
+      if (value == '?')
+        error_flag(tables, argv[optind - 1], error);
+      else
+        error_no_value(error);
+      return CONFIG_WRONG;
+    }
+    int index = row_of(config, value);
+    const struct option_row *row = &config_options[index];
+    if (row->kind == OPTION_ACTION)
+      status = flag_action(config, row->flag, status);
+    else
+      setting_put(config, index, SOURCE_FLAG, optarg ? optarg : "true", "command line");
+    if (status == CONFIG_HELP || status == CONFIG_VERSION)
+      return status;
+  }
+  return status;
+}
+
+enum config_status source_flags(struct config *config, int argc, char **argv, struct error *error)
+{
+  struct getopt_tables tables;
+  char **words = calloc((size_t)argc + 1, sizeof *words); /* getopt moves them about */
+  config_keep(config, (char *)words);
+  memcpy(words, argv, (size_t)argc * sizeof *words);
+  tables_make(&tables, config);
+  enum config_status status = flags_loop(config, &tables, argc, words, error);
+  config->arguments = words + (optind < argc ? optind : argc);
+  config->argument_count = optind < argc ? argc - optind : 0;
+  return status;
+}
+
+/* ---- environment, defaults ---- */
+
+void source_environment(struct config *config)
+{
+  for (int i = 0; config_options[i].flag; i++) {
+    const struct option_row *row = &config_options[i];
+    char name[NAME_SIZE];
+    if (!option_taken(row, config->program) || row->kind == OPTION_ACTION)
+      continue;
+    option_environment(row, name, sizeof name);
+    const char *value = getenv(name);
+    if (value && *value)
+      setting_put(config, i, SOURCE_ENVIRONMENT, value, name);
+  }
+}
+
+void source_defaults(struct config *config)
+{
+  for (int i = 0; config_options[i].flag; i++)
+    if (option_taken(&config_options[i], config->program) && config_options[i].text)
+      setting_put(config, i, SOURCE_DEFAULT, config_options[i].text, "default");
+}
+
+/* ---- file ---- */
+
+struct file_state {
+  struct config *config;
+  const char *path;
+  FILE *stream;
+  int line;
+  bool failed; /* `error` is filled; nothing more is read */
+  struct error *error;
+  int *seen; /* for each row the line that set it; 0: none */
+};
+
+__attribute__((format(printf, 2, 3))) static int file_fail(struct file_state *state, const char *format, ...)
+{
+  char what[600];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(what, sizeof what, format, arguments);
+  va_end(arguments);
+  if (!state->failed)
+    error_set(state->error, "%.400s:%d: %s", state->path, state->line, what);
+  state->failed = true;
+  return 0;
+}
+
+/* inih's reader: like fgets, but a line that does not fit is an error; inih would take the rest for another line. */
+static char *file_line(char *text, int size, void *context)
+{
+  struct file_state *state = context;
+  int used = 0, byte = EOF;
+  if (state->failed)
+    return NULL;
+  state->line++;
+  while ((byte = getc(state->stream)) != EOF && byte != '\n') {
+    if (byte == '\0' || used == size - 1) {
+      if (byte == '\0')
+        file_fail(state, "a NUL byte: this is no text file");
+      else
+        file_fail(state, "longer than %d bytes; put a long URI in a file and name it with uri-file", size - 1);
+      return NULL;
+    }
+    text[used++] = (char)byte;
+  }
+  text[used] = '\0';
+  return byte == EOF && used == 0 ? NULL : text;
+}
+
+static int file_pair(void *context, const char *section, const char *name, const char *value)
+{
+  struct file_state *state = context;
+  char shown[NAME_SIZE], origin[ORIGIN_SIZE];
+  if (state->failed)
+    return 0;
+  config_quote(name, shown, sizeof shown);
+  if (*section)
+    return file_fail(state, "%s: stands in a [section]; there are none here", shown);
+  int index = option_find(state->config->program, name);
+  if (index < 0 && option_exists(name))
+    return 1; /* another program's */
+  if (index < 0)
+    return file_fail(state, "%s: no such option", shown);
+  const struct option_row *row = &config_options[index];
+  if (row->kind == OPTION_ACTION || strcmp(name, "config") == 0)
+    return file_fail(state, "%s: only on the command line", shown);
+  if (state->seen[index] && row->kind != OPTION_TYPES)
+    return file_fail(state, "%s: set already in line %d", shown, state->seen[index]);
+  state->seen[index] = state->line;
+  snprintf(origin, sizeof origin, "%s:%d", state->path, state->line);
+  setting_put(state->config, index, SOURCE_FILE, value, origin);
+  return 1;
+}
+
+bool source_file(struct config *config, const char *path, struct error *error)
+{
+  struct file_state state = {.config = config, .path = path, .stream = fopen(path, "re"), .error = error};
+  if (!state.stream) {
+    error_set(error, "--config: cannot open %.400s: %s", path, strerror(errno));
+    return false;
+  }
+  state.seen = calloc((size_t)options_count(), sizeof *state.seen);
+  assert(state.seen);
+  int wrong = ini_parse_stream(file_line, &state, file_pair, &state);
+  if (ferror(state.stream) && !state.failed)
+    state.line--, file_fail(&state, "cannot be read: %s", strerror(errno));
+  state.line = wrong > 0 ? wrong : state.line;
+  if (wrong != 0)
+    file_fail(&state, "takes lines of the form `name = value`");
+  free(state.seen);
+  fclose(state.stream);
+  return !state.failed;
+}
