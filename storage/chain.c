@@ -1,0 +1,392 @@
+#include "storage/chain.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* ---- which segments lie there ---- */
+
+struct listing {
+  const char *type; /* NULL: every type */
+  char (*names)[FILE_NAME_SIZE];
+  size_t count, size;
+  bool failed;
+};
+
+static void listing_add(void *context, const char *name)
+{
+  struct listing *listing = context;
+  char type[TYPE_BYTES_MAX + 1];
+  int64_t epoch = 0;
+  if (!segment_name_parse(name, type, &epoch) || (listing->type != NULL && strcmp(type, listing->type) != 0))
+    return;
+  if (listing->count == listing->size) {
+    size_t size = listing->size == 0 ? 16 : 2 * listing->size;
+    void *names = realloc(listing->names, size * sizeof *listing->names);
+    listing->failed = listing->failed || names == NULL;
+    if (names == NULL)
+      return;
+    listing->names = names;
+    listing->size = size;
+  }
+  snprintf(listing->names[listing->count++], FILE_NAME_SIZE, "%s", name);
+}
+
+static int64_t name_epoch(const char *name)
+{
+  char type[TYPE_BYTES_MAX + 1];
+  int64_t epoch = 0;
+  return segment_name_parse(name, type, &epoch) ? epoch : 0;
+}
+
+static int by_epoch(const void *left, const void *right)
+{
+  int64_t a = name_epoch(left), b = name_epoch(right);
+  return (a > b) - (a < b);
+}
+
+static MUST_CHECK enum read_status listing_load(struct listing *listing, const char *dir, struct error *error)
+{
+  enum file_status status = file_list(dir, listing_add, listing, error);
+  if (status != FILE_OK)
+    return status == FILE_ABSENT ? READ_ABSENT : READ_FAILED;
+  if (listing->failed) {
+    error_set(error, "%s: no memory for the names of its files", dir);
+    return READ_FAILED;
+  }
+  if (listing->count > 0)
+    qsort(listing->names, listing->count, sizeof *listing->names, by_epoch);
+  return READ_OK;
+}
+
+/* ---- the newest ---- */
+
+static bool predecessor_end(const struct segment_header *header, struct committed *end)
+{
+  memset(end, 0, sizeof *end);
+  snprintf(end->file, sizeof end->file, "%s", header->predecessor);
+  memcpy(end->uuid, header->predecessor_uuid, sizeof end->uuid);
+  end->length = header->predecessor_length;
+  end->tail = header->predecessor_tail;
+  end->link = header->predecessor_link;
+  end->seq = header->predecessor_seq;
+  return header->predecessor[0] != 0;
+}
+
+/*
+ * Was this segment made by a holder that was fenced before its commit? Then its predecessor went on: beyond the length that the segment
+ * names lies a valid block of a higher epoch than the segment's.
+ */
+static bool segment_is_orphan(const char *dir, const struct segment_header *header)
+{
+  struct committed end;
+  struct reader reader;
+  struct error ignored;
+  if (!predecessor_end(header, &end) || reader_open(&reader, dir, end.file, NULL, &ignored) != READ_OK)
+    return false;
+  bool orphan = false;
+  if (memcmp(reader.header.uuid, end.uuid, sizeof end.uuid) == 0 && reader_place_after(&reader, end.tail, &ignored) == READ_OK &&
+      reader.offset == end.length)
+    while (!orphan && reader_next_marker(&reader, &ignored) == READ_OK)
+      orphan = reader.last.epoch > header->epoch;
+  reader_close(&reader);
+  return orphan;
+}
+
+/*
+ * A header is synced before the ledger names the file, and blocks come after that: a torn header is a crash's, unless
+ * something lies behind it.
+ */
+static bool name_has_blocks(const char *dir, const char *name)
+{
+  struct file file;
+  struct error ignored;
+  int64_t size = 0;
+  if (file_open(&file, dir, name, FILE_READ, 0, &ignored) != FILE_OK)
+    return false;
+  bool known = file_size(&file, &size, &ignored) == FILE_OK;
+  return file_close(&file, &ignored) == FILE_OK && known && size > FORMAT_HEADER_BYTES;
+}
+
+/* Offline: the highest epoch whose header is whole, and no orphan. Its index in *newest; READ_END: none. */
+static enum read_status newest_find(const char *dir, const struct listing *listing, size_t *newest, struct error *error)
+{
+  for (size_t i = listing->count; i-- > 0;) {
+    struct reader reader;
+    enum read_status status = reader_open(&reader, dir, listing->names[i], NULL, error);
+    if (status == READ_ABSENT || (status == READ_DAMAGED && !name_has_blocks(dir, listing->names[i])))
+      continue;
+    if (status != READ_OK)
+      return status;
+    struct segment_header header = reader.header;
+    reader_close(&reader);
+    if (segment_is_orphan(dir, &header))
+      continue;
+    *newest = i;
+    return READ_OK;
+  }
+  return READ_END;
+}
+
+/* ---- the walk ---- */
+
+/* The segment that `name` must be: by the ledger, by its successor (`end`), or, the newest offline, by its own word. */
+static enum read_status segment_load(struct segment *segment, const char *dir, const char *type, const char *name,
+                                     const struct committed *end, struct error *error)
+{
+  struct reader reader;
+  memset(segment, 0, sizeof *segment);
+  snprintf(segment->name, sizeof segment->name, "%s", name);
+  segment->has_end = end != NULL;
+  if (end != NULL)
+    segment->end = *end;
+  enum read_status status = reader_open(&reader, dir, name, end, error);
+  if (status != READ_OK)
+    return status;
+  segment->header = reader.header;
+  reader_close(&reader);
+  if (strcmp(segment->header.type, type) != 0) {
+    error_set(error, "%s: it holds messages of type %s", name, segment->header.type);
+    return READ_DAMAGED;
+  }
+  if (name_epoch(name) != 0 && name_epoch(name) != segment->header.epoch) {
+    error_set(error, "%s: it was made in epoch %" PRId64 ": it bears another file's name", name, segment->header.epoch);
+    return READ_DAMAGED;
+  }
+  return READ_OK;
+}
+
+/* What a segment says of itself must be what its successor says of it. */
+static bool segment_fits_successor(const struct segment *segment, const struct segment_header *successor)
+{
+  return segment->header.number + 1 == successor->number && segment->header.epoch == successor->predecessor_epoch;
+}
+
+static MUST_CHECK bool chain_append(struct chain *chain, const struct segment *segment)
+{
+  struct segment *segments = realloc(chain->segments, (chain->count + 1) * sizeof *segments);
+  if (segments == NULL)
+    return false;
+  chain->segments = segments;
+  chain->segments[chain->count++] = *segment;
+  return true;
+}
+
+static size_t listing_older(const struct listing *listing, const char *name)
+{
+  size_t count = 0;
+  for (size_t i = 0; i < listing->count; i++)
+    count += name_epoch(listing->names[i]) < name_epoch(name);
+  return count;
+}
+
+/* From the newest backwards; the segments come out newest first. */
+static enum read_status chain_walk(struct chain *chain, const char *dir, const char *type, const char *newest,
+                                   const struct committed *newest_end, const struct listing *listing, struct error *error)
+{
+  char name[FILE_NAME_SIZE];
+  struct committed end;
+  snprintf(name, sizeof name, "%s", newest);
+  if (newest_end != NULL)
+    end = *newest_end;
+  for (bool has_end = newest_end != NULL;; has_end = true) {
+    struct segment segment;
+    const struct segment_header *successor = chain->count > 0 ? &chain->segments[chain->count - 1].header : NULL;
+    enum read_status status = segment_load(&segment, dir, type, name, has_end ? &end : NULL, error);
+    if (status == READ_ABSENT && successor != NULL && listing_older(listing, chain->segments[chain->count - 1].name) == 0) {
+      chain->pruned = true;
+      return READ_OK;
+    }
+    if (status == READ_ABSENT)
+      return READ_DAMAGED;
+    if (status != READ_OK)
+      return status;
+    if (successor != NULL && !segment_fits_successor(&segment, successor)) {
+      error_set(error, "%s: it is not the segment that %s names as its predecessor", name, chain->segments[chain->count - 1].name);
+      return READ_DAMAGED;
+    }
+    if (!chain_append(chain, &segment)) {
+      error_set(error, "no memory for the list of segments of %s", type);
+      return READ_FAILED;
+    }
+    if (!predecessor_end(&segment.header, &end))
+      return READ_OK;
+    if (name_epoch(end.file) >= segment.header.epoch) {
+      error_set(error, "%s: it names %s, which cannot be older, as its predecessor", name, end.file);
+      return READ_DAMAGED;
+    }
+    snprintf(name, sizeof name, "%s", end.file);
+  }
+}
+
+static bool chain_holds(const struct chain *chain, const char *name)
+{
+  for (size_t i = 0; i < chain->count; i++)
+    if (strcmp(chain->segments[i].name, name) == 0)
+      return true;
+  return false;
+}
+
+/* Oldest first, and the rest of the listing as orphans (the listing's memory is used for them). */
+static void chain_finish(struct chain *chain, struct listing *listing)
+{
+  for (size_t low = 0, high = chain->count; low + 1 < high; low++) {
+    struct segment swap = chain->segments[low];
+    chain->segments[low] = chain->segments[--high];
+    chain->segments[high] = swap;
+  }
+  chain->orphans = listing->names;
+  for (size_t i = 0; i < listing->count; i++)
+    if (!chain_holds(chain, listing->names[i]))
+      memmove(chain->orphans[chain->orphan_count++], listing->names[i], FILE_NAME_SIZE);
+}
+
+enum read_status chain_load(struct chain *chain, const char *dir, const char *type, const struct committed *end, struct error *error)
+{
+  struct listing listing = {.type = type};
+  size_t newest = 0;
+  memset(chain, 0, sizeof *chain);
+  enum read_status status = listing_load(&listing, dir, error);
+  if (status == READ_OK && end != NULL) {
+    if (end->file[0] != 0)
+      status = chain_walk(chain, dir, type, end->file, end, &listing, error);
+  } else if (status == READ_OK) {
+    status = newest_find(dir, &listing, &newest, error);
+    if (status == READ_OK)
+      status = chain_walk(chain, dir, type, listing.names[newest], NULL, &listing, error);
+    else if (status == READ_END)
+      status = READ_OK;
+  }
+  chain_finish(chain, &listing);
+  return status;
+}
+
+void chain_free(struct chain *chain)
+{
+  free(chain->segments);
+  free(chain->orphans);
+  memset(chain, 0, sizeof *chain);
+}
+
+/* ---- reading over the borders ---- */
+
+void chain_reader_init(struct chain_reader *at, const char *dir, const struct chain *chain)
+{
+  memset(at, 0, sizeof *at);
+  at->dir = dir;
+  at->chain = chain;
+}
+
+static void chain_reader_leave(struct chain_reader *at)
+{
+  if (at->open)
+    reader_close(&at->reader);
+  at->open = false;
+}
+
+void chain_reader_deinit(struct chain_reader *at)
+{
+  chain_reader_leave(at);
+}
+
+static enum read_status chain_reader_enter(struct chain_reader *at, size_t index, struct error *error)
+{
+  chain_reader_leave(at);
+  at->index = index;
+  if (index == at->chain->count)
+    return READ_END;
+  const struct segment *segment = &at->chain->segments[index];
+  enum read_status status = reader_open(&at->reader, at->dir, segment->name, segment->has_end ? &segment->end : NULL, error);
+  if (status == READ_ABSENT)
+    status = READ_DAMAGED;
+  at->open = status == READ_OK;
+  return status;
+}
+
+/* The segment to look into: the last one that does not begin behind what is wanted. */
+static enum read_status chain_reader_seek(struct chain_reader *at, int64_t seq, int64_t time_us, bool by_time, struct error *error)
+{
+  size_t index = 0;
+  for (size_t i = 1; i < at->chain->count; i++) {
+    const struct segment_header *header = &at->chain->segments[i].header;
+    if (by_time ? header->created_us < time_us : header->first_seq <= seq)
+      index = i;
+  }
+  enum read_status status = chain_reader_enter(at, index, error);
+  if (status == READ_END)
+    return READ_OK;
+  if (status != READ_OK)
+    return status;
+  return by_time ? reader_seek_time(&at->reader, time_us, error) : reader_seek_seq(&at->reader, seq, error);
+}
+
+enum read_status chain_reader_seek_seq(struct chain_reader *at, int64_t seq, struct error *error)
+{
+  return chain_reader_seek(at, seq, 0, false, error);
+}
+
+enum read_status chain_reader_seek_time(struct chain_reader *at, int64_t time_us, struct error *error)
+{
+  return chain_reader_seek(at, 0, time_us, true, error);
+}
+
+enum read_status chain_reader_next(struct chain_reader *at, struct error *error)
+{
+  if (!at->open) {
+    enum read_status status = chain_reader_enter(at, at->index, error);
+    if (status != READ_OK)
+      return status;
+  }
+  for (;;) {
+    enum read_status status = reader_next(&at->reader, error);
+    if (status != READ_END || at->index + 1 == at->chain->count)
+      return status;
+    status = chain_reader_enter(at, at->index + 1, error);
+    if (status != READ_OK)
+      return status;
+  }
+}
+
+enum read_status chain_reader_pass_damage(struct chain_reader *at, struct error *error)
+{
+  if (at->open)
+    return reader_pass_damage(&at->reader, error);
+  /* A whole segment could not be opened. */
+  if (at->index < at->chain->count)
+    at->index++;
+  return at->index < at->chain->count ? READ_OK : READ_END;
+}
+
+/* ---- types ---- */
+
+static int by_name(const void *left, const void *right)
+{
+  return strcmp(left, right);
+}
+
+enum read_status chain_list_types(const char *dir, char (**types)[TYPE_BYTES_MAX + 1], size_t *count, struct error *error)
+{
+  struct listing listing = {0};
+  *types = NULL;
+  *count = 0;
+  enum read_status status = listing_load(&listing, dir, error);
+  if (status == READ_OK && listing.count > 0) {
+    *types = malloc(listing.count * sizeof **types);
+    if (*types == NULL) {
+      error_set(error, "%s: no memory for the names of its types", dir);
+      status = READ_FAILED;
+    }
+  }
+  for (size_t i = 0; status == READ_OK && i < listing.count; i++) {
+    char type[TYPE_BYTES_MAX + 1];
+    int64_t epoch = 0;
+    bool known = !segment_name_parse(listing.names[i], type, &epoch);
+    for (size_t k = 0; k < *count && !known; k++)
+      known = strcmp((*types)[k], type) == 0;
+    if (!known)
+      snprintf((*types)[(*count)++], TYPE_BYTES_MAX + 1, "%s", type);
+  }
+  if (*count > 1)
+    qsort(*types, *count, sizeof **types, by_name);
+  free(listing.names);
+  return status;
+}

@@ -1,0 +1,133 @@
+#include "storage/check.h"
+
+#include <inttypes.h>
+
+/* ---- segments that this ledger cannot have made ---- */
+
+struct strangers {
+  const char *dir, *type;
+  int64_t epoch; /* the ledger's */
+  bool has_file; /* the ledger names one */
+  bool found;
+  struct error error;
+};
+
+static bool name_size(const char *dir, const char *name, int64_t *size)
+{
+  struct file file;
+  struct error ignored;
+  if (file_open(&file, dir, name, FILE_READ, 0, &ignored) != FILE_OK)
+    return false;
+  bool known = file_size(&file, size, &ignored) == FILE_OK;
+  return file_close(&file, &ignored) == FILE_OK && known;
+}
+
+/*
+ * Without a file in the ledger no block can have been written: at most a header, of a holder that died before its commit.
+ * And no segment can be of an epoch that the ledger has not reached.
+ */
+static void strangers_look(void *context, const char *name)
+{
+  struct strangers *strangers = context;
+  char type[TYPE_BYTES_MAX + 1];
+  int64_t epoch = 0, size = 0;
+  if (strangers->found || !segment_name_parse(name, type, &epoch) || strcmp(type, strangers->type) != 0)
+    return;
+  if (epoch > strangers->epoch) {
+    strangers->found = true;
+    error_set(&strangers->error,
+              "%s/%s was made in epoch %" PRId64 ", and the ledger is at %" PRId64 ": it is not the ledger of these files", strangers->dir,
+              name, epoch, strangers->epoch);
+  } else if (!strangers->has_file && name_size(strangers->dir, name, &size) && size > FORMAT_HEADER_BYTES) {
+    strangers->found = true;
+    error_set(&strangers->error, "%s/%s holds %" PRId64 " bytes, and the ledger knows no file of this type", strangers->dir, name, size);
+  }
+}
+
+/* ---- the committed end ---- */
+
+/* The block at `tail`, whole, ends at `length`, and its link and last seq are the ledger's. Leaves the reader there. */
+static enum read_status end_check(struct reader *reader, struct error *error)
+{
+  struct committed end = reader->end;
+  enum read_status status = READ_OK;
+  if (end.tail != 0) {
+    /* Only the block before it is needed: its place is in the marker at `tail`. */
+    status = reader_place_after(reader, end.tail, error);
+    if (status == READ_OK)
+      status = reader_place_after(reader, reader->last.before, error);
+    if (status == READ_OK && reader->offset != end.tail) {
+      error_set(error, "%s: the block before the one at offset %" PRId64 " ends at %" PRId64, reader->file.name, end.tail, reader->offset);
+      return READ_DAMAGED;
+    }
+    if (status == READ_OK)
+      status = reader_next(reader, error);
+  }
+  if (status == READ_OK && reader->offset != end.length) {
+    error_set(error, "%s: the block at offset %" PRId64 " ends at %" PRId64 ", committed is %" PRId64, reader->file.name, end.tail,
+              reader->offset, end.length);
+    return READ_DAMAGED;
+  }
+  return status == READ_OK ? reader_next(reader, error) : status;
+}
+
+/* After a DATA block nothing is written before it is committed: a second one beyond the end is another ledger's. */
+static enum read_status beyond_check(struct reader *reader, struct error *error)
+{
+  struct reader at_end = *reader;
+  int blocks = 0;
+  enum read_status status = READ_OK;
+  reader_set_end(reader, NULL);
+  while (blocks < 2 && (status = reader_next_marker(reader, error)) == READ_OK)
+    blocks += reader->last.kind == BLOCK_DATA;
+  /* Back to the end; the buffers are the only thing that may have moved. */
+  at_end.stored = reader->stored, at_end.stored_size = reader->stored_size;
+  at_end.decoded = reader->decoded, at_end.decoded_size = reader->decoded_size;
+  *reader = at_end;
+  if (blocks < 2 && status != READ_DAMAGED)
+    return status == READ_FAILED ? status : READ_OK;
+  error_set(error, "%s: beyond the committed end at offset %" PRId64 " lies more than one block of messages: another ledger wrote here",
+            reader->file.name, reader->end.length);
+  return READ_DAMAGED;
+}
+
+static enum check_status segment_check(struct reader *reader, const char *dir, const char *type, const struct committed *end,
+                                       struct error *error)
+{
+  struct error cause = {""};
+  enum read_status status = reader_open(reader, dir, end->file, end, &cause);
+  if (status == READ_OK) {
+    if (reader->header.ro_compat != 0) {
+      error_set(error, "%s/%s has features %08" PRIx32 " that forbid appending: a newer pawl is needed", dir, end->file,
+                reader->header.ro_compat);
+      reader_close(reader);
+      return CHECK_NEWER;
+    }
+    if (strcmp(reader->header.type, type) != 0) {
+      error_set(&cause, "%s holds messages of type %s", end->file, reader->header.type);
+      status = READ_DAMAGED;
+    }
+    if (status == READ_OK)
+      status = end_check(reader, &cause);
+    if (status == READ_END)
+      status = beyond_check(reader, &cause);
+    if (status == READ_OK)
+      return CHECK_OK;
+    reader_close(reader);
+  }
+  error_set(error, "%.200s: %s", dir, cause.text);
+  return status == READ_NEWER ? CHECK_NEWER : CHECK_UNTRUSTED;
+}
+
+enum check_status check_storage(struct reader *reader, const char *dir, const char *type, const struct committed *end, int64_t epoch,
+                                struct error *error)
+{
+  struct strangers strangers = {.dir = dir, .type = type, .epoch = epoch, .has_file = end->file[0] != 0};
+  if (file_list(dir, strangers_look, &strangers, error) != FILE_OK)
+    return CHECK_UNTRUSTED;
+  if (strangers.found) {
+    *error = strangers.error;
+    return CHECK_UNTRUSTED;
+  }
+  return strangers.has_file ? segment_check(reader, dir, type, end, error) : CHECK_OK;
+}

@@ -1,0 +1,122 @@
+#include "storage/dump_deep.h"
+#include "storage/dump.h"
+#include "storage/dump_json.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { SAID_MAX = 3 }; /* findings of a sort that are told one by one */
+
+bool deep_init(struct deep *deep, const char *type)
+{
+  memset(deep, 0, sizeof *deep);
+  deep->type = type;
+  deep->ids = calloc(DEEP_IDS, sizeof *deep->ids);
+  return deep->ids != NULL;
+}
+
+void deep_deinit(struct deep *deep)
+{
+  free(deep->ids);
+  deep->ids = NULL;
+}
+
+/* ---- _id ---- */
+
+/* FNV-1a. Not proof against someone who wants a collision; a chance one is not to be expected among a million. */
+static uint64_t hash_bytes(uint64_t hash, const uint8_t *bytes, size_t size)
+{
+  for (size_t i = 0; i < size; i++)
+    hash = (hash ^ bytes[i]) * 0x100000001b3u;
+  return hash;
+}
+
+/* Where the value of the element at `at` lies: from behind its key to the next element. */
+static uint64_t hash_value(const bson_iter_t *at)
+{
+  uint8_t type = (uint8_t)bson_iter_type(at);
+  uint64_t hash = hash_bytes(0xcbf29ce484222325u, &type, 1);
+  hash = hash_bytes(hash, at->raw + at->d1, at->next_off - at->d1);
+  return hash != 0 ? hash : 1;
+}
+
+static void look_id(struct deep *deep, const bson_iter_t *at, int64_t seq)
+{
+  uint64_t hash = hash_value(at);
+  struct deep_id *place = &deep->ids[(hash ^ hash >> 32) % DEEP_IDS];
+  if (place->hash == hash && ++deep->repeated <= SAID_MAX)
+    dump_say("%s: seq %" PRId64 " has the _id of seq %" PRId64, deep->type, seq, place->seq);
+  place->hash = hash;
+  place->seq = seq;
+}
+
+/* ---- a message ---- */
+
+struct seen {
+  bool type_right;
+  bool id;
+  int fields;
+  int64_t batch; /* documents in the array `batch`; -1: not that */
+};
+
+static int64_t count_documents(const bson_iter_t *array)
+{
+  bson_iter_t at;
+  int64_t count = 0;
+  if (!BSON_ITER_HOLDS_ARRAY(array) || !bson_iter_recurse(array, &at))
+    return -1;
+  while (bson_iter_next(&at)) {
+    if (!BSON_ITER_HOLDS_DOCUMENT(&at))
+      return -1;
+    count++;
+  }
+  return at.err_off == 0 ? count : -1;
+}
+
+static void look_field(struct deep *deep, const bson_iter_t *at, int64_t seq, struct seen *seen)
+{
+  const char *key = bson_iter_key(at);
+  uint32_t bytes = 0;
+  seen->fields++;
+  if (strcmp(key, "_id") == 0 && !seen->id) {
+    seen->id = true;
+    look_id(deep, at, seq);
+  } else if (strcmp(key, "type") == 0 && BSON_ITER_HOLDS_UTF8(at)) {
+    const char *type = bson_iter_utf8(at, &bytes);
+    seen->type_right = seen->type_right || (bytes == strlen(deep->type) && memcmp(type, deep->type, bytes) == 0);
+  } else if (strcmp(key, "batch") == 0)
+    seen->batch = count_documents(at);
+}
+
+/* How many items it is. */
+static int64_t look_message(struct deep *deep, const uint8_t *message, size_t bytes, int64_t seq)
+{
+  struct seen seen = {.batch = -1};
+  bson_iter_t at;
+  bool whole = bson_iter_init_from_data(&at, message, bytes);
+  while (whole && bson_iter_next(&at))
+    look_field(deep, &at, seq, &seen);
+  whole = whole && at.err_off == 0 && json_printable(message, bytes);
+  if (!whole && ++deep->malformed <= SAID_MAX)
+    dump_say("%s: seq %" PRId64 " is malformed inside", deep->type, seq);
+  else if (whole && !seen.type_right && ++deep->wrong_type <= SAID_MAX)
+    dump_say("%s: seq %" PRId64 " is a message of another type", deep->type, seq);
+  bool bundle = seen.id && seen.type_right && seen.fields == 3 && seen.batch >= 0;
+  return bundle ? seen.batch : 1;
+}
+
+void deep_look(struct deep *deep, const struct block_marker *block, const uint8_t *messages, size_t bytes)
+{
+  const uint8_t *at = messages, *end = messages + bytes;
+  int64_t items = 0;
+  for (uint32_t i = 0; i < block->count && end - at >= 5; i++) {
+    size_t length = (size_t)at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
+    if (length < 5 || length > (size_t)(end - at))
+      break;
+    items += look_message(deep, at, length, block->seq + i);
+    at += length;
+  }
+  if (items != block->items && ++deep->wrong_items <= SAID_MAX)
+    dump_say("%s: the block at offset %" PRId64 " holds %" PRId64 " items, its marker says %u", deep->type, block->offset, items,
+             block->items);
+}

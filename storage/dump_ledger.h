@@ -1,0 +1,20 @@
+/*
+ * dump_ledger: the committed end of a type, from the ledger.
+ *
+ * pawl-dump is not linked with the MongoDB driver: it starts `pawl-status --json --type T`, which lies beside it (or, in a
+ * build tree, in ../worker, or on the PATH), and reads the line that it prints. The URI goes by the environment, never by
+ * the arguments, which everyone on the machine can read. Blocks until the program has ended, at most as long as its own
+ * time-outs. pawl-status's stderr is passed through.
+ */
+#ifndef PAWL_STORAGE_DUMP_LEDGER_H
+#define PAWL_STORAGE_DUMP_LEDGER_H
+
+#include "base.h"
+
+/* False: no answer, `error` says why. A type that the ledger does not know is an empty *end. */
+MUST_CHECK bool ledger_ask(const char *uri, const char *db, const char *type, struct committed *end, struct error *error);
+
+/* One line of pawl-status --json; pure. False: it is not one of `type`. */
+MUST_CHECK bool ledger_parse(const char *line, size_t bytes, const char *type, struct committed *end, struct error *error);
+
+#endif

@@ -1,0 +1,322 @@
+#include "storage/dump_messages.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+  return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+  return a > b ? a : b;
+}
+
+static int64_t last_seq(const struct block_marker *block)
+{
+  return block->seq + block->count - 1;
+}
+
+/* ---- where to begin ---- */
+
+/* The last seq that would be selected without --tail; 0: none. It looks at no more than the end of the source. */
+static int64_t find_last(const struct feed *feed)
+{
+  const struct dump *dump = feed->dump;
+  struct walk walk;
+  bool reading = true, pending = false;
+  int64_t last = 0, proved = 0;
+  walk_init(&walk, feed->source, dump->config->unconfirmed);
+  if (dump->until_us == INT64_MAX)
+    walk_seek_seq(&walk, feed->to);
+  else
+    walk_seek_time(&walk, dump->until_us);
+  while (reading) {
+    enum walk_event event = walk_next(&walk);
+    const struct block_marker *block = walk_block(&walk);
+    reading = event == WALK_BLOCK || event == WALK_DAMAGED;
+    if (event != WALK_BLOCK)
+      continue;
+    proved = block->seq - 1;
+    reading = block->seq <= feed->to && block->time_us < dump->until_us;
+    if (reading)
+      last = last_seq(block);
+    pending = reading && block->kind == BLOCK_DATA && !walk_is_committed(&walk);
+  }
+  walk_deinit(&walk);
+  return smaller(pending && feed->holds ? proved : last, feed->to);
+}
+
+/* The block before the position; should it turn out not to be committed either, feed_rewind searches afresh. */
+static void note_confirmed(struct feed *feed)
+{
+  const struct reader *reader = &feed->walk.at.reader;
+  feed->confirmed = feed->walk.at.open && reader->has_last ? reader->last.offset : 0;
+}
+
+static void seek_begin(struct feed *feed)
+{
+  if (feed->from > 1)
+    walk_seek_seq(&feed->walk, feed->from);
+  else if (feed->dump->since_us != INT64_MIN)
+    walk_seek_time(&feed->walk, feed->dump->since_us);
+  note_confirmed(feed);
+}
+
+void feed_init(struct feed *feed, struct dump *dump, const struct source *source)
+{
+  const struct config *config = dump->config;
+  memset(feed, 0, sizeof *feed);
+  feed->dump = dump;
+  feed->source = source;
+  feed->from = config->from_seq > 1 ? config->from_seq : 1;
+  feed->to = config->to_seq >= 0 ? config->to_seq : INT64_MAX;
+  feed->holds = config->strict || (config->follow && !config->unconfirmed);
+  if (config->tail >= 0 && source->chain.count > 0) {
+    int64_t last = find_last(feed);
+    feed->from = larger(feed->from, config->tail < last ? last - config->tail + 1 : 1);
+  }
+  feed->next_seq = feed->from;
+  walk_init(&feed->walk, source, config->unconfirmed);
+  seek_begin(feed);
+}
+
+void feed_deinit(struct feed *feed)
+{
+  walk_deinit(&feed->walk);
+  free(feed->held);
+  feed->held = NULL;
+}
+
+/* ---- printing ---- */
+
+static uint32_t document_bytes(const uint8_t *at)
+{
+  return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+/* Messages first.. first + count - 1 of a block. The reader has checked that the lengths add up; here they are only not trusted. */
+static void print_block(struct feed *feed, const struct block_marker *block, const uint8_t *bytes, size_t size, int64_t first,
+                        int64_t count)
+{
+  struct dump *dump = feed->dump;
+  const uint8_t *end = bytes + size;
+  feed->next_seq = first + count;
+  dump->selected += count;
+  if (dump->config->count)
+    return;
+  for (int64_t seq = block->seq; seq < first + count && end - bytes >= 5 && document_bytes(bytes) <= (size_t)(end - bytes); seq++) {
+    if (seq >= first)
+      printer_put(&dump->printer, block, seq, bytes, document_bytes(bytes));
+    bytes += document_bytes(bytes);
+  }
+  dump_say_shown(dump, first, first + count - 1);
+}
+
+/* ---- pending ---- */
+
+static bool hold(struct feed *feed, const uint8_t *bytes, size_t size)
+{
+  if (feed->held_size < size) {
+    free(feed->held);
+    feed->held = malloc(size);
+    feed->held_size = feed->held != NULL ? size : 0;
+  }
+  feed->held_bytes = size;
+  if (feed->held != NULL)
+    memcpy(feed->held, bytes, size);
+  return feed->held != NULL;
+}
+
+/* Another block follows: what was pending is committed. */
+static void confirm(struct feed *feed)
+{
+  if (!feed->pending || feed->walk.is_beyond)
+    return;
+  if (feed->pending_count > 0 && feed->holds)
+    print_block(feed, &feed->last, feed->held, feed->held_bytes, feed->pending_first, feed->pending_count);
+  feed->confirmed = feed->last.offset;
+  feed->pending = false;
+  feed->pending_count = 0;
+  feed->shown.count = 0;
+}
+
+/* The same bytes as those that were printed while pending, read again? If not, they were cut off and others written. */
+static void compare_shown(struct feed *feed, const struct block_marker *block)
+{
+  if (feed->shown.count == 0 || block->seq > last_seq(&feed->shown))
+    return;
+  if (block->seq != feed->shown.seq || format_marker_link(block) != format_marker_link(&feed->shown)) {
+    dump_say("seq %" PRId64 "..%" PRId64 " were never committed, and are void; others follow in their place", feed->shown.seq,
+             last_seq(&feed->shown));
+    feed->next_seq = larger(feed->from, feed->shown.seq);
+  }
+  feed->shown.count = 0;
+}
+
+/* ---- a block ---- */
+
+/* False: no memory. */
+static bool take_uncommitted(struct feed *feed, int64_t first, int64_t count)
+{
+  const struct reader *reader = &feed->walk.at.reader;
+  feed->pending = true;
+  feed->last = reader->block;
+  feed->pending_first = first;
+  feed->pending_count = count;
+  if (count > 0 && feed->holds)
+    return hold(feed, reader->messages, reader->messages_bytes);
+  if (feed->dump->config->follow)
+    feed->shown = reader->block;
+  if (count > 0)
+    print_block(feed, &reader->block, reader->messages, reader->messages_bytes, first, count);
+  if (feed->walk.is_beyond && count > 0) {
+    feed->beyond_first = feed->beyond_first == 0 ? first : feed->beyond_first;
+    feed->beyond_last = first + count - 1;
+  }
+  return true;
+}
+
+static bool take_data(struct feed *feed)
+{
+  struct dump *dump = feed->dump;
+  const struct reader *reader = &feed->walk.at.reader;
+  const struct block_marker *block = &reader->block;
+  compare_shown(feed, block);
+  int64_t first = larger(block->seq, feed->next_seq), last = smaller(last_seq(block), feed->to);
+  int64_t count = last >= first && block->time_us >= dump->since_us && block->time_us < dump->until_us ? last - first + 1 : 0;
+  count = smaller(count, dump->remaining);
+  dump->remaining -= count;
+  if (!walk_is_committed(&feed->walk))
+    return take_uncommitted(feed, first, count);
+  if (count > 0)
+    print_block(feed, block, reader->messages, reader->messages_bytes, first, count);
+  feed->confirmed = block->offset;
+  return true;
+}
+
+static bool is_complete(const struct feed *feed)
+{
+  const struct block_marker *block = walk_block(&feed->walk);
+  return block->seq + block->count > feed->to || block->time_us >= feed->dump->until_us || feed->dump->remaining == 0;
+}
+
+/* False: leave off. */
+static bool take_block(struct feed *feed)
+{
+  confirm(feed);
+  if (!feed->complete && walk_block(&feed->walk)->kind == BLOCK_DATA && !take_data(feed)) {
+    dump_say("no memory to hold a block of %zu bytes back", feed->walk.at.reader.messages_bytes);
+    dump_note_exit(feed->dump, DUMP_IO);
+    return false;
+  }
+  feed->complete = feed->complete || is_complete(feed);
+  feed->done = feed->complete && (feed->pending_count == 0 || feed->walk.is_beyond);
+  return !feed->done && dump_goes_on(feed->dump);
+}
+
+/* While it followed, what it had seen may have been cut off and written anew, and only look like damage: look again, once. */
+static bool look_again(struct feed *feed)
+{
+  if (!feed->dump->config->follow || walk_is_committed(&feed->walk) || feed->looked_again)
+    return false;
+  feed->looked_again = true;
+  feed_rewind(feed, true);
+  return true;
+}
+
+/* Offline, what proves damage proves what lies before it, too. False: leave off. */
+static bool take_damage(struct feed *feed)
+{
+  if (look_again(feed))
+    return true;
+  confirm(feed);
+  if (feed->complete) {
+    feed->done = true;
+    return false;
+  }
+  walk_say_damage(&feed->walk);
+  dump_note_exit(feed->dump, DUMP_DAMAGED);
+  return feed->dump->config->keep_going;
+}
+
+enum feed_status feed_pump(struct feed *feed)
+{
+  bool going = !feed->done && dump_goes_on(feed->dump);
+  feed->looked_again = false;
+  while (going) {
+    switch (walk_next(&feed->walk)) {
+    case WALK_BLOCK:
+      going = take_block(feed);
+      break;
+    case WALK_DAMAGED:
+      going = take_damage(feed);
+      break;
+    case WALK_END:
+      return FEED_END;
+    case WALK_NEWER:
+      dump_note_status(feed->dump, READ_NEWER, &feed->walk.error);
+      return FEED_STOPPED;
+    case WALK_FAILED:
+      dump_note_status(feed->dump, READ_FAILED, &feed->walk.error);
+      return FEED_STOPPED;
+    }
+  }
+  return feed->done ? FEED_DONE : FEED_STOPPED;
+}
+
+/* ---- again, and the end ---- */
+
+/* What is known of the segment's end by now. */
+static void renew_end(struct feed *feed)
+{
+  const struct segment *segment = walk_segment(&feed->walk);
+  reader_set_end(&feed->walk.at.reader, segment->has_end ? &segment->end : NULL);
+}
+
+void feed_rewind(struct feed *feed, bool afresh)
+{
+  struct error ignored;
+  if (feed->pending && feed->holds)
+    feed->dump->remaining += feed->pending_count;
+  feed->pending = false;
+  feed->pending_count = 0;
+  feed->complete = feed->done;
+  if (!afresh && feed->walk.at.open && !feed->walk.is_beyond) {
+    renew_end(feed);
+    if (reader_place_after(&feed->walk.at.reader, feed->confirmed, &ignored) == READ_OK)
+      return;
+  }
+  walk_deinit(&feed->walk);
+  walk_init(&feed->walk, feed->source, feed->dump->config->unconfirmed);
+  walk_seek_seq(&feed->walk, feed->next_seq);
+  note_confirmed(feed);
+}
+
+static void say_range(const struct feed *feed, int64_t first, int64_t last, const char *what)
+{
+  if (first == last)
+    dump_note(feed->dump, "%s: the message with seq %" PRId64 " is unconfirmed: %s", source_name(feed->source), first, what);
+  else
+    dump_note(feed->dump, "%s: the messages with seq %" PRId64 "..%" PRId64 " are unconfirmed: %s", source_name(feed->source), first, last,
+              what);
+}
+
+void feed_finish(struct feed *feed)
+{
+  if (feed->walk.torn)
+    dump_note(feed->dump, "%s: at offset %" PRId64 " begins an uncommitted tail, not read", walk_segment(&feed->walk)->name,
+              feed->walk.torn_offset);
+  if (feed->beyond_first > 0)
+    say_range(feed, feed->beyond_first, feed->beyond_last, "they lie beyond the end that the ledger names");
+  if (feed->pending_count == 0 || feed->beyond_first > 0)
+    return;
+  int64_t last = feed->pending_first + feed->pending_count - 1;
+  if (!feed->holds)
+    say_range(feed, feed->pending_first, last, "in the last block, which nothing follows yet");
+  else if (feed->dump->config->strict)
+    say_range(feed, feed->pending_first, last, "left out");
+  if (feed->dump->config->strict)
+    dump_note_exit(feed->dump, DUMP_UNCONFIRMED);
+}

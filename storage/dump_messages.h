@@ -1,0 +1,55 @@
+/*
+ * dump_messages: the selected messages of a source, printed or counted.
+ *
+ * Offline the last valid block of the newest segment may not have been committed. So a block is *pending* until another one
+ * has been seen behind it, which proves it (docs/format.md, "Writing"). By default it is printed at once, and what is still
+ * pending at the end is said to be unconfirmed; with --strict, and with --follow, it is held back until then.
+ *
+ * A `struct feed` is the caller's memory, between feed_init and feed_deinit; the source must outlive it. feed_pump may be called
+ * again and again while the source grows: feed_rewind before it, so that what was seen but not proved is read afresh.
+ * Memory: one block more than the reader's.
+ */
+#ifndef PAWL_STORAGE_DUMP_MESSAGES_H
+#define PAWL_STORAGE_DUMP_MESSAGES_H
+
+#include "storage/dump_walk.h"
+
+struct feed {
+  struct dump *dump;
+  const struct source *source;
+  struct walk walk;
+  int64_t from, to;  /* seqs, both included */
+  int64_t next_seq;  /* the first that was not printed yet */
+  int64_t confirmed; /* offset of the last DATA block known to be committed, in the segment in hand; 0: none */
+  bool holds;        /* pending messages wait in `held` instead of being printed */
+  bool complete;     /* what comes next is not selected */
+  bool done;         /* complete, and nothing is pending */
+  bool looked_again; /* at damage, in this pump */
+
+  bool pending;             /* `last` is a DATA block not known to be committed */
+  struct block_marker last; /* and first..count of its messages are selected */
+  int64_t pending_first;
+  int64_t pending_count;
+  int64_t beyond_first, beyond_last; /* printed although the ledger does not count them as committed; 0: none */
+  uint8_t *held;                     /* their bytes, if it holds */
+  size_t held_bytes, held_size;
+
+  struct block_marker shown; /* --follow --unconfirmed: the pending block that was printed; count 0: none */
+};
+
+enum feed_status {
+  FEED_END,     /* nothing more now */
+  FEED_DONE,    /* everything that was asked for */
+  FEED_STOPPED, /* damage, a newer format, an error: said and noted; or dump_goes_on() is false */
+};
+
+void feed_init(struct feed *feed, struct dump *dump, const struct source *source);
+void feed_deinit(struct feed *feed);
+MUST_CHECK enum feed_status feed_pump(struct feed *feed);
+/* Back to behind the last block that is known to be committed, or, `afresh` (the chain is another one), to next_seq. */
+void feed_rewind(struct feed *feed, bool afresh);
+
+/* What --strict and --follow do with messages still pending, at the very end. */
+void feed_finish(struct feed *feed);
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * dump_source: what pawl-dump reads: one FILE, or the chain of one type in a directory.
+ *
+ * A FILE is a chain of that one segment, whatever lies beside it. With --uri the committed end comes from the ledger, asked
+ * before a byte of the file is looked at; for a FILE that is no longer the newest segment, from its successor's header.
+ *
+ * A `struct source` is the caller's memory; source_close frees what it holds, after any answer of the two opens.
+ */
+#ifndef PAWL_STORAGE_DUMP_SOURCE_H
+#define PAWL_STORAGE_DUMP_SOURCE_H
+
+#include "storage/chain.h"
+#include "storage/dump.h"
+
+struct source {
+  char *dir; /* its own */
+  char type[TYPE_BYTES_MAX + 1];
+  bool single;                    /* a FILE */
+  bool over;                      /* a FILE that has a successor: nothing will be added to it */
+  char successor[FILE_NAME_SIZE]; /* of such a FILE */
+  struct chain chain;
+};
+
+/* As chain_load's answers; READ_ABSENT: no such file. After READ_DAMAGED the chain holds what can be read all the same. */
+MUST_CHECK enum read_status source_open_file(struct source *source, const struct dump *dump, const char *path, struct error *error);
+MUST_CHECK enum read_status source_open_type(struct source *source, const struct dump *dump, const char *type, struct error *error);
+/* Looks again, for --follow. *changed: the chain is another than before (the segments in hand are not what they were). */
+MUST_CHECK enum read_status source_refresh(struct source *source, const struct dump *dump, bool *changed, struct error *error);
+void source_close(struct source *source);
+
+/* The name by which people know it: the type, or the file. */
+const char *source_name(const struct source *source);
+/* Says what READ_DAMAGED, answered by an open, means for the messages. */
+void source_say_damage(const struct source *source, const struct error *error);
+/* Says what lies there and is not read: orphans, pruned segments. */
+void source_note_oddities(const struct source *source, const struct dump *dump);
+
+#endif

@@ -1,0 +1,250 @@
+#include "storage/reader_parts.h"
+
+#include <bson/bson.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* ---- searching for markers ---- */
+
+enum { SEARCH_WINDOW_BYTES = 1 << 20 };
+
+enum read_status reader_search(struct reader *reader, int64_t from, int64_t to, enum search_which which,
+                               bool (*fits)(const struct reader *, const struct block_marker *), struct block_marker *found,
+                               struct error *error)
+{
+  uint8_t *window = malloc(SEARCH_WINDOW_BYTES);
+  enum read_status status = window != NULL ? READ_END : READ_FAILED;
+  if (window == NULL)
+    error_set(error, "%s: no memory to search in", reader->file.name);
+  while (status != READ_FAILED && to - from >= FORMAT_MARKER_BYTES && (which == SEARCH_LAST || status == READ_END)) {
+    size_t size = to - from < SEARCH_WINDOW_BYTES ? (size_t)(to - from) : SEARCH_WINDOW_BYTES, got = 0;
+    if (file_read(&reader->file, from, window, size, &got, error) != FILE_OK) {
+      status = READ_FAILED;
+      break;
+    }
+    for (size_t at = 0; at + FORMAT_MARKER_BYTES <= got && (which == SEARCH_LAST || status == READ_END); at++) {
+      struct block_marker marker;
+      struct error ignored;
+      uint8_t *hit = memchr(window + at, 0x80, got - FORMAT_MARKER_BYTES + 1 - at);
+      if (hit == NULL)
+        break;
+      at = (size_t)(hit - window);
+      if (format_marker_begins(hit) && format_marker_decode(hit, &marker, &ignored) != FORMAT_INVALID &&
+          reader_marker_is_here(reader, &marker, from + (int64_t)at) && fits(reader, &marker)) {
+        *found = marker;
+        status = READ_OK;
+      }
+    }
+    if (got < size)
+      break;
+    from += SEARCH_WINDOW_BYTES - FORMAT_MARKER_BYTES + 1;
+  }
+  free(window);
+  return status;
+}
+
+/* ---- seeking ---- */
+
+static bool fits_any(const struct reader *reader, const struct block_marker *marker)
+{
+  (void)reader, (void)marker;
+  return true;
+}
+
+/* The marker at `offset` by its own checks alone. */
+static enum read_status marker_load(struct reader *reader, int64_t offset, struct block_marker *marker, struct error *error)
+{
+  uint8_t bytes[FORMAT_MARKER_BYTES];
+  size_t got = 0;
+  struct error cause = {"it is cut"};
+  enum file_status status = file_read(&reader->file, offset, bytes, sizeof bytes, &got, error);
+  if (status != FILE_OK)
+    return reader_status_of(status);
+  if (got == sizeof bytes && format_marker_decode(bytes, marker, &cause) != FORMAT_INVALID) {
+    if (reader_marker_is_here(reader, marker, offset))
+      return READ_OK;
+    error_set(&cause, "it belongs to another place or file");
+  }
+  error_set(error, "%s: the marker at offset %" PRId64 ": %s", reader->file.name, offset, cause.text);
+  return reader_damaged(reader, offset);
+}
+
+/* The skip path of `last`: its own entry first, then down to block 0, turned round at the end. */
+static enum read_status path_load(struct reader *reader, const struct block_marker *last, struct error *error)
+{
+  struct skip_path *path = &reader->path;
+  struct block_marker at = *last;
+  int depth = 0, depth_max = (int)(sizeof path->entry / sizeof path->entry[0]);
+  for (;; depth++) {
+    path->entry[depth].number = at.number;
+    path->entry[depth].offset = at.offset;
+    if (at.number == 0)
+      break;
+    uint32_t number = at.number;
+    enum read_status status = marker_load(reader, at.skip, &at, error);
+    if (status != READ_OK)
+      return status;
+    if (at.number >= number || depth + 1 == depth_max) {
+      error_set(error, "%s: the skip offsets from %" PRId64 " do not lead to block 0", reader->file.name, last->offset);
+      return reader_damaged(reader, last->offset);
+    }
+  }
+  path->depth = depth + 1;
+  for (int low = 0, high = depth; low < high; low++, high--) {
+    __typeof__(path->entry[0]) swap = path->entry[low];
+    path->entry[low] = path->entry[high];
+    path->entry[high] = swap;
+  }
+  return READ_OK;
+}
+
+enum read_status reader_place_after(struct reader *reader, int64_t offset, struct error *error)
+{
+  struct block_marker last, before;
+  reader_position_begin(reader);
+  if (offset == 0)
+    return READ_OK;
+  enum read_status status = marker_load(reader, offset, &last, error);
+  if (status == READ_OK)
+    status = path_load(reader, &last, error);
+  int64_t epoch_before = reader->header.epoch;
+  if (status == READ_OK && last.kind == BLOCK_PAD && last.before != 0) {
+    status = marker_load(reader, last.before, &before, error);
+    epoch_before = before.epoch;
+  }
+  if (status != READ_OK) {
+    reader_position_begin(reader);
+    return status;
+  }
+  reader->last = last;
+  reader->has_last = true;
+  reader->offset = last.offset + FORMAT_MARKER_BYTES + last.stored_bytes;
+  reader->next_seq = last.seq + last.count;
+  reader->open_epoch = last.kind == BLOCK_PAD && last.epoch > epoch_before ? last.epoch : 0;
+  return READ_OK;
+}
+
+static bool begins_by_seq(const struct block_marker *marker, int64_t seq)
+{
+  return marker->seq <= seq;
+}
+
+static bool begins_by_time(const struct block_marker *marker, int64_t time_us)
+{
+  return marker->time_us < time_us;
+}
+
+/* Some block near the end to search back from: the committed one, or offline the last marker that is whole. */
+static enum read_status seek_start(struct reader *reader, struct block_marker *tail, struct error *error)
+{
+  if (reader->has_end)
+    return reader->end.tail == 0 ? READ_END : marker_load(reader, reader->end.tail, tail, error);
+  int64_t size = 0;
+  if (file_size(&reader->file, &size, error) != FILE_OK)
+    return READ_FAILED;
+  /* A block is at most so long, so that a window of twice that before the end holds a marker. */
+  int64_t reach = 2 * (int64_t)FORMAT_DECODED_BYTES_MAX, to = size;
+  for (int64_t step = SEARCH_WINDOW_BYTES; to > FORMAT_HEADER_BYTES && size - to < reach;) {
+    int64_t from = to - step > FORMAT_HEADER_BYTES ? to - step : FORMAT_HEADER_BYTES;
+    enum read_status status = reader_search(reader, from, to, SEARCH_LAST, fits_any, tail, error);
+    if (status != READ_END)
+      return status;
+    to = from + FORMAT_MARKER_BYTES - 1 < to ? from + FORMAT_MARKER_BYTES - 1 : from;
+    if (from == FORMAT_HEADER_BYTES)
+      break;
+  }
+  return READ_END;
+}
+
+/* From `at` back to the last block that begins early enough; *after is the block before it (0: none). */
+static enum read_status seek_back(struct reader *reader, struct block_marker at, bool (*begins)(const struct block_marker *, int64_t),
+                                  int64_t wanted, int64_t *after, struct error *error)
+{
+  while (!begins(&at, wanted) && at.number != 0) {
+    struct block_marker back;
+    uint32_t number = at.number;
+    enum read_status status = marker_load(reader, at.skip, &back, error);
+    if (status == READ_OK && begins(&back, wanted))
+      status = marker_load(reader, at.before, &back, error);
+    if (status != READ_OK)
+      return status;
+    if (back.number >= number) {
+      error_set(error, "%s: the marker at offset %" PRId64 " leads forward", reader->file.name, at.offset);
+      return reader_damaged(reader, at.offset);
+    }
+    at = back;
+  }
+  *after = at.before;
+  return READ_OK;
+}
+
+/* Where markers on the way are damaged, the position is the beginning: reading on from there tells what is lost. */
+static enum read_status seek(struct reader *reader, bool (*begins)(const struct block_marker *, int64_t), int64_t wanted,
+                             struct error *error)
+{
+  struct block_marker tail;
+  int64_t after = 0;
+  enum read_status status = seek_start(reader, &tail, error);
+  if (status == READ_OK)
+    status = seek_back(reader, tail, begins, wanted, &after, error);
+  if (status == READ_OK)
+    status = reader_place_after(reader, after, error);
+  if (status == READ_FAILED)
+    return status;
+  if (status != READ_OK)
+    reader_position_begin(reader);
+  return READ_OK;
+}
+
+enum read_status reader_seek_seq(struct reader *reader, int64_t seq, struct error *error)
+{
+  return seek(reader, begins_by_seq, seq, error);
+}
+
+enum read_status reader_seek_time(struct reader *reader, int64_t time_us, struct error *error)
+{
+  return seek(reader, begins_by_time, time_us, error);
+}
+
+/* ---- counting ---- */
+
+/* {messages, items} of a CLOSE: what its segment held up to there. */
+static enum read_status close_items(struct reader *reader, const struct block_marker *marker, int64_t *items, struct error *error)
+{
+  uint8_t body[256];
+  size_t got = 0;
+  bson_t document;
+  bson_iter_t field;
+  if (marker->stored_bytes > sizeof body ||
+      file_read(&reader->file, marker->offset + FORMAT_MARKER_BYTES, body, marker->stored_bytes, &got, error) != FILE_OK ||
+      got != marker->stored_bytes || format_crc(body, got) != marker->body_crc || !bson_init_static(&document, body, got) ||
+      !bson_iter_init_find(&field, &document, "items")) {
+    error_set(error, "%s: the CLOSE at offset %" PRId64 " does not tell how many items there were", reader->file.name, marker->offset);
+    return reader_damaged(reader, marker->offset);
+  }
+  *items += bson_iter_as_int64(&field);
+  return READ_OK;
+}
+
+enum read_status reader_count_items(struct reader *reader, int64_t *items, struct error *error)
+{
+  *items = 0;
+  if (!reader->has_last)
+    return READ_OK;
+  struct block_marker at = reader->last;
+  for (;;) {
+    if (at.kind == BLOCK_CLOSE)
+      return close_items(reader, &at, items, error);
+    *items += at.items;
+    if (at.before == 0)
+      return READ_OK;
+    int64_t offset = at.offset;
+    enum read_status status = marker_load(reader, at.before, &at, error);
+    if (status != READ_OK)
+      return status;
+    if (at.offset >= offset) {
+      error_set(error, "%s: the marker at offset %" PRId64 " leads forward", reader->file.name, offset);
+      return reader_damaged(reader, offset);
+    }
+  }
+}

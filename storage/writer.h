@@ -1,0 +1,91 @@
+/*
+ * writer: appends blocks to a type's current segment, and makes new segments. It writes only at the committed end it was
+ * given, in the order in which it is called; whether it may is decided by its caller (worker/consumer.c), who also commits what was
+ * synced before the next block is written.
+ *
+ * A `struct writer` is the caller's memory, has descriptors between writer_open and writer_close, and belongs to one
+ * thread at a time. Every call blocks on the disk.
+ *
+ * After WRITER_FAILED the segment is dead to this process: writer_close, and nothing else (never a second sync: the first may
+ * have lost the pages and the second would say that all is well).
+ */
+#ifndef PAWL_STORAGE_WRITER_H
+#define PAWL_STORAGE_WRITER_H
+
+#include "base.h"
+#include "storage/batch.h"
+#include "storage/check.h"
+#include "storage/file.h"
+#include "storage/format.h"
+
+enum writer_status {
+  WRITER_OK,
+  WRITER_NO_SPACE,   /* looked at first: nothing was written, try again later */
+  WRITER_NAME_TAKEN, /* the segment's name is taken by a file with blocks: the storage cannot be trusted */
+  WRITER_NAME_SPENT, /* the epoch's own name is taken by a bare header: give the epoch up */
+  WRITER_FAILED,
+};
+
+struct writer_options {
+  const char *dir, *type; /* borrowed */
+  unsigned permissions;   /* of new files */
+  bool codec_zstd;        /* blocks are compressed where that saves an eighth */
+  int64_t lease_ms;       /* noted in OPEN, for people */
+  struct writer_identity identity;
+};
+
+struct writer {
+  struct writer_options options;
+  int64_t epoch;        /* mine */
+  bool has_file;        /* `file` is open, */
+  struct file file;     /* for reading and writing */
+  bool created;         /* this epoch made the segment */
+  bool opened;          /* the epoch's OPEN is written, or not needed */
+  bool foreign_machine; /* the bytes at the end were written by another kernel: PAD first */
+  struct segment_header header;
+  struct committed end;  /* behind the last block written; not necessarily committed yet */
+  int64_t segment_items; /* items in this segment, for CLOSE */
+  bool has_last;
+  struct block_marker last;
+  struct skip_path path;
+  uint8_t *encoded; /* buffer for compressed blocks */
+  size_t encoded_size;
+};
+
+/*
+ * Opens the ledger's file afresh and checks it (storage/check.h) against `end` of the ledger as it was before my epoch.
+ * `machine`: the ledger's. With no file in the ledger only the directory is looked at. On anything but CHECK_OK it is closed.
+ */
+MUST_CHECK enum check_status writer_open(struct writer *writer, const struct writer_options *options, const struct committed *end,
+                                         const char *machine, int64_t epoch, struct error *error);
+/* Closes without another word. A late write error is reported: what was not committed may be lost. */
+MUST_CHECK enum writer_status writer_close(struct writer *writer, struct error *error);
+
+/* What the decision about continuing the file rests on (docs/protocol.md, "May the file be continued?"). */
+struct writer_ground {
+  bool local;   /* a local file system: the guard can be relied upon */
+  bool guarded; /* local, and the guard is taken now */
+  bool exact;   /* the file is exactly as long as committed */
+};
+/* Takes the guard where it can be relied upon. */
+MUST_CHECK enum writer_status writer_guard(struct writer *writer, struct writer_ground *ground, struct error *error);
+/* Cuts off what lies beyond the committed end. Only with the guard, and only after the epoch was seen to be still mine. */
+MUST_CHECK enum writer_status writer_cut(struct writer *writer, struct error *error);
+
+/*
+ * Makes the next segment: `T.bin` for the first, else `T@<epoch>.bin`; header synced, directory too. The old one is closed. After WRITER_OK
+ * writer->end is the new segment's, to be committed before anything is appended.
+ */
+MUST_CHECK enum writer_status writer_create(struct writer *writer, const char *reason, const uint8_t uuid[16], int64_t now_us,
+                                            struct error *error);
+/* Unlinks the segment that writer_create made; only if its commit was never sent. False: it lies there still, named by nobody. */
+MUST_CHECK bool writer_discard(struct writer *writer);
+
+/* Writes one DATA block (before it, in the same write, what the format asks for: PAD, OPEN). writer->end is behind it. The batch's
+ * headroom is used; its documents stay. */
+MUST_CHECK enum writer_status writer_append(struct writer *writer, struct batch *batch, int64_t now_us, struct error *error);
+/* Writes the CLOSE block. */
+MUST_CHECK enum writer_status writer_append_close(struct writer *writer, int64_t now_us, struct error *error);
+MUST_CHECK enum writer_status writer_sync(struct writer *writer, struct error *error);
+
+#endif
