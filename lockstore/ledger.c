@@ -1,0 +1,321 @@
+#include "lockstore/document.h"
+#include "lockstore/mongo.h"
+
+#include <assert.h>
+
+/*
+ * The documents of `ledger`. Every filter of a change names `v: 1`, the epoch and (but for the fence) the owner, so that a request
+ * that arrives late or twice changes nothing.
+ */
+
+#define OWNER(owner) BCON_BIN(BSON_SUBTYPE_BINARY, (owner)->bytes, OWNER_BYTES)
+
+/* ---- reading a document ---- */
+
+static bool wrong(struct error *error, const bson_t *document, const char *field, const char *expected)
+{
+  error_set(error, "the ledger of %s cannot be used: %s is %s, expected %s", document_show(document, "_id").text, field,
+            document_show(document, field).text, expected);
+  return false;
+}
+
+static bool parse_count(const bson_t *document, const char *field, int64_t *value, struct error *error)
+{
+  if (document_int64(document, field, value) && *value >= 0)
+    return true;
+  *value = 0;
+  return wrong(error, document, field, "a whole number, not negative");
+}
+
+/* `T.bin` or `T@<epoch>.bin`, the epoch decimal without leading zeros. */
+static bool file_name_of_type(const char *name, const char *type)
+{
+  size_t length = strlen(type);
+  if (strncmp(name, type, length) != 0)
+    return false;
+  const char *rest = name + length;
+  if (*rest == '@') {
+    size_t digits = strspn(++rest, "0123456789");
+    if (digits < 1 || digits > 19 || *rest == '0')
+      return false;
+    rest += digits;
+  }
+  return strcmp(rest, ".bin") == 0;
+}
+
+static bool zero_or_absent(const bson_t *document, const char *field)
+{
+  int64_t value;
+  return !document_has(document, field) || (document_int64(document, field, &value) && value == 0);
+}
+
+static bool parse_no_file(const bson_t *document, struct error *error)
+{
+  static const char *const fields[] = {"uuid", "length", "tail", "link"};
+  if (document_has(document, "file"))
+    return wrong(error, document, "file", "the name of a segment of the type");
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+    if (!zero_or_absent(document, fields[i]))
+      return wrong(error, document, fields[i], "nothing, for there is no file");
+  return true;
+}
+
+static bool parse_file(const bson_t *document, const char *type, struct committed *end, struct error *error)
+{
+  int64_t link;
+  if (!document_text(document, "file", end->file, sizeof end->file))
+    return parse_no_file(document, error);
+  if (!file_name_of_type(end->file, type))
+    return wrong(error, document, "file", "the name of a segment of the type");
+  if (!document_binary(document, "uuid", end->uuid, sizeof end->uuid))
+    return wrong(error, document, "uuid", "16 bytes of binary, subtype 0");
+  if (!document_int64(document, "length", &end->length) || end->length <= 0)
+    return wrong(error, document, "length", "a whole number above 0");
+  if (!document_int64(document, "tail", &end->tail) || end->tail < 0 || end->tail >= end->length)
+    return wrong(error, document, "tail", "a whole number, not negative and below length");
+  if (!document_int64(document, "link", &link))
+    return wrong(error, document, "link", "a whole number");
+  end->link = (uint64_t)link;
+  return true;
+}
+
+static bool parse_numbers(const bson_t *document, struct ledger *ledger, struct error *error)
+{
+  if (!document_int64(document, "epoch", &ledger->epoch) || ledger->epoch < 1) {
+    ledger->epoch = 0;
+    return wrong(error, document, "epoch", "a whole number above 0");
+  }
+  if (!parse_count(document, "seq", &ledger->end.seq, error) || !parse_count(document, "items", &ledger->end.items, error) ||
+      !parse_count(document, "settled", &ledger->settled, error))
+    return false;
+  if (ledger->settled > ledger->end.seq)
+    return wrong(error, document, "settled", "a number not above seq");
+  if (ledger->end.seq > 0 && ledger->end.file[0] == '\0')
+    return wrong(error, document, "seq", "0, for there is no file");
+  return true;
+}
+
+static enum outcome parse_ledger(const bson_t *document, const char *type, struct ledger *ledger, struct error *error)
+{
+  int64_t v;
+  *ledger = (struct ledger){0};
+  if (!document_int64(document, "v", &v) || v < 1) {
+    wrong(error, document, "v", "1");
+    return OUTCOME_REFUSED;
+  }
+  ledger->v = v > INT32_MAX ? INT32_MAX : (int)v;
+  if (v != 1) {
+    error_set(error, "the ledger of \"%s\" has v %lld and this pawl knows 1: a newer pawl is needed", type, (long long)v);
+    return OUTCOME_REFUSED;
+  }
+  ledger->has_owner = document_binary(document, "owner", ledger->owner.bytes, OWNER_BYTES);
+  bool ok = parse_file(document, type, &ledger->end, error) && parse_numbers(document, ledger, error);
+  if (ok && !document_bool(document, "clean", &ledger->clean))
+    ok = wrong(error, document, "clean", "true or false");
+  if (ok && document_has(document, "machine") && !document_text(document, "machine", ledger->machine, sizeof ledger->machine))
+    ok = wrong(error, document, "machine", "a string of at most 63 bytes");
+  return ok ? OUTCOME_YES : OUTCOME_REFUSED;
+}
+
+struct reading {
+  const char *type;
+  struct ledger *ledger;
+  enum outcome outcome;
+  struct error *error;
+};
+
+static void read_one(void *context, const bson_t *document)
+{
+  struct reading *reading = context;
+  reading->outcome = parse_ledger(document, reading->type, reading->ledger, reading->error);
+}
+
+enum outcome ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error)
+{
+  struct mongo *mongo = lockstore_mongo(store);
+  bson_t *command = BCON_NEW("find", "ledger", "filter", "{", "_id", BCON_UTF8(type), "}", "limit", BCON_INT32(1), "singleBatch",
+                             BCON_BOOL(true));
+  mongo_append_read_concern(mongo, command, "majority", false);
+  mongo_append_max_time(mongo, command);
+  struct reading reading = {.type = type, .ledger = ledger, .outcome = OUTCOME_NO, .error = error};
+  *ledger = (struct ledger){0};
+  enum outcome outcome = mongo_find(mongo, "reading the ledger", command, read_one, &reading, error);
+  bson_destroy(command);
+  return outcome == OUTCOME_YES ? reading.outcome : outcome;
+}
+
+struct listing {
+  ledger_each *each;
+  void *context;
+};
+
+static void list_one(void *context, const bson_t *document)
+{
+  struct listing *listing = context;
+  struct ledger ledger;
+  struct error error = {""};
+  char type[TYPE_BYTES_MAX + 1];
+  bool named = document_text(document, "_id", type, sizeof type);
+  if (!named)
+    snprintf(type, sizeof type, "%s", document_show(document, "_id").text);
+  bool ok = parse_ledger(document, type, &ledger, &error) == OUTCOME_YES;
+  if (ok && !named) {
+    wrong(&error, document, "_id", "a type");
+    ok = false;
+  }
+  listing->each(listing->context, type, &ledger, ok ? NULL : error.text);
+}
+
+enum outcome ledger_list(struct lockstore *store, ledger_each *each, void *context, struct error *error)
+{
+  struct mongo *mongo = lockstore_mongo(store);
+  bson_t *command = BCON_NEW("find", "ledger", "filter", "{", "}", "sort", "{", "_id", BCON_INT32(1), "}");
+  mongo_append_read_concern(mongo, command, "majority", false);
+  mongo_append_max_time(mongo, command);
+  struct listing listing = {.each = each, .context = context};
+  enum outcome outcome = mongo_find(mongo, "listing the ledgers", command, list_one, &listing, error);
+  bson_destroy(command);
+  return outcome;
+}
+
+/* ---- fence ---- */
+
+/* The reply of findAndModify: its `value` is the document as it was, or null. */
+static enum outcome parse_fenced(const bson_t *reply, const char *type, int64_t epoch_seen, struct ledger *before, struct error *error)
+{
+  bson_t value, last;
+  bool updated = false;
+  if (document_document(reply, "value", &value))
+    return parse_ledger(&value, type, before, error);
+  if (epoch_seen > 0)
+    return OUTCOME_NO;
+  if (document_document(reply, "lastErrorObject", &last) && document_has(&last, "upserted") &&
+      (!document_bool(&last, "updatedExisting", &updated) || !updated))
+    return OUTCOME_YES;
+  error_set(error, "fencing: the reply does not say what was done");
+  return OUTCOME_UNKNOWN;
+}
+
+enum outcome ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner, struct ledger *before,
+                          struct error *error)
+{
+  struct mongo *mongo = lockstore_mongo(store);
+  bson_t *command = BCON_NEW("findAndModify", "ledger", "query", "{", "_id", BCON_UTF8(type), "v", BCON_INT32(1), "epoch",
+                             BCON_INT64(epoch_seen), "}", "new", BCON_BOOL(false), "upsert", BCON_BOOL(epoch_seen == 0));
+  bson_t update;
+  BSON_APPEND_DOCUMENT_BEGIN(command, "update", &update);
+  BCON_APPEND(&update, "$set", "{", "epoch", BCON_INT64(epoch_seen + 1), "owner", OWNER(owner), "clean", BCON_BOOL(false), "}");
+  if (epoch_seen == 0)
+    BCON_APPEND(&update, "$setOnInsert", "{", "seq", BCON_INT64(0), "items", BCON_INT64(0), "settled", BCON_INT64(0), "}");
+  bson_append_document_end(command, &update);
+  mongo_append_write_concern(command);
+  mongo_append_max_time(mongo, command);
+  *before = (struct ledger){0};
+  bson_t reply;
+  int code;
+  enum outcome outcome = mongo_command(mongo, "fencing", command, &reply, &code, error);
+  if (outcome == OUTCOME_YES)
+    outcome = parse_fenced(&reply, type, epoch_seen, before, error);
+  bson_destroy(command);
+  bson_destroy(&reply);
+  return outcome;
+}
+
+/* ---- commit ---- */
+
+/* Sends and destroys the command, an update of one document. */
+static enum outcome send_update(struct lockstore *store, const char *doing, bson_t *command, struct error *error)
+{
+  struct mongo *mongo = lockstore_mongo(store);
+  mongo_append_write_concern(command);
+  mongo_append_max_time(mongo, command);
+  bson_t reply;
+  int code;
+  int64_t matched = 0;
+  enum outcome outcome = mongo_command(mongo, doing, command, &reply, &code, error);
+  if (outcome == OUTCOME_NO) /* nothing that is sent here can be a duplicate: somebody's own index on `ledger` */
+    outcome = OUTCOME_UNKNOWN;
+  if (outcome == OUTCOME_YES && !document_int64(&reply, "n", &matched)) {
+    error_set(error, "%s: the reply has no count", doing);
+    outcome = OUTCOME_UNKNOWN;
+  }
+  bson_destroy(&reply);
+  bson_destroy(command);
+  return outcome == OUTCOME_YES && matched == 0 ? OUTCOME_NO : outcome;
+}
+
+static bool has_file(const struct committed *end)
+{
+  return end->file[0] != '\0';
+}
+
+static void append_link(bson_t *links, const char *key, const struct committed *end)
+{
+  if (has_file(end))
+    BSON_APPEND_INT64(links, key, (int64_t)end->link);
+  else
+    BSON_APPEND_NULL(links, key); /* absent */
+}
+
+/* The state that the commit changes, or the one it makes: a repetition matches, a late copy of an older commit does not. */
+static void append_commit_filter(bson_t *update, const char *type, const struct ledger_commit *commit)
+{
+  bson_t filter, link, links;
+  BSON_APPEND_DOCUMENT_BEGIN(update, "q", &filter);
+  BCON_APPEND(&filter, "_id", BCON_UTF8(type), "v", BCON_INT32(1), "epoch", BCON_INT64(commit->epoch), "owner", OWNER(&commit->owner));
+  BSON_APPEND_DOCUMENT_BEGIN(&filter, "link", &link);
+  BSON_APPEND_ARRAY_BEGIN(&link, "$in", &links);
+  append_link(&links, "0", &commit->before);
+  append_link(&links, "1", &commit->after);
+  if (!has_file(&commit->before))
+    BSON_APPEND_INT64(&links, "2", 0);
+  bson_append_array_end(&link, &links);
+  bson_append_document_end(&filter, &link);
+  bson_append_document_end(update, &filter);
+}
+
+static void append_commit_change(bson_t *update, const struct ledger_commit *commit)
+{
+  const struct committed *after = &commit->after;
+  bson_t change, set;
+  BSON_APPEND_DOCUMENT_BEGIN(update, "u", &change);
+  BCON_APPEND(&change, "$max", "{", "settled", BCON_INT64(commit->settled), "}");
+  if (has_file(after) || commit->set_clean || commit->machine) {
+    BSON_APPEND_DOCUMENT_BEGIN(&change, "$set", &set);
+    if (has_file(after))
+      BCON_APPEND(&set, "file", BCON_UTF8(after->file), "uuid", BCON_BIN(BSON_SUBTYPE_BINARY, after->uuid, sizeof after->uuid), "length",
+                  BCON_INT64(after->length), "tail", BCON_INT64(after->tail), "link", BCON_INT64((int64_t)after->link), "seq",
+                  BCON_INT64(after->seq), "items", BCON_INT64(after->items));
+    if (commit->set_clean)
+      BSON_APPEND_BOOL(&set, "clean", commit->clean);
+    if (commit->machine)
+      BSON_APPEND_UTF8(&set, "machine", commit->machine);
+    bson_append_document_end(&change, &set);
+  }
+  bson_append_document_end(update, &change);
+}
+
+enum outcome ledger_commit(struct lockstore *store, const char *type, const struct ledger_commit *commit, struct error *error)
+{
+  assert(commit->epoch > 0 && commit->settled >= 0 && commit->settled <= commit->after.seq);
+  assert(commit->after.seq >= commit->before.seq && (has_file(&commit->after) || !has_file(&commit->before)));
+  bson_t *command = BCON_NEW("update", "ledger");
+  bson_t updates, update;
+  BSON_APPEND_ARRAY_BEGIN(command, "updates", &updates);
+  BSON_APPEND_DOCUMENT_BEGIN(&updates, "0", &update);
+  append_commit_filter(&update, type, commit);
+  append_commit_change(&update, commit);
+  bson_append_document_end(&updates, &update);
+  bson_append_array_end(command, &updates);
+  return send_update(store, "committing", command, error);
+}
+
+enum outcome ledger_settle(struct lockstore *store, const char *type, int64_t epoch, const struct owner *owner, int64_t settled,
+                           struct error *error)
+{
+  assert(epoch > 0 && settled >= 0);
+  bson_t *command = BCON_NEW("update", "ledger", "updates", "[", "{", "q", "{", "_id", BCON_UTF8(type), "v", BCON_INT32(1), "epoch",
+                             BCON_INT64(epoch), "owner", OWNER(owner), "}", "u", "{", "$max", "{", "settled", BCON_INT64(settled), "}", "}",
+                             "}", "]");
+  return send_update(store, "recording what is settled", command, error);
+}

@@ -1,0 +1,142 @@
+/*
+ * lockstore: the mutexes and the ledger of pawl, in MongoDB.
+ *
+ * A mutex is a document in `locks` whose insert a unique index on {type, slot} decides; its lease runs on the server's
+ * clock alone. A lease is advice: what protects the file is the ledger, one document a type, every change of which is a
+ * compare-and-set on the epoch (the fencing token; see Kleppmann, "How to do distributed locking", 2016; the insert as the
+ * decider follows Chubby's and etcd's create-if-absent). docs/protocol.md tells the whole.
+ *
+ * One of the seams: lockstore_memory.h is a twin with the same functions, in memory, which tests link in place of this one;
+ * one suite runs against both.
+ *
+ * Threads: every function may be called from any thread at once. Each blocks for at most the time-out given to
+ * lockstore_open (longer when a connection must be made first: finding the server and connecting have that time each; and
+ * lockstore_prepare sends several requests). Memory: nothing that is returned needs freeing.
+ */
+#ifndef PAWL_LOCKSTORE_LOCKSTORE_H
+#define PAWL_LOCKSTORE_LOCKSTORE_H
+
+#include "base.h"
+
+/*
+ * Every call has one of these answers. UNKNOWN is the third beside yes and no: a time-out, a lost connection, a
+ * writeConcernError: it may have happened, or may still happen. `error` is filled for UNKNOWN and REFUSED only.
+ */
+enum outcome {
+  OUTCOME_YES,
+  OUTCOME_NO,
+  OUTCOME_UNKNOWN,
+  OUTCOME_REFUSED, /* what is there cannot be used as it is, and trying again will not help: the text says what is expected */
+};
+
+enum { OWNER_BYTES = 16 };
+struct owner { /* a random nonce, new for every acquisition */
+  uint8_t bytes[OWNER_BYTES];
+};
+
+struct lockstore;
+
+struct lockstore_options {
+  const char *uri;     /* what it says about read and write concerns and time-outs is overridden */
+  const char *db;      /* NULL or empty: the URI's, else "pawl" */
+  int64_t timeout_ms;  /* of one request */
+  int connections_max; /* threads that may be in a call at once */
+  const char *program; /* application name shown in the server's log, unless the URI has one */
+  bool retry_writes;   /* the driver sends a write a second time; for inserting into the queue, never for mutex and ledger */
+  bool direct;         /* talk to the one host of the URI, whatever it is; else the replica set's members are discovered */
+};
+
+/* Does not connect. NULL: the URI is wrong; `error` says how, without the password. */
+MUST_CHECK struct lockstore *lockstore_open(const struct lockstore_options *options, struct error *error);
+void lockstore_close(struct lockstore *store);
+
+/*
+ * Looks at server and database, and makes what is missing: collections `messages`, `locks`, `ledger` and their indexes.
+ * Looking comes first: where all is there, the right to make collections and indexes is not needed.
+ * REFUSED: mongos; a server before 5.0; an index on `locks` {type, slot} that is not unique, or partial, or sparse, or that cannot
+ * be made; a collation other than simple; a view, a capped or time-series collection; a TTL index.
+ */
+MUST_CHECK enum outcome lockstore_prepare(struct lockstore *store, struct error *error);
+
+/* ---- mutex ---- */
+
+struct lock_holder { /* for people: who it is */
+  char host[256];
+  char boot[MACHINE_SIZE];
+  char program[64];
+  int64_t pid;
+  int64_t started_wall_ms; /* the process; since 1970 UTC */
+};
+
+struct lock_view {
+  struct owner owner;
+  struct lock_holder holder;
+  int64_t ttl_ms;
+  int64_t left_ms; /* of the lease, by the server's clock; not above 0: expired */
+  bool stealable;  /* expired, or its end lies so far ahead that a clock must have jumped */
+};
+
+/* Insert. YES: mine (also if it was already mine: a lost reply). NO: another holds it. */
+MUST_CHECK enum outcome lock_take(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
+                                  const struct lock_holder *holder, struct error *error);
+/*
+ * YES: held, `*view` tells by whom. NO: free. REFUSED: a lock document without a proper `owner`, which pawl did not write and no
+ * call here removes; the text says how to. Any other field may be wrong and stays judged: an `expires_at` that is no date has
+ * expired; a `ttl_ms` that is no number of 1 ms to 1 h counts as 1 h.
+ */
+MUST_CHECK enum outcome lock_read(struct lockstore *store, const char *type, int slot, struct lock_view *view, struct error *error);
+/* Deletes the lock of the owner that was seen, if it may be stolen. NO: it is alive, or another's by now. */
+MUST_CHECK enum outcome lock_steal(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error);
+/* YES: a full lease from now. NO: lost. */
+MUST_CHECK enum outcome lock_renew(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
+                                   struct error *error);
+/* YES: deleted. NO: it was not there any more. Either way it is not mine afterwards. */
+MUST_CHECK enum outcome lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error);
+
+/* ---- ledger ---- */
+
+struct ledger {
+  int v;         /* 1. With REFUSED: above 1, a newer pawl is needed; else the document is malformed */
+  int64_t epoch; /* 0: there is no ledger yet */
+  bool has_owner;
+  struct owner owner;
+  bool clean;
+  struct committed end;
+  int64_t settled;
+  char machine[MACHINE_SIZE]; /* boot id of the kernel that wrote the end; empty: none */
+};
+
+/* YES: read (majority). NO: there is none; *ledger is all zero. REFUSED: of another v, or malformed. */
+MUST_CHECK enum outcome ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error);
+/*
+ * epoch_seen -> epoch_seen + 1, owner, clean false. YES: *before is the document as it was; otherwise all zero. NO: another was
+ * faster, or the ledger is of another v. REFUSED: fenced, but what was there is malformed (ledger_read would have said so).
+ * epoch_seen 0: there was no ledger; it is made.
+ */
+MUST_CHECK enum outcome ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner,
+                                     struct ledger *before, struct error *error);
+
+struct ledger_commit {
+  int64_t epoch; /* mine */
+  struct owner owner;
+  struct committed before, after; /* equal: only `settled` and `clean` move */
+  int64_t settled;                /* raised to this, never lowered */
+  bool set_clean, clean;          /* set_clean: `clean` is written; it ends the epoch */
+  const char *machine;            /* of the writer; NULL: left as it is */
+};
+/* YES: committed (also a repetition). NO: fenced. */
+MUST_CHECK enum outcome ledger_commit(struct lockstore *store, const char *type, const struct ledger_commit *commit, struct error *error);
+/* Raises `settled`. NO: fenced. */
+MUST_CHECK enum outcome ledger_settle(struct lockstore *store, const char *type, int64_t epoch, const struct owner *owner, int64_t settled,
+                                      struct error *error);
+
+/*
+ * For pawl-status: each ledger and each lock there is, in order of type. `problem` is NULL, or says why the document could not be
+ * read; the rest is then what could. A type that is no string comes as JSON. `each` must not call back.
+ */
+typedef void ledger_each(void *context, const char *type, const struct ledger *ledger, const char *problem);
+typedef void lock_each(void *context, const char *type, int slot, const struct lock_view *view, const char *problem);
+MUST_CHECK enum outcome ledger_list(struct lockstore *store, ledger_each *each, void *context, struct error *error);
+MUST_CHECK enum outcome lock_list(struct lockstore *store, lock_each *each, void *context, struct error *error);
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * lockstore_memory: the twin of lockstore, in memory. It defines every function of lockstore.h but lockstore_open, with the same
+ * answers; a test links it in place of the real one, and one suite (tests/unit/test_lockstore.c) runs against both.
+ *
+ * A server is what the workers share: documents and a clock, which only memory_server_set_now moves. A lockstore is one worker's
+ * way to it. A request that arrives late is made by the test itself: it answers UNKNOWN without effect (lockstore_memory_fail), and
+ * makes the same call again when it is to arrive.
+ *
+ * Threads: one mutex a server; any thread. Nothing blocks. A server outlives its lockstores. Running out of the bounds below, or of
+ * memory, aborts: it is the test's mistake.
+ */
+#ifndef PAWL_LOCKSTORE_LOCKSTORE_MEMORY_H
+#define PAWL_LOCKSTORE_LOCKSTORE_MEMORY_H
+
+#include "lockstore/lockstore.h"
+
+enum { MEMORY_LOCKS_MAX = 256, MEMORY_LEDGERS_MAX = 256 };
+
+struct memory_server;
+
+struct memory_server *memory_server_new(void);
+void memory_server_free(struct memory_server *server);
+/* The server's clock, in ms since 1970. It may go backwards. */
+void memory_server_set_now(struct memory_server *server, int64_t now_ms);
+int64_t memory_server_now(struct memory_server *server);
+/* Away: every call of every lockstore answers UNKNOWN, and nothing is done. */
+void memory_server_set_away(struct memory_server *server, bool away);
+/* Puts a ledger there as it is, whatever it says: of another v, adopted, inconsistent (what is read is not checked further). */
+void memory_server_put_ledger(struct memory_server *server, const char *type, const struct ledger *ledger);
+
+struct lockstore *lockstore_memory_open(struct memory_server *server);
+/* This one alone is cut off. */
+void lockstore_memory_set_away(struct lockstore *store, bool away);
+/* The next `calls` calls through this one answer UNKNOWN; with `applied` they are done all the same (the reply was lost). */
+void lockstore_memory_fail(struct lockstore *store, int calls, bool applied);
+
+#endif

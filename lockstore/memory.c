@@ -1,0 +1,452 @@
+#include "lockstore/lockstore_memory.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { TTL_MS_MAX = 3600000 };
+
+struct lock_document {
+  char type[TYPE_BYTES_MAX + 1]; /* empty: no document */
+  int slot;
+  struct owner owner;
+  struct lock_holder holder;
+  int64_t expires_ms, ttl_ms;
+};
+
+struct ledger_document {
+  char type[TYPE_BYTES_MAX + 1];
+  struct ledger ledger;
+};
+
+struct memory_server {
+  pthread_mutex_t mutex;
+  int64_t now_ms;
+  bool away;
+  struct lock_document locks[MEMORY_LOCKS_MAX];
+  struct ledger_document ledgers[MEMORY_LEDGERS_MAX]; /* in order of type */
+  int ledger_count;
+};
+
+struct lockstore {
+  struct memory_server *server;
+  bool away;
+  int failing; /* calls that are still to answer UNKNOWN */
+  bool failing_applied;
+};
+
+/* ---- server ---- */
+
+struct memory_server *memory_server_new(void)
+{
+  struct memory_server *server = calloc(1, sizeof *server);
+  assert(server);
+  pthread_mutex_init(&server->mutex, NULL);
+  server->now_ms = 1700000000000;
+  return server;
+}
+
+void memory_server_free(struct memory_server *server)
+{
+  pthread_mutex_destroy(&server->mutex);
+  free(server);
+}
+
+void memory_server_set_now(struct memory_server *server, int64_t now_ms)
+{
+  pthread_mutex_lock(&server->mutex);
+  server->now_ms = now_ms;
+  pthread_mutex_unlock(&server->mutex);
+}
+
+int64_t memory_server_now(struct memory_server *server)
+{
+  pthread_mutex_lock(&server->mutex);
+  int64_t now_ms = server->now_ms;
+  pthread_mutex_unlock(&server->mutex);
+  return now_ms;
+}
+
+void memory_server_set_away(struct memory_server *server, bool away)
+{
+  pthread_mutex_lock(&server->mutex);
+  server->away = away;
+  pthread_mutex_unlock(&server->mutex);
+}
+
+static struct ledger_document *ledger_find(struct memory_server *server, const char *type)
+{
+  for (int i = 0; i < server->ledger_count; i++)
+    if (strcmp(server->ledgers[i].type, type) == 0)
+      return &server->ledgers[i];
+  return NULL;
+}
+
+static struct ledger_document *ledger_make(struct memory_server *server, const char *type)
+{
+  assert(server->ledger_count < MEMORY_LEDGERS_MAX && strlen(type) <= TYPE_BYTES_MAX);
+  int at = server->ledger_count++;
+  for (; at > 0 && strcmp(server->ledgers[at - 1].type, type) > 0; at--)
+    server->ledgers[at] = server->ledgers[at - 1];
+  server->ledgers[at] = (struct ledger_document){0};
+  strcpy(server->ledgers[at].type, type);
+  return &server->ledgers[at];
+}
+
+void memory_server_put_ledger(struct memory_server *server, const char *type, const struct ledger *ledger)
+{
+  pthread_mutex_lock(&server->mutex);
+  struct ledger_document *document = ledger_find(server, type);
+  if (!document)
+    document = ledger_make(server, type);
+  document->ledger = *ledger;
+  pthread_mutex_unlock(&server->mutex);
+}
+
+/* ---- lockstore, and what every call does first and last ---- */
+
+struct lockstore *lockstore_memory_open(struct memory_server *server)
+{
+  struct lockstore *store = calloc(1, sizeof *store);
+  assert(store);
+  store->server = server;
+  return store;
+}
+
+void lockstore_close(struct lockstore *store)
+{
+  free(store);
+}
+
+void lockstore_memory_set_away(struct lockstore *store, bool away)
+{
+  pthread_mutex_lock(&store->server->mutex);
+  store->away = away;
+  pthread_mutex_unlock(&store->server->mutex);
+}
+
+void lockstore_memory_fail(struct lockstore *store, int calls, bool applied)
+{
+  pthread_mutex_lock(&store->server->mutex);
+  store->failing = calls;
+  store->failing_applied = applied;
+  pthread_mutex_unlock(&store->server->mutex);
+}
+
+/* Whether the call is to be done; *lost: whatever it answers, the caller hears UNKNOWN. The server is locked until call_end. */
+static bool call_begin(struct lockstore *store, bool *lost)
+{
+  pthread_mutex_lock(&store->server->mutex);
+  *lost = store->away || store->server->away;
+  if (*lost)
+    return false;
+  *lost = store->failing > 0;
+  store->failing -= *lost;
+  return !*lost || store->failing_applied;
+}
+
+static enum outcome call_end(struct lockstore *store, bool lost, enum outcome outcome, struct error *error)
+{
+  pthread_mutex_unlock(&store->server->mutex);
+  if (!lost)
+    return outcome;
+  error_set(error, "no answer from the server in memory");
+  return OUTCOME_UNKNOWN;
+}
+
+enum outcome lockstore_prepare(struct lockstore *store, struct error *error)
+{
+  bool lost;
+  (void)call_begin(store, &lost);
+  return call_end(store, lost, OUTCOME_YES, error);
+}
+
+/* ---- mutex ---- */
+
+static bool owner_equal(const struct owner *a, const struct owner *b)
+{
+  return memcmp(a->bytes, b->bytes, OWNER_BYTES) == 0;
+}
+
+static struct lock_document *lock_find(struct memory_server *server, const char *type, int slot)
+{
+  for (int i = 0; i < MEMORY_LOCKS_MAX; i++)
+    if (strcmp(server->locks[i].type, type) == 0 && server->locks[i].slot == slot)
+      return &server->locks[i];
+  return NULL;
+}
+
+static struct lock_document *lock_find_owned(struct memory_server *server, const char *type, int slot, const struct owner *owner)
+{
+  struct lock_document *lock = lock_find(server, type, slot);
+  return lock && owner_equal(&lock->owner, owner) ? lock : NULL;
+}
+
+static struct lock_document *lock_make(struct memory_server *server, const char *type, int slot)
+{
+  for (int i = 0; i < MEMORY_LOCKS_MAX; i++)
+    if (server->locks[i].type[0] == '\0') {
+      assert(strlen(type) <= TYPE_BYTES_MAX);
+      strcpy(server->locks[i].type, type);
+      server->locks[i].slot = slot;
+      return &server->locks[i];
+    }
+  abort();
+}
+
+static bool lock_stealable(const struct memory_server *server, const struct lock_document *lock)
+{
+  return lock->expires_ms < server->now_ms || lock->expires_ms > server->now_ms + 2 * lock->ttl_ms;
+}
+
+static enum outcome take(struct memory_server *server, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
+                         const struct lock_holder *holder)
+{
+  struct lock_document *lock = lock_find(server, type, slot);
+  if (lock && !owner_equal(&lock->owner, owner))
+    return OUTCOME_NO;
+  if (!lock)
+    lock = lock_make(server, type, slot);
+  lock->owner = *owner;
+  lock->holder = *holder;
+  lock->ttl_ms = ttl_ms;
+  lock->expires_ms = server->now_ms + ttl_ms;
+  return OUTCOME_YES;
+}
+
+enum outcome lock_take(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
+                       const struct lock_holder *holder, struct error *error)
+{
+  assert(ttl_ms > 0 && ttl_ms <= TTL_MS_MAX);
+  bool lost;
+  enum outcome outcome = OUTCOME_UNKNOWN;
+  if (call_begin(store, &lost))
+    outcome = take(store->server, type, slot, owner, ttl_ms, holder);
+  return call_end(store, lost, outcome, error);
+}
+
+static void view_of(const struct memory_server *server, const struct lock_document *lock, struct lock_view *view)
+{
+  *view = (struct lock_view){
+      .owner = lock->owner,
+      .holder = lock->holder,
+      .ttl_ms = lock->ttl_ms,
+      .left_ms = lock->expires_ms - server->now_ms,
+      .stealable = lock_stealable(server, lock),
+  };
+}
+
+enum outcome lock_read(struct lockstore *store, const char *type, int slot, struct lock_view *view, struct error *error)
+{
+  bool lost;
+  enum outcome outcome = OUTCOME_NO;
+  *view = (struct lock_view){0};
+  if (call_begin(store, &lost)) {
+    const struct lock_document *lock = lock_find(store->server, type, slot);
+    if (lock && !lost) {
+      view_of(store->server, lock, view);
+      outcome = OUTCOME_YES;
+    }
+  }
+  return call_end(store, lost, outcome, error);
+}
+
+static enum outcome delete_lock(struct lock_document *lock)
+{
+  if (!lock)
+    return OUTCOME_NO;
+  *lock = (struct lock_document){0};
+  return OUTCOME_YES;
+}
+
+enum outcome lock_steal(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error)
+{
+  bool lost;
+  enum outcome outcome = OUTCOME_UNKNOWN;
+  if (call_begin(store, &lost)) {
+    struct lock_document *lock = lock_find_owned(store->server, type, slot, seen);
+    outcome = delete_lock(lock && lock_stealable(store->server, lock) ? lock : NULL);
+  }
+  return call_end(store, lost, outcome, error);
+}
+
+enum outcome lock_renew(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms, struct error *error)
+{
+  assert(ttl_ms > 0 && ttl_ms <= TTL_MS_MAX);
+  bool lost;
+  enum outcome outcome = OUTCOME_NO;
+  if (call_begin(store, &lost)) {
+    struct lock_document *lock = lock_find_owned(store->server, type, slot, owner);
+    if (lock && lock->expires_ms > store->server->now_ms) {
+      lock->ttl_ms = ttl_ms;
+      lock->expires_ms = store->server->now_ms + ttl_ms;
+      outcome = OUTCOME_YES;
+    }
+  }
+  return call_end(store, lost, outcome, error);
+}
+
+enum outcome lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error)
+{
+  bool lost;
+  enum outcome outcome = OUTCOME_UNKNOWN;
+  if (call_begin(store, &lost))
+    outcome = delete_lock(lock_find_owned(store->server, type, slot, owner));
+  return call_end(store, lost, outcome, error);
+}
+
+static int lock_compare(const void *a, const void *b)
+{
+  const struct lock_document *left = *(const struct lock_document *const *)a, *right = *(const struct lock_document *const *)b;
+  int order = strcmp(left->type, right->type);
+  return order ? order : (left->slot > right->slot) - (left->slot < right->slot);
+}
+
+enum outcome lock_list(struct lockstore *store, lock_each *each, void *context, struct error *error)
+{
+  bool lost;
+  const struct lock_document *sorted[MEMORY_LOCKS_MAX];
+  size_t count = 0;
+  if (call_begin(store, &lost) && !lost) {
+    for (int i = 0; i < MEMORY_LOCKS_MAX; i++)
+      if (store->server->locks[i].type[0])
+        sorted[count++] = &store->server->locks[i];
+    qsort(sorted, count, sizeof *sorted, lock_compare);
+    for (size_t i = 0; i < count; i++) {
+      struct lock_view view;
+      view_of(store->server, sorted[i], &view);
+      each(context, sorted[i]->type, sorted[i]->slot, &view, NULL);
+    }
+  }
+  return call_end(store, lost, OUTCOME_YES, error);
+}
+
+/* ---- ledger ---- */
+
+static enum outcome check_v(const char *type, const struct ledger *ledger, struct error *error)
+{
+  if (ledger->v == 1)
+    return OUTCOME_YES;
+  error_set(error, "the ledger of \"%s\" has v %d and this pawl knows 1: a newer pawl is needed", type, ledger->v);
+  return OUTCOME_REFUSED;
+}
+
+enum outcome ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error)
+{
+  bool lost;
+  enum outcome outcome = OUTCOME_NO;
+  *ledger = (struct ledger){0};
+  if (call_begin(store, &lost)) {
+    const struct ledger_document *document = ledger_find(store->server, type);
+    if (document && !lost) {
+      outcome = check_v(type, &document->ledger, error);
+      if (outcome == OUTCOME_YES)
+        *ledger = document->ledger;
+      ledger->v = document->ledger.v;
+    }
+  }
+  return call_end(store, lost, outcome, error);
+}
+
+static enum outcome fence(struct memory_server *server, const char *type, int64_t epoch_seen, const struct owner *owner,
+                          struct ledger *before)
+{
+  struct ledger_document *document = ledger_find(server, type);
+  *before = (struct ledger){0};
+  if (!document && epoch_seen == 0) {
+    document = ledger_make(server, type);
+    document->ledger.v = 1;
+  } else if (document && document->ledger.v == 1 && document->ledger.epoch == epoch_seen) {
+    *before = document->ledger;
+  } else {
+    return OUTCOME_NO;
+  }
+  document->ledger.epoch = epoch_seen + 1;
+  document->ledger.has_owner = true;
+  document->ledger.owner = *owner;
+  document->ledger.clean = false;
+  return OUTCOME_YES;
+}
+
+enum outcome ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner, struct ledger *before,
+                          struct error *error)
+{
+  bool lost;
+  enum outcome outcome = OUTCOME_UNKNOWN;
+  if (call_begin(store, &lost))
+    outcome = fence(store->server, type, epoch_seen, owner, before);
+  if (lost || outcome != OUTCOME_YES)
+    *before = (struct ledger){0};
+  return call_end(store, lost, outcome, error);
+}
+
+static struct ledger *ledger_of_epoch(struct memory_server *server, const char *type, int64_t epoch, const struct owner *owner)
+{
+  struct ledger_document *document = ledger_find(server, type);
+  bool mine = document && document->ledger.v == 1 && document->ledger.epoch == epoch && document->ledger.has_owner &&
+              owner_equal(&document->ledger.owner, owner);
+  return mine ? &document->ledger : NULL;
+}
+
+/* `link` is absent as long as there is no file. */
+static bool link_equal(const struct committed *a, const struct committed *b)
+{
+  return (a->file[0] == '\0') == (b->file[0] == '\0') && a->link == b->link;
+}
+
+static enum outcome commit_to(struct ledger *ledger, const struct ledger_commit *commit)
+{
+  if (!ledger || !(link_equal(&ledger->end, &commit->before) || link_equal(&ledger->end, &commit->after)))
+    return OUTCOME_NO;
+  if (commit->after.file[0])
+    ledger->end = commit->after;
+  if (commit->settled > ledger->settled)
+    ledger->settled = commit->settled;
+  if (commit->set_clean)
+    ledger->clean = commit->clean;
+  if (commit->machine) {
+    assert(strlen(commit->machine) < MACHINE_SIZE);
+    strcpy(ledger->machine, commit->machine);
+  }
+  return OUTCOME_YES;
+}
+
+enum outcome ledger_commit(struct lockstore *store, const char *type, const struct ledger_commit *commit, struct error *error)
+{
+  assert(commit->epoch > 0 && commit->settled >= 0 && commit->settled <= commit->after.seq);
+  assert(commit->after.seq >= commit->before.seq && (commit->after.file[0] || !commit->before.file[0]));
+  bool lost;
+  enum outcome outcome = OUTCOME_UNKNOWN;
+  if (call_begin(store, &lost))
+    outcome = commit_to(ledger_of_epoch(store->server, type, commit->epoch, &commit->owner), commit);
+  return call_end(store, lost, outcome, error);
+}
+
+enum outcome ledger_settle(struct lockstore *store, const char *type, int64_t epoch, const struct owner *owner, int64_t settled,
+                           struct error *error)
+{
+  assert(epoch > 0 && settled >= 0);
+  bool lost;
+  enum outcome outcome = OUTCOME_NO;
+  if (call_begin(store, &lost)) {
+    struct ledger *ledger = ledger_of_epoch(store->server, type, epoch, owner);
+    if (ledger) {
+      ledger->settled = settled > ledger->settled ? settled : ledger->settled;
+      outcome = OUTCOME_YES;
+    }
+  }
+  return call_end(store, lost, outcome, error);
+}
+
+enum outcome ledger_list(struct lockstore *store, ledger_each *each, void *context, struct error *error)
+{
+  bool lost;
+  if (call_begin(store, &lost) && !lost)
+    for (int i = 0; i < store->server->ledger_count; i++) {
+      const struct ledger_document *document = &store->server->ledgers[i];
+      struct error problem;
+      bool ok = check_v(document->type, &document->ledger, &problem) == OUTCOME_YES;
+      each(context, document->type, &document->ledger, ok ? NULL : problem.text);
+    }
+  return call_end(store, lost, OUTCOME_YES, error);
+}

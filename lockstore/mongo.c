@@ -1,0 +1,468 @@
+#include "lockstore/mongo.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <strings.h>
+
+enum deployment { DEPLOYMENT_UNKNOWN, DEPLOYMENT_STANDALONE, DEPLOYMENT_REPLICA_SET };
+
+enum {
+  DB_BYTES_MAX = 63,
+  WIRE_VERSION_MIN = 13, /* MongoDB 5.0 */
+  SPARE_CONNECTIONS = 2,
+  HEARTBEAT_MS = 2000, /* instead of 10 s: how long a primary that hangs, or was given up by mistake, goes unnoticed */
+};
+
+enum {
+  CODE_DUPLICATE_KEY = 11000,
+};
+
+struct mongo {
+  mongoc_client_pool_t *pool;
+  char db[DB_BYTES_MAX + 1];
+  int64_t timeout_ms;
+  _Atomic uint64_t operation_time; /* the latest seen: seconds << 32 | increment; 0: none */
+  _Atomic int deployment;
+};
+
+/* ---- opening ---- */
+
+static void drop_log(mongoc_log_level_t level, const char *domain, const char *message, void *context)
+{
+  (void)level, (void)domain, (void)message, (void)context;
+}
+
+/* Never undone: another thread of the process may use the driver until the end. */
+static void driver_start(void)
+{
+  mongoc_log_set_handler(drop_log, NULL);
+  mongoc_init();
+}
+
+/*
+ * The driver's reason may quote any piece of the URI. It is repeated only if there can be no secret in it: no '@', no option that
+ * is one, and no ':' but the scheme's and those before a port.
+ */
+static bool uri_may_hold_secret(const char *uri)
+{
+  const char *scheme = strstr(uri, "://");
+  const char *at = scheme ? scheme + 3 : uri;
+  if (strchr(at, '@') || strcasestr(at, "password") || strcasestr(at, "token"))
+    return true;
+  for (const char *colon = strchr(at, ':'); colon; colon = strchr(colon + 1, ':'))
+    if (!strchr(",/?", colon[1 + strspn(colon + 1, "0123456789")]))
+      return true;
+  return false;
+}
+
+static bool uri_set_number(mongoc_uri_t *uri, const char *option, int64_t value)
+{
+  return mongoc_uri_set_option_as_int32(uri, option, value > INT32_MAX ? INT32_MAX : (int32_t)value);
+}
+
+static bool uri_set_options(mongoc_uri_t *uri, const struct lockstore_options *options)
+{
+  bool ok = uri_set_number(uri, MONGOC_URI_CONNECTTIMEOUTMS, options->timeout_ms) &&
+            uri_set_number(uri, MONGOC_URI_SOCKETTIMEOUTMS, options->timeout_ms) &&
+            uri_set_number(uri, MONGOC_URI_SERVERSELECTIONTIMEOUTMS, options->timeout_ms) &&
+            uri_set_number(uri, MONGOC_URI_WAITQUEUETIMEOUTMS, options->timeout_ms) &&
+            uri_set_number(uri, MONGOC_URI_MAXPOOLSIZE, options->connections_max + SPARE_CONNECTIONS) &&
+            mongoc_uri_set_option_as_bool(uri, MONGOC_URI_RETRYWRITES, options->retry_writes) &&
+            mongoc_uri_set_option_as_bool(uri, MONGOC_URI_RETRYREADS, false);
+  if (ok && !mongoc_uri_has_option(uri, MONGOC_URI_HEARTBEATFREQUENCYMS))
+    ok = uri_set_number(uri, MONGOC_URI_HEARTBEATFREQUENCYMS, HEARTBEAT_MS);
+  if (ok && options->direct)
+    ok = mongoc_uri_set_option_as_bool(uri, MONGOC_URI_DIRECTCONNECTION, true);
+  else if (ok && !mongoc_uri_has_option(uri, MONGOC_URI_DIRECTCONNECTION) && !mongoc_uri_get_option_as_bool(uri, "loadbalanced", false))
+    ok = mongoc_uri_set_option_as_bool(uri, MONGOC_URI_DIRECTCONNECTION, false);
+  if (ok && options->program && !mongoc_uri_get_appname(uri))
+    ok = mongoc_uri_set_appname(uri, options->program);
+  return ok;
+}
+
+/* Concerns stand in each command; the driver is given its defaults, so that it appends none of its own. */
+static void uri_clear_concerns(mongoc_uri_t *uri)
+{
+  mongoc_write_concern_t *write = mongoc_write_concern_new();
+  mongoc_read_concern_t *read = mongoc_read_concern_new();
+  mongoc_read_prefs_t *primary = mongoc_read_prefs_new(MONGOC_READ_PRIMARY);
+  mongoc_uri_set_write_concern(uri, write);
+  mongoc_uri_set_read_concern(uri, read);
+  mongoc_uri_set_read_prefs_t(uri, primary);
+  mongoc_write_concern_destroy(write);
+  mongoc_read_concern_destroy(read);
+  mongoc_read_prefs_destroy(primary);
+}
+
+static bool db_choose(struct mongo *mongo, const mongoc_uri_t *uri, const char *asked, struct error *error)
+{
+  const char *db = asked && *asked ? asked : mongoc_uri_get_database(uri);
+  if (!db || !*db)
+    db = "pawl";
+  if (strlen(db) > DB_BYTES_MAX || strpbrk(db, "/\\. \"$*<>:|?")) {
+    error_set(error, "the database name \"%.80s\" is not valid: it takes 1 to %d bytes without any of /\\. \"$*<>:|?", db, DB_BYTES_MAX);
+    return false;
+  }
+  strcpy(mongo->db, db);
+  return true;
+}
+
+static mongoc_uri_t *uri_parse(const char *text, struct error *error)
+{
+  bson_error_t reason;
+  mongoc_uri_t *uri = mongoc_uri_new_with_error(text, &reason);
+  if (!uri && uri_may_hold_secret(text))
+    error_set(error, "the MongoDB URI is not valid (the driver's reason is not shown, for it may quote a password; in user and password, "
+                     "the characters : / ? # [ ] @ %% must be percent-encoded)");
+  else if (!uri)
+    error_set(error, "the MongoDB URI is not valid: %s", reason.message);
+  return uri;
+}
+
+struct mongo *mongo_open(const struct lockstore_options *options, struct error *error)
+{
+  static pthread_once_t started = PTHREAD_ONCE_INIT;
+  assert(options->timeout_ms > 0 && options->connections_max > 0);
+  pthread_once(&started, driver_start);
+  mongoc_uri_t *uri = uri_parse(options->uri, error);
+  if (!uri)
+    return NULL;
+  struct mongo *mongo = calloc(1, sizeof *mongo);
+  bson_error_t reason = {.message = "out of memory"};
+  bool ok = mongo && db_choose(mongo, uri, options->db, error);
+  if (ok) {
+    mongo->timeout_ms = options->timeout_ms;
+    uri_clear_concerns(uri);
+    mongo->pool = uri_set_options(uri, options) ? mongoc_client_pool_new_with_error(uri, &reason) : NULL;
+    ok = mongo->pool && mongoc_client_pool_set_error_api(mongo->pool, MONGOC_ERROR_API_VERSION_2);
+    if (!ok)
+      error_set(error, "the MongoDB URI cannot be used: %s",
+                mongo->pool || uri_may_hold_secret(options->uri) ? "its options contradict each other" : reason.message);
+  }
+  mongoc_uri_destroy(uri);
+  if (ok)
+    return mongo;
+  mongo_close(mongo);
+  return NULL;
+}
+
+void mongo_close(struct mongo *mongo)
+{
+  if (mongo && mongo->pool)
+    mongoc_client_pool_destroy(mongo->pool);
+  free(mongo);
+}
+
+const char *mongo_db(const struct mongo *mongo)
+{
+  return mongo->db;
+}
+
+mongoc_client_pool_t *mongo_pool(struct mongo *mongo)
+{
+  return mongo->pool;
+}
+
+bool mongo_is_replica_set(const struct mongo *mongo)
+{
+  return atomic_load(&mongo->deployment) != DEPLOYMENT_STANDALONE;
+}
+
+/* ---- reading a reply ---- */
+
+static void note_operation_time(struct mongo *mongo, const bson_t *reply)
+{
+  bson_iter_t at;
+  if (!bson_iter_init_find(&at, reply, "operationTime") || !BSON_ITER_HOLDS_TIMESTAMP(&at))
+    return;
+  uint32_t seconds, increment;
+  bson_iter_timestamp(&at, &seconds, &increment);
+  uint64_t seen = (uint64_t)seconds << 32 | increment;
+  uint64_t latest = atomic_load(&mongo->operation_time);
+  while (seen > latest && !atomic_compare_exchange_weak(&mongo->operation_time, &latest, seen))
+    ;
+}
+
+/* What a server says may hold line feeds (an index build's error does). */
+static void make_one_line(struct error *error)
+{
+  for (char *at = error->text; *at; at++)
+    if ((unsigned char)*at < ' ')
+      *at = ' ';
+}
+
+static int read_code(const bson_t *document)
+{
+  bson_iter_t at;
+  return bson_iter_init_find(&at, document, "code") && BSON_ITER_HOLDS_NUMBER(&at) ? (int)bson_iter_as_int64(&at) : 0;
+}
+
+static void set_text(struct error *error, const char *doing, const bson_t *document, const char *fallback)
+{
+  bson_iter_t at;
+  bool has = bson_iter_init_find(&at, document, "errmsg") && BSON_ITER_HOLDS_UTF8(&at);
+  error_set(error, "%s: %s", doing, has ? bson_iter_utf8(&at, NULL) : fallback);
+  make_one_line(error);
+}
+
+/* The document at `path`, such as writeErrors.0; it borrows the reply's bytes. */
+static bool reply_document(const bson_t *reply, const char *path, bson_t *document)
+{
+  bson_iter_t at, found;
+  const uint8_t *bytes;
+  uint32_t length;
+  if (!bson_iter_init(&at, reply) || !bson_iter_find_descendant(&at, path, &found) || !BSON_ITER_HOLDS_DOCUMENT(&found))
+    return false;
+  bson_iter_document(&found, &length, &bytes);
+  return bson_init_static(document, bytes, length);
+}
+
+/* In this order: an error of the write concern is unknown whatever else the reply says, for nothing in it is majority-committed. */
+static enum outcome reply_judge(bool ok, const char *doing, const bson_t *reply, const bson_error_t *driver, int *code, struct error *error)
+{
+  bson_t part;
+  if (reply_document(reply, "writeConcernError", &part)) {
+    *code = read_code(&part);
+    set_text(error, doing, &part, "writeConcernError");
+    return OUTCOME_UNKNOWN;
+  }
+  if (reply_document(reply, "writeErrors.0", &part)) {
+    *code = read_code(&part);
+    set_text(error, doing, &part, "writeErrors");
+    return *code == CODE_DUPLICATE_KEY ? OUTCOME_NO : OUTCOME_UNKNOWN;
+  }
+  *code = 0;
+  if (ok)
+    return OUTCOME_YES;
+  *code = read_code(reply);
+  set_text(error, doing, reply, driver->message);
+  return *code == CODE_DUPLICATE_KEY ? OUTCOME_NO : OUTCOME_UNKNOWN;
+}
+
+/* "No suitable servers" alone helps nobody: say which hosts answered, and what they are. */
+static void add_servers(mongoc_client_t *client, struct error *error)
+{
+  size_t count = 0, used = strlen(error->text);
+  mongoc_server_description_t **servers = mongoc_client_get_server_descriptions(client, &count);
+  for (size_t i = 0; i < count && used < sizeof error->text; i++) {
+    const char *kind = mongoc_server_description_type(servers[i]);
+    bool fresh = strcmp(kind, "RSGhost") == 0;
+    used += (size_t)snprintf(error->text + used, sizeof error->text - used, "; %s is %s%s",
+                             mongoc_server_description_host(servers[i])->host_and_port, strcmp(kind, "Unknown") == 0 ? "not known" : kind,
+                             fresh ? " (a replica set not initiated yet: pawl-setup --replica-set NAME)" : "");
+  }
+  mongoc_server_descriptions_destroy_all(servers, count);
+}
+
+/*
+ * The driver's "write command", for reads too: it adds no `secondaryOk` to a direct connection, so that a node that is no primary
+ * any more refuses instead of answering from an old state; and it is not sent twice.
+ */
+enum outcome mongo_client_command(struct mongo *mongo, mongoc_client_t *client, const char *doing, const bson_t *command, const bson_t *opts,
+                                  bson_t *reply, int *code, struct error *error)
+{
+  bson_error_t driver = {.message = "no answer"};
+  bool ok = mongoc_client_write_command_with_opts(client, mongo->db, command, opts, reply, &driver);
+  note_operation_time(mongo, reply);
+  enum outcome outcome = reply_judge(ok, doing, reply, &driver, code, error);
+  if (outcome == OUTCOME_UNKNOWN && driver.domain == MONGOC_ERROR_SERVER_SELECTION)
+    add_servers(client, error);
+  return outcome;
+}
+
+static mongoc_client_t *client_take(struct mongo *mongo, const char *doing, struct error *error)
+{
+  mongoc_client_t *client = mongoc_client_pool_pop(mongo->pool);
+  if (!client)
+    error_set(error, "%s: no connection came free within %lld ms", doing, (long long)mongo->timeout_ms);
+  return client;
+}
+
+enum outcome mongo_command(struct mongo *mongo, const char *doing, const bson_t *command, bson_t *reply, int *code, struct error *error)
+{
+  mongoc_client_t *client = client_take(mongo, doing, error);
+  if (!client) {
+    bson_init(reply);
+    *code = 0;
+    return OUTCOME_UNKNOWN;
+  }
+  enum outcome outcome = mongo_client_command(mongo, client, doing, command, NULL, reply, code, error);
+  mongoc_client_pool_push(mongo->pool, client);
+  return outcome;
+}
+
+/* ---- find ---- */
+
+static void batch_each(const bson_t *reply, const char *path, mongo_each *each, void *context)
+{
+  bson_iter_t at, batch, item;
+  if (!bson_iter_init(&at, reply) || !bson_iter_find_descendant(&at, path, &batch) || !bson_iter_recurse(&batch, &item))
+    return;
+  while (bson_iter_next(&item)) {
+    const uint8_t *bytes;
+    uint32_t length;
+    bson_t document;
+    if (!BSON_ITER_HOLDS_DOCUMENT(&item))
+      continue;
+    bson_iter_document(&item, &length, &bytes);
+    if (bson_init_static(&document, bytes, length))
+      each(context, &document);
+  }
+}
+
+static int64_t cursor_id(const bson_t *reply)
+{
+  bson_iter_t at, id;
+  return bson_iter_init(&at, reply) && bson_iter_find_descendant(&at, "cursor.id", &id) ? bson_iter_as_int64(&id) : 0;
+}
+
+static const char *command_collection(const bson_t *command)
+{
+  bson_iter_t at;
+  return bson_iter_init_find(&at, command, "find") && BSON_ITER_HOLDS_UTF8(&at) ? bson_iter_utf8(&at, NULL) : NULL;
+}
+
+static enum outcome find_in_session(struct mongo *mongo, mongoc_client_t *client, const char *doing, const bson_t *command,
+                                    const bson_t *opts, mongo_each *each, void *context, struct error *error)
+{
+  const char *collection = command_collection(command);
+  assert(collection);
+  bson_t reply;
+  int code;
+  enum outcome outcome = mongo_client_command(mongo, client, doing, command, opts, &reply, &code, error);
+  if (outcome == OUTCOME_YES)
+    batch_each(&reply, "cursor.firstBatch", each, context);
+  int64_t id = cursor_id(&reply);
+  while (outcome == OUTCOME_YES && id != 0) {
+    bson_t *more = BCON_NEW("getMore", BCON_INT64(id), "collection", BCON_UTF8(collection));
+    bson_destroy(&reply);
+    outcome = mongo_client_command(mongo, client, doing, more, opts, &reply, &code, error);
+    bson_destroy(more);
+    if (outcome == OUTCOME_YES)
+      batch_each(&reply, "cursor.nextBatch", each, context);
+    id = cursor_id(&reply);
+  }
+  bson_destroy(&reply);
+  return outcome == OUTCOME_NO ? OUTCOME_UNKNOWN : outcome;
+}
+
+enum outcome mongo_find(struct mongo *mongo, const char *doing, const bson_t *command, mongo_each *each, void *context, struct error *error)
+{
+  mongoc_client_t *client = client_take(mongo, doing, error);
+  if (!client)
+    return OUTCOME_UNKNOWN;
+  bson_error_t reason;
+  bson_t opts = BSON_INITIALIZER;
+  enum outcome outcome = OUTCOME_UNKNOWN;
+  mongoc_client_session_t *session = mongoc_client_start_session(client, NULL, &reason);
+  if (session && mongoc_client_session_append(session, &opts, &reason))
+    outcome = find_in_session(mongo, client, doing, command, &opts, each, context, error);
+  else
+    error_set(error, "%s: %s", doing, reason.message);
+  bson_destroy(&opts);
+  if (session)
+    mongoc_client_session_destroy(session);
+  mongoc_client_pool_push(mongo->pool, client);
+  return outcome;
+}
+
+/* ---- what each command carries ---- */
+
+void mongo_append_write_concern(bson_t *command)
+{
+  BCON_APPEND(command, "writeConcern", "{", "w", BCON_UTF8("majority"), "j", BCON_BOOL(true), "}");
+}
+
+void mongo_append_max_time(const struct mongo *mongo, bson_t *command)
+{
+  int64_t ms = mongo->timeout_ms - mongo->timeout_ms / 8;
+  BSON_APPEND_INT64(command, "maxTimeMS", ms > INT32_MAX ? INT32_MAX : ms);
+}
+
+void mongo_append_read_concern(struct mongo *mongo, bson_t *command, const char *level, bool after)
+{
+  bool replica_set = mongo_is_replica_set(mongo);
+  uint64_t latest = atomic_load(&mongo->operation_time);
+  bson_t concern;
+  BSON_APPEND_DOCUMENT_BEGIN(command, "readConcern", &concern);
+  BSON_APPEND_UTF8(&concern, "level", replica_set ? level : "local");
+  if (after && replica_set && latest != 0)
+    BSON_APPEND_TIMESTAMP(&concern, "afterClusterTime", (uint32_t)(latest >> 32), (uint32_t)latest);
+  bson_append_document_end(command, &concern);
+}
+
+/* ---- hello ---- */
+
+static bool reply_flag(const bson_t *reply, const char *name)
+{
+  bson_iter_t at;
+  return bson_iter_init_find(&at, reply, name) && bson_iter_as_bool(&at);
+}
+
+static const char *reply_text(const bson_t *reply, const char *name)
+{
+  bson_iter_t at;
+  return bson_iter_init_find(&at, reply, name) && BSON_ITER_HOLDS_UTF8(&at) ? bson_iter_utf8(&at, NULL) : NULL;
+}
+
+static enum outcome refuse_old(struct mongo *mongo, int64_t wire, struct error *error)
+{
+  bson_t *command = BCON_NEW("buildInfo", BCON_INT32(1)), reply;
+  struct error ignored;
+  int code;
+  bool ok = mongo_command(mongo, "asking MongoDB for its version", command, &reply, &code, &ignored) == OUTCOME_YES;
+  const char *version = ok ? reply_text(&reply, "version") : NULL;
+  error_set(error, "this MongoDB is too old: version %s (wire version %lld), and pawl takes 5.0 (%d) or later", version ? version : "unknown",
+            (long long)wire, WIRE_VERSION_MIN);
+  bson_destroy(command);
+  bson_destroy(&reply);
+  return OUTCOME_REFUSED;
+}
+
+/*
+ *   msg isdbgrid                    REFUSED: mongos
+ *   maxWireVersion below 13         REFUSED: too old
+ *   isreplicaset                    UNKNOWN: not initiated
+ *   not isWritablePrimary           UNKNOWN: a secondary, an arbiter, or no primary at the moment
+ *   setName                         YES: replica set
+ *   otherwise                       YES: standalone
+ */
+static enum outcome hello_judge(struct mongo *mongo, const bson_t *reply, struct error *error)
+{
+  bson_iter_t at;
+  const char *msg = reply_text(reply, "msg"), *me = reply_text(reply, "me"), *set = reply_text(reply, "setName");
+  int64_t wire = bson_iter_init_find(&at, reply, "maxWireVersion") ? bson_iter_as_int64(&at) : 0;
+  if (msg && strcmp(msg, "isdbgrid") == 0) {
+    error_set(error, "the MongoDB URI leads to mongos, a sharded cluster's router; pawl takes a replica set or a standalone server");
+    return OUTCOME_REFUSED;
+  }
+  if (wire < WIRE_VERSION_MIN)
+    return refuse_old(mongo, wire, error);
+  if (reply_flag(reply, "isreplicaset")) {
+    error_set(error, "this MongoDB belongs to a replica set that is not initiated yet: run pawl-setup --replica-set NAME");
+    return OUTCOME_UNKNOWN;
+  }
+  if (!reply_flag(reply, "isWritablePrimary")) {
+    const char *kind = reply_flag(reply, "arbiterOnly") ? "an arbiter" : reply_flag(reply, "secondary") ? "a secondary" : "no primary";
+    error_set(error, "%s is %s of the replica set %s, and takes no writes", me ? me : "the server", kind, set ? set : "(no name)");
+    return OUTCOME_UNKNOWN;
+  }
+  atomic_store(&mongo->deployment, set ? DEPLOYMENT_REPLICA_SET : DEPLOYMENT_STANDALONE);
+  return OUTCOME_YES;
+}
+
+enum outcome mongo_hello(struct mongo *mongo, struct error *error)
+{
+  bson_t *command = BCON_NEW("hello", BCON_INT32(1)), reply;
+  int code;
+  enum outcome outcome = mongo_command(mongo, "asking MongoDB what it is", command, &reply, &code, error);
+  if (outcome == OUTCOME_YES)
+    outcome = hello_judge(mongo, &reply, error);
+  else
+    outcome = OUTCOME_UNKNOWN;
+  bson_destroy(command);
+  bson_destroy(&reply);
+  return outcome;
+}

@@ -1,0 +1,65 @@
+/*
+ * mongo: the connection to MongoDB and the habits that every request of pawl keeps: the primary, `w: majority, j: true`,
+ * explicit time-outs, one attempt a call, and the three-valued reading of a reply. Used by lockstore, and by the programs
+ * that read and write the queue (worker/queue.c and pawl-enqueue); nothing else includes the driver.
+ *
+ * Written for libmongoc 1.23 and 2.x.
+ *
+ * The members of a replica set are discovered from whichever host the URI names, as in MongoDB's other drivers; libmongoc alone
+ * would stick to a single host. `directConnection=true` in the URI, or options.direct, turns that off.
+ *
+ * Read concerns, as found on 6.0: a standalone takes local, available and majority; it refuses snapshot and linearizable
+ * (123 NotAReplicaSet) and afterClusterTime (20 IllegalOperation). `count` takes no snapshot anywhere.
+ *
+ * A `struct mongo` may be used from any thread; each request takes a client of its own from the pool and blocks for at most
+ * the time-out.
+ */
+#ifndef PAWL_LOCKSTORE_MONGO_H
+#define PAWL_LOCKSTORE_MONGO_H
+
+#include "base.h"
+#include "lockstore/lockstore.h"
+
+#include <mongoc/mongoc.h>
+
+struct mongo;
+
+/* Does not connect. NULL: the URI or the database's name is wrong; the text never quotes the URI (see config_uri_redact). */
+MUST_CHECK struct mongo *mongo_open(const struct lockstore_options *options, struct error *error);
+void mongo_close(struct mongo *mongo);
+const char *mongo_db(const struct mongo *mongo);
+mongoc_client_pool_t *mongo_pool(struct mongo *mongo);
+/* The connection inside a lockstore; it lives as long as the lockstore does. */
+struct mongo *lockstore_mongo(struct lockstore *store);
+
+/* YES: a server that pawl can work with, and it takes writes. REFUSED: mongos, or before 5.0. UNKNOWN: all else, no primary too. */
+MUST_CHECK enum outcome mongo_hello(struct mongo *mongo, struct error *error);
+/* Known after the first mongo_hello that said YES (lockstore_prepare does it); until then true, for it asks more. */
+bool mongo_is_replica_set(const struct mongo *mongo);
+
+/*
+ * Runs one command on the primary, once. YES: ok, with neither writeErrors nor writeConcernError; *reply is initialised in any case and
+ * the caller destroys it. Otherwise `error` begins with `doing`, and *code is the server's code (0: none: the network).
+ * Only a duplicate key (11000) is NO; all else is UNKNOWN, for a time-out is no answer.
+ */
+MUST_CHECK enum outcome mongo_command(struct mongo *mongo, const char *doing, const bson_t *command, bson_t *reply, int *code,
+                                      struct error *error);
+/* The same on a client that the caller holds, with the driver's options (a session, a server). */
+MUST_CHECK enum outcome mongo_client_command(struct mongo *mongo, mongoc_client_t *client, const char *doing, const bson_t *command,
+                                             const bson_t *opts, bson_t *reply, int *code, struct error *error);
+
+/*
+ * Runs a `find`, with the getMores it takes, in one session, and hands every document to `each`. The outcome as above, never NO.
+ */
+typedef void mongo_each(void *context, const bson_t *document);
+MUST_CHECK enum outcome mongo_find(struct mongo *mongo, const char *doing, const bson_t *command, mongo_each *each, void *context,
+                                   struct error *error);
+
+/* Appends writeConcern {w: "majority", j: true}. */
+void mongo_append_write_concern(bson_t *command);
+/* Appends maxTimeMS, a little below the time-out: the server gives up first, and the connection survives. Not for getMore. */
+void mongo_append_max_time(const struct mongo *mongo, bson_t *command);
+/* Appends readConcern `level`; on a standalone server always "local". With `after`, afterClusterTime as well (nothing if none was seen). */
+void mongo_append_read_concern(struct mongo *mongo, bson_t *command, const char *level, bool after);
+
+#endif

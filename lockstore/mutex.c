@@ -1,0 +1,240 @@
+#include "lockstore/document.h"
+#include "lockstore/mongo.h"
+
+#include <assert.h>
+
+/*
+ * The documents of `locks`. All times in them are the server's: they are made and judged by $$NOW inside one command.
+ *
+ * A document may have been written by anybody. What is judged, and how:
+ *   owner       not 16 bytes of binary, subtype 0: REFUSED, for stealing names the owner
+ *   expires_at  not a date: has expired
+ *   ttl_ms      not a number of 1 .. TTL_MS_MAX: counts as TTL_MS_MAX, which ends any lease by the rule of the jumped clock
+ *   holder      shown as far as it can be read
+ */
+
+/* The longest lease (--lease), in the text of an expression. */
+enum { TTL_MS_MAX = 3600000 };
+
+#define IS_DATE "{", "$eq", "[", "{", "$type", BCON_UTF8("$expires_at"), "}", BCON_UTF8("date"), "]", "}"
+
+#define NO_DATE "{", "$ne", "[", "{", "$type", BCON_UTF8("$expires_at"), "}", BCON_UTF8("date"), "]", "}"
+
+/* clang-format off */
+#define TTL_MS                                                                                            \
+  "{", "$cond", "[",                                                                                      \
+    "{", "$and", "[",                                                                                     \
+      "{", "$isNumber", BCON_UTF8("$ttl_ms"), "}",                                                        \
+      "{", "$gte", "[", BCON_UTF8("$ttl_ms"), BCON_INT32(1), "]", "}",                                    \
+      "{", "$lte", "[", BCON_UTF8("$ttl_ms"), BCON_INT32(TTL_MS_MAX), "]", "}",                           \
+    "]", "}",                                                                                             \
+    BCON_UTF8("$ttl_ms"), BCON_INT32(TTL_MS_MAX), "]", "}"
+
+#define STEALABLE                                                                                         \
+  "{", "$or", "[",                                                                                        \
+    NO_DATE,                                                                                              \
+    "{", "$lt", "[", BCON_UTF8("$expires_at"), BCON_UTF8("$$NOW"), "]", "}",                              \
+    "{", "$gt", "[", BCON_UTF8("$expires_at"),                                                            \
+      "{", "$add", "[", BCON_UTF8("$$NOW"), "{", "$multiply", "[", BCON_INT32(2), TTL_MS, "]", "}", "]", "}", \
+    "]", "}",                                                                                             \
+  "]", "}"
+
+/* $max: a date before 1970 would overflow the difference. */
+#define LEFT_MS                                                                                           \
+  "{", "$cond", "[",                                                                                      \
+    IS_DATE,                                                                                              \
+    "{", "$subtract", "[",                                                                                \
+      "{", "$max", "[", BCON_UTF8("$expires_at"), BCON_DATE_TIME(0), "]", "}", BCON_UTF8("$$NOW"), "]", "}", \
+    BCON_INT64(0), "]", "}"
+/* clang-format on */
+
+#define OWNER(owner) BCON_BIN(BSON_SUBTYPE_BINARY, (owner)->bytes, OWNER_BYTES)
+
+/* ---- requests ---- */
+
+/* Sends and destroys the command. *count is the reply's `n`. */
+static enum outcome send_command(struct lockstore *store, const char *doing, bson_t *command, int64_t *count, struct error *error)
+{
+  struct mongo *mongo = lockstore_mongo(store);
+  mongo_append_write_concern(command);
+  mongo_append_max_time(mongo, command);
+  bson_t reply;
+  int code;
+  enum outcome outcome = mongo_command(mongo, doing, command, &reply, &code, error);
+  if (outcome == OUTCOME_YES && !document_int64(&reply, "n", count)) {
+    error_set(error, "%s: the reply has no count", doing);
+    outcome = OUTCOME_UNKNOWN;
+  }
+  bson_destroy(&reply);
+  bson_destroy(command);
+  return outcome;
+}
+
+static enum outcome send_counted(struct lockstore *store, const char *doing, bson_t *command, struct error *error)
+{
+  int64_t count = 0;
+  enum outcome outcome = send_command(store, doing, command, &count, error);
+  if (outcome == OUTCOME_NO) { /* a duplicate key answers an insert; here it would be somebody's own index */
+    outcome = OUTCOME_UNKNOWN;
+  }
+  return outcome == OUTCOME_YES && count == 0 ? OUTCOME_NO : outcome;
+}
+
+enum outcome lock_take(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
+                       const struct lock_holder *holder, struct error *error)
+{
+  assert(ttl_ms > 0 && ttl_ms <= TTL_MS_MAX);
+  /* $literal: a host name may begin with '$'. */
+  bson_t *command = BCON_NEW(
+      "update", "locks", "updates", "[", "{", "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner", OWNER(owner), "}", "u",
+      "[", "{", "$set", "{", "acquired_at", BCON_UTF8("$$NOW"), "expires_at", "{", "$add", "[", BCON_UTF8("$$NOW"), BCON_INT64(ttl_ms), "]",
+      "}", "ttl_ms", BCON_INT64(ttl_ms), "holder", "{", "$literal", "{", "host", BCON_UTF8(holder->host), "boot", BCON_UTF8(holder->boot),
+      "pid", BCON_INT64(holder->pid), "started", BCON_DATE_TIME(holder->started_wall_ms), "program", BCON_UTF8(holder->program), "}", "}",
+      "}", "}", "]", "upsert", BCON_BOOL(true), "}", "]");
+  int64_t count = 0;
+  enum outcome outcome = send_command(store, "taking the lock", command, &count, error);
+  if (outcome == OUTCOME_YES && count != 1) {
+    error_set(error, "taking the lock: the reply counts %lld documents, not 1", (long long)count);
+    return OUTCOME_UNKNOWN;
+  }
+  return outcome;
+}
+
+enum outcome lock_steal(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error)
+{
+  bson_t *command =
+      BCON_NEW("delete", "locks", "deletes", "[", "{", "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner", OWNER(seen),
+               "$expr", STEALABLE, "}", "limit", BCON_INT32(1), "}", "]");
+  return send_counted(store, "stealing the lock", command, error);
+}
+
+enum outcome lock_renew(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms, struct error *error)
+{
+  assert(ttl_ms > 0 && ttl_ms <= TTL_MS_MAX);
+  bson_t *command =
+      BCON_NEW("update", "locks", "updates", "[", "{", "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner", OWNER(owner),
+               "$expr", "{", "$gt", "[", BCON_UTF8("$expires_at"), BCON_UTF8("$$NOW"), "]", "}", "}", "u", "[", "{", "$set", "{",
+               "expires_at", "{", "$add", "[", BCON_UTF8("$$NOW"), BCON_INT64(ttl_ms), "]", "}", "ttl_ms", BCON_INT64(ttl_ms), "}", "}",
+               "]", "}", "]");
+  return send_counted(store, "renewing the lock", command, error);
+}
+
+enum outcome lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error)
+{
+  bson_t *command = BCON_NEW("delete", "locks", "deletes", "[", "{", "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner",
+                             OWNER(owner), "}", "limit", BCON_INT32(1), "}", "]");
+  return send_counted(store, "releasing the lock", command, error);
+}
+
+/* ---- reading ---- */
+
+static void append_view(bson_t *command)
+{
+  BCON_APPEND(command, "projection", "{", "type", BCON_INT32(1), "slot", BCON_INT32(1), "owner", BCON_INT32(1), "holder", BCON_INT32(1),
+              "ttl_ms", TTL_MS, "left_ms", LEFT_MS, "stealable", STEALABLE, "}");
+}
+
+static void parse_holder(const bson_t *document, struct lock_holder *holder)
+{
+  bson_t from;
+  bson_iter_t at;
+  if (!document_document(document, "holder", &from))
+    return;
+  if (!document_text(&from, "host", holder->host, sizeof holder->host))
+    strcpy(holder->host, "?");
+  if (!document_text(&from, "boot", holder->boot, sizeof holder->boot))
+    strcpy(holder->boot, "?");
+  if (!document_text(&from, "program", holder->program, sizeof holder->program))
+    strcpy(holder->program, "?");
+  if (!document_int64(&from, "pid", &holder->pid))
+    holder->pid = 0;
+  if (bson_iter_init_find(&at, &from, "started") && BSON_ITER_HOLDS_DATE_TIME(&at))
+    holder->started_wall_ms = bson_iter_date_time(&at);
+}
+
+/* What append_view's projection gave. */
+static enum outcome parse_view(const bson_t *document, struct lock_view *view, struct error *error)
+{
+  *view = (struct lock_view){0};
+  parse_holder(document, &view->holder);
+  if (!document_int64(document, "ttl_ms", &view->ttl_ms))
+    view->ttl_ms = TTL_MS_MAX;
+  if (!document_int64(document, "left_ms", &view->left_ms) || !document_bool(document, "stealable", &view->stealable)) {
+    error_set(error, "reading the lock: the reply has no left_ms");
+    return OUTCOME_UNKNOWN;
+  }
+  if (document_binary(document, "owner", view->owner.bytes, OWNER_BYTES))
+    return OUTCOME_YES;
+  error_set(error,
+            "the document of locks with type %s and slot %s is not pawl's: its owner is %s, and should be 16 bytes of binary, subtype 0; "
+            "remove it with db.locks.deleteOne({_id: %s})",
+            document_show(document, "type").text, document_show(document, "slot").text, document_show(document, "owner").text,
+            document_show(document, "_id").text);
+  return OUTCOME_REFUSED;
+}
+
+struct first {
+  bool found;
+  struct lock_view *view;
+  enum outcome outcome;
+  struct error *error;
+};
+
+static void read_first(void *context, const bson_t *document)
+{
+  struct first *first = context;
+  if (!first->found)
+    first->outcome = parse_view(document, first->view, first->error);
+  first->found = true;
+}
+
+enum outcome lock_read(struct lockstore *store, const char *type, int slot, struct lock_view *view, struct error *error)
+{
+  struct mongo *mongo = lockstore_mongo(store);
+  bson_t *command = BCON_NEW("find", "locks", "filter", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "}", "limit", BCON_INT32(1),
+                             "singleBatch", BCON_BOOL(true));
+  append_view(command);
+  mongo_append_read_concern(mongo, command, "local", false);
+  mongo_append_max_time(mongo, command);
+  struct first first = {.view = view, .outcome = OUTCOME_NO, .error = error};
+  *view = (struct lock_view){0};
+  enum outcome outcome = mongo_find(mongo, "reading the lock", command, read_first, &first, error);
+  bson_destroy(command);
+  return outcome == OUTCOME_YES ? first.outcome : outcome;
+}
+
+struct listing {
+  lock_each *each;
+  void *context;
+};
+
+static void list_one(void *context, const bson_t *document)
+{
+  struct listing *listing = context;
+  struct lock_view view;
+  struct error error = {""};
+  char type[TYPE_BYTES_MAX + 1];
+  int64_t slot = 0;
+  bool ok = parse_view(document, &view, &error) == OUTCOME_YES;
+  bool named = document_text(document, "type", type, sizeof type), numbered = document_int64(document, "slot", &slot);
+  if (!named)
+    snprintf(type, sizeof type, "%s", document_show(document, "type").text);
+  if (ok && !(named && numbered && slot >= 0 && slot <= INT32_MAX)) {
+    error_set(&error, "not a mutex: type is %s, slot is %s", document_show(document, "type").text, document_show(document, "slot").text);
+    ok = false;
+  }
+  listing->each(listing->context, type, ok ? (int)slot : 0, &view, ok ? NULL : error.text);
+}
+
+enum outcome lock_list(struct lockstore *store, lock_each *each, void *context, struct error *error)
+{
+  struct mongo *mongo = lockstore_mongo(store);
+  bson_t *command = BCON_NEW("find", "locks", "filter", "{", "}", "sort", "{", "type", BCON_INT32(1), "slot", BCON_INT32(1), "}");
+  append_view(command);
+  mongo_append_read_concern(mongo, command, "local", false);
+  mongo_append_max_time(mongo, command);
+  struct listing listing = {.each = each, .context = context};
+  enum outcome outcome = mongo_find(mongo, "listing the locks", command, list_one, &listing, error);
+  bson_destroy(command);
+  return outcome;
+}

@@ -1,0 +1,290 @@
+#include "lockstore/document.h"
+#include "lockstore/mongo.h"
+
+#include <stdlib.h>
+
+/*
+ * Opening a lockstore, and preparing the database for it. What is there is looked at first and made only when it is missing, so
+ * that a user without the right to make anything can work where all is there.
+ */
+
+enum { CODE_UNAUTHORIZED = 13, CODE_NAMESPACE_EXISTS = 48 };
+
+struct lockstore {
+  struct mongo *mongo;
+};
+
+struct lockstore *lockstore_open(const struct lockstore_options *options, struct error *error)
+{
+  struct lockstore *store = calloc(1, sizeof *store);
+  if (!store) {
+    error_set(error, "out of memory");
+    return NULL;
+  }
+  store->mongo = mongo_open(options, error);
+  if (store->mongo)
+    return store;
+  free(store);
+  return NULL;
+}
+
+void lockstore_close(struct lockstore *store)
+{
+  if (store)
+    mongo_close(store->mongo);
+  free(store);
+}
+
+struct mongo *lockstore_mongo(struct lockstore *store)
+{
+  return store->mongo;
+}
+
+/* What prepare wants of the database: the collections, and the index without which each would be useless. */
+struct wanted {
+  const char *collection;
+  const char *index; /* NULL: none but _id */
+  const char *keys[2];
+  const char *index_text; /* as in a shell */
+  bool unique;
+};
+
+static const struct wanted wanted[] = {
+    {"messages", "type_1__id_1", {"type", "_id"}, "{type: 1, _id: 1}", false},
+    {"locks", "type_1_slot_1", {"type", "slot"}, "{type: 1, slot: 1}", true},
+    {"ledger", NULL, {NULL, NULL}, NULL, false},
+};
+enum { WANTED = sizeof wanted / sizeof *wanted };
+
+/*
+ * Sends a command that looks or makes, and destroys it. Without the right to do so, trying again does not help. A duplicate key is
+ * refused by the caller, who knows what it means.
+ */
+static enum outcome send_command(struct mongo *mongo, const char *doing, bson_t *command, bson_t *reply, int *code, struct error *error)
+{
+  enum outcome outcome = mongo_command(mongo, doing, command, reply, code, error);
+  bson_destroy(command);
+  return outcome == OUTCOME_UNKNOWN && *code == CODE_UNAUTHORIZED ? OUTCOME_REFUSED : outcome;
+}
+
+/* ---- collections ---- */
+
+static bool collation_simple(const bson_t *options)
+{
+  bson_t collation;
+  char locale[64];
+  return !document_has(options, "collation") || (document_document(options, "collation", &collation) &&
+                                                 document_text(&collation, "locale", locale, sizeof locale) && strcmp(locale, "simple") == 0);
+}
+
+static enum outcome collection_judge(const struct mongo *mongo, const char *name, const bson_t *found, struct error *error)
+{
+  bson_t options;
+  bool capped = false;
+  char kind[32];
+  const char *problem = NULL;
+  if (!document_text(found, "type", kind, sizeof kind) || strcmp(kind, "collection") != 0)
+    problem = "is a view or a time-series collection";
+  else if (document_document(found, "options", &options)) {
+    if (document_bool(&options, "capped", &capped) && capped)
+      problem = "is capped";
+    else if (!collation_simple(&options))
+      problem = "has a collation other than simple";
+  }
+  if (!problem)
+    return OUTCOME_YES;
+  error_set(error, "the collection %s.%s %s: pawl needs a plain collection without a collation", mongo_db(mongo), name, problem);
+  return OUTCOME_REFUSED;
+}
+
+/* YES: it is there and usable. NO: it is missing. */
+static enum outcome collection_look(struct mongo *mongo, const char *name, struct error *error)
+{
+  bson_t *command = BCON_NEW("listCollections", BCON_INT32(1), "filter", "{", "name", BCON_UTF8(name), "}"), reply, found;
+  char doing[64];
+  int code;
+  snprintf(doing, sizeof doing, "looking for the collection %s", name);
+  enum outcome outcome = send_command(mongo, doing, command, &reply, &code, error);
+  bson_iter_t at, first;
+  if (outcome == OUTCOME_YES) {
+    outcome = OUTCOME_NO;
+    if (bson_iter_init(&at, &reply) && bson_iter_find_descendant(&at, "cursor.firstBatch.0", &first) && BSON_ITER_HOLDS_DOCUMENT(&first)) {
+      uint32_t length;
+      const uint8_t *bytes;
+      bson_iter_document(&first, &length, &bytes);
+      outcome = bson_init_static(&found, bytes, length) ? collection_judge(mongo, name, &found, error) : OUTCOME_UNKNOWN;
+    }
+  }
+  bson_destroy(&reply);
+  return outcome;
+}
+
+static enum outcome collection_make(struct mongo *mongo, const char *name, struct error *error)
+{
+  bson_t *command = BCON_NEW("create", BCON_UTF8(name)), reply;
+  char doing[64];
+  int code;
+  snprintf(doing, sizeof doing, "making the collection %s", name);
+  mongo_append_write_concern(command);
+  enum outcome outcome = send_command(mongo, doing, command, &reply, &code, error);
+  bson_destroy(&reply);
+  return outcome == OUTCOME_UNKNOWN && code == CODE_NAMESPACE_EXISTS ? OUTCOME_YES : outcome; /* another was faster */
+}
+
+static enum outcome collection_prepare(struct mongo *mongo, const char *name, struct error *error)
+{
+  enum outcome outcome = collection_look(mongo, name, error);
+  if (outcome != OUTCOME_NO)
+    return outcome;
+  outcome = collection_make(mongo, name, error);
+  if (outcome != OUTCOME_YES)
+    return outcome;
+  outcome = collection_look(mongo, name, error);
+  if (outcome != OUTCOME_NO)
+    return outcome;
+  error_set(error, "the collection %s was made, and is gone again", name);
+  return OUTCOME_UNKNOWN;
+}
+
+/* ---- indexes ---- */
+
+static bool index_has_keys(const bson_t *index, const char *const keys[2])
+{
+  bson_t key;
+  bson_iter_t at;
+  if (!document_document(index, "key", &key) || !bson_iter_init(&at, &key))
+    return false;
+  for (int i = 0; i < 2; i++)
+    if (!bson_iter_next(&at) || strcmp(bson_iter_key(&at), keys[i]) != 0 || !BSON_ITER_HOLDS_NUMBER(&at) || bson_iter_as_int64(&at) != 1)
+      return false;
+  return !bson_iter_next(&at);
+}
+
+static bool index_flag(const bson_t *index, const char *name)
+{
+  bson_iter_t at;
+  return bson_iter_init_find(&at, index, name) && bson_iter_as_bool(&at);
+}
+
+/* What keeps the index on the wanted keys from doing its work; NULL: nothing. A hidden index still decides, but serves no query. */
+static const char *index_flaw(const bson_t *index, bool unique)
+{
+  if (unique && !index_flag(index, "unique"))
+    return "is not unique";
+  if (document_has(index, "partialFilterExpression"))
+    return "is partial";
+  if (index_flag(index, "sparse"))
+    return "is sparse";
+  if (!collation_simple(index))
+    return "has a collation other than simple";
+  if (!unique && index_flag(index, "hidden"))
+    return "is hidden";
+  return NULL;
+}
+
+struct index_look {
+  const struct wanted *wanted;
+  const char *db;
+  bool found;
+  bool refused;
+  struct error *error;
+};
+
+static void index_judge(struct index_look *look, const bson_t *index)
+{
+  const struct wanted *want = look->wanted;
+  const struct document_shown name = document_show(index, "name");
+  if (document_has(index, "expireAfterSeconds")) {
+    error_set(look->error, "the index %s on %s.%s has expireAfterSeconds: what pawl keeps may not vanish by itself; drop the index", name.text,
+              look->db, want->collection);
+    look->refused = true;
+    return;
+  }
+  if (!want->index || !index_has_keys(index, want->keys))
+    return;
+  const char *flaw = index_flaw(index, want->unique);
+  look->found = true;
+  if (!flaw)
+    return;
+  error_set(look->error, "the index %s on %s.%s %s: pawl needs %s%s there, neither partial nor sparse nor with a collation; drop the index "
+                         "and run pawl-setup",
+            name.text, look->db, want->collection, flaw, want->unique ? "a unique index " : "an index ", want->index_text);
+  look->refused = true;
+}
+
+/* YES: there and usable, or none is wanted. NO: it is missing. */
+static enum outcome index_look(struct mongo *mongo, const struct wanted *want, struct error *error)
+{
+  bson_t *command = BCON_NEW("listIndexes", BCON_UTF8(want->collection), "cursor", "{", "batchSize", BCON_INT32(1000), "}"), reply;
+  char doing[64];
+  int code;
+  snprintf(doing, sizeof doing, "looking at the indexes of %s", want->collection);
+  enum outcome outcome = send_command(mongo, doing, command, &reply, &code, error);
+  struct index_look look = {.wanted = want, .db = mongo_db(mongo), .error = error};
+  bson_iter_t at, batch, item;
+  if (outcome == OUTCOME_YES && bson_iter_init(&at, &reply) && bson_iter_find_descendant(&at, "cursor.firstBatch", &batch) &&
+      bson_iter_recurse(&batch, &item))
+    while (!look.refused && bson_iter_next(&item)) {
+      uint32_t length;
+      const uint8_t *bytes;
+      bson_t index;
+      if (!BSON_ITER_HOLDS_DOCUMENT(&item))
+        continue;
+      bson_iter_document(&item, &length, &bytes);
+      if (bson_init_static(&index, bytes, length))
+        index_judge(&look, &index);
+    }
+  bson_destroy(&reply);
+  if (outcome != OUTCOME_YES)
+    return outcome;
+  return look.refused ? OUTCOME_REFUSED : look.found || !want->index ? OUTCOME_YES : OUTCOME_NO;
+}
+
+/*
+ * Building over a long queue may outlast the time-out: UNKNOWN, and the next attempt joins the build. What the server says no to
+ * (duplicates, a name that is taken) it will say no to again.
+ */
+static enum outcome index_make(struct mongo *mongo, const struct wanted *want, struct error *error)
+{
+  bson_t *command = BCON_NEW("createIndexes", BCON_UTF8(want->collection), "indexes", "[", "{", "key", "{", want->keys[0], BCON_INT32(1),
+                             want->keys[1], BCON_INT32(1), "}", "name", BCON_UTF8(want->index), "unique", BCON_BOOL(want->unique), "}", "]");
+  enum { INDEX_OPTIONS_CONFLICT = 85, INDEX_KEY_SPECS_CONFLICT = 86, CANNOT_CREATE_INDEX = 67 };
+  bson_t reply;
+  char doing[128];
+  int code;
+  snprintf(doing, sizeof doing, "making the %sindex %s on %s.%s", want->unique ? "unique " : "", want->index_text, mongo_db(mongo),
+           want->collection);
+  if (mongo_is_replica_set(mongo))
+    BSON_APPEND_UTF8(command, "commitQuorum", "majority");
+  mongo_append_write_concern(command);
+  enum outcome outcome = send_command(mongo, doing, command, &reply, &code, error);
+  bson_destroy(&reply);
+  if (outcome == OUTCOME_UNKNOWN && (code == INDEX_OPTIONS_CONFLICT || code == INDEX_KEY_SPECS_CONFLICT || code == CANNOT_CREATE_INDEX))
+    return OUTCOME_REFUSED;
+  return outcome == OUTCOME_NO ? OUTCOME_REFUSED : outcome; /* NO: documents there are duplicates */
+}
+
+static enum outcome index_prepare(struct mongo *mongo, const struct wanted *want, struct error *error)
+{
+  enum outcome outcome = index_look(mongo, want, error);
+  if (outcome != OUTCOME_NO)
+    return outcome;
+  outcome = index_make(mongo, want, error);
+  if (outcome != OUTCOME_YES)
+    return outcome;
+  outcome = index_look(mongo, want, error);
+  if (outcome != OUTCOME_NO)
+    return outcome;
+  error_set(error, "the index %s on %s was made, and is gone again", want->index_text, want->collection);
+  return OUTCOME_UNKNOWN;
+}
+
+enum outcome lockstore_prepare(struct lockstore *store, struct error *error)
+{
+  enum outcome outcome = mongo_hello(store->mongo, error);
+  for (int i = 0; i < WANTED && outcome == OUTCOME_YES; i++)
+    outcome = collection_prepare(store->mongo, wanted[i].collection, error);
+  for (int i = 0; i < WANTED && outcome == OUTCOME_YES; i++)
+    outcome = index_prepare(store->mongo, &wanted[i], error);
+  return outcome;
+}

@@ -1,0 +1,595 @@
+#include "worker/consumer.h"
+#include "worker/consumer_parts.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum {
+  PEEK_WHILE_WAITING_MS = 1000, /* a waiter sees this often whether there still is anything to wait for */
+  UNKNOWN_PAUSE_MS = 100,
+  UNKNOWN_PAUSE_MAX_MS = 3000,
+};
+
+const char *consumer_state_name(enum consumer_state state)
+{
+  static const char *const names[STATE_COUNT] = {"idle",     "checking",  "waiting",   "taking",      "fencing", "opening", "settling",
+                                                 "draining", "releasing", "unlocking", "backing-off", "stopped", "done"};
+  return names[state];
+}
+
+enum activity action_activity(enum action_kind kind)
+{
+  return kind == ACTION_READ     ? ACTIVITY_READ
+         : kind == ACTION_DELETE ? ACTIVITY_DELETE
+         : kind == ACTION_RENEW  ? ACTIVITY_RENEW
+                                 : ACTIVITY_MAIN;
+}
+
+/* ---- parts ---- */
+
+void consumer_note(struct turn *turn, enum note_level level, const char *event, const char *format, ...)
+{
+  if (turn->effects->note_count == EFFECTS_NOTES_MAX)
+    return;
+  struct note *note = &turn->effects->notes[turn->effects->note_count++];
+  va_list arguments;
+  note->level = level;
+  note->event = event;
+  note->epoch = turn->consumer->epoch > 0 ? turn->consumer->epoch : turn->consumer->epoch_seen;
+  note->seq = turn->consumer->seq_seen;
+  va_start(arguments, format);
+  vsnprintf(note->text, sizeof note->text, format, arguments);
+  va_end(arguments);
+}
+
+void consumer_enter(struct turn *turn, enum consumer_state state, const char *why)
+{
+  struct consumer *consumer = turn->consumer;
+  consumer_note(turn, NOTE_INFO, "state", "%s -> %s: %s", consumer_state_name(consumer->state), consumer_state_name(state), why);
+  consumer->state = state;
+  consumer->next_ms = turn->moment->now_ms;
+  consumer->unknown_row = 0;
+}
+
+struct action *consumer_start(struct turn *turn, enum action_kind kind)
+{
+  struct consumer *consumer = turn->consumer;
+  enum activity activity = action_activity(kind);
+  assert(!consumer->activity[activity].running && turn->effects->action_count < EFFECTS_ACTIONS_MAX);
+  struct action *action = &turn->effects->actions[turn->effects->action_count++];
+  memset(action, 0, sizeof *action);
+  action->kind = kind;
+  action->number = ++consumer->number;
+  action->epoch = consumer->epoch;
+  action->owner = consumer->owner;
+  action->wall_us = turn->moment->wall_us;
+  consumer->activity[activity].running = true;
+  consumer->activity[activity].kind = kind;
+  consumer->activity[activity].number = action->number;
+  consumer->activity[activity].started_ms = turn->moment->now_ms;
+  return action;
+}
+
+bool consumer_runs(const struct consumer *consumer, enum activity activity)
+{
+  return consumer->activity[activity].running;
+}
+
+bool consumer_main_ready(const struct turn *turn)
+{
+  return !consumer_runs(turn->consumer, ACTIVITY_MAIN) && turn->moment->now_ms >= turn->consumer->next_ms;
+}
+
+bool consumer_alive(const struct turn *turn)
+{
+  return !turn->consumer->lost && turn->moment->now_ms < turn->consumer->deadline_ms;
+}
+
+int64_t consumer_jitter(const struct turn *turn, int64_t ms)
+{
+  uint32_t random = 0;
+  memcpy(&random, turn->moment->random, sizeof random);
+  return ms / 2 + (ms > 1 ? (int64_t)(random % (uint64_t)(ms - ms / 2 + 1)) : ms - ms / 2);
+}
+
+int64_t consumer_backoff(const struct turn *turn, int64_t row)
+{
+  int64_t pause = UNKNOWN_PAUSE_MS;
+  for (int64_t i = 1; i < row && pause < UNKNOWN_PAUSE_MAX_MS; i++)
+    pause *= 2;
+  return consumer_jitter(turn, pause < UNKNOWN_PAUSE_MAX_MS ? pause : UNKNOWN_PAUSE_MAX_MS);
+}
+
+/* ---- the way to the lock ---- */
+
+static void to_idle(struct turn *turn, const char *why)
+{
+  struct consumer *consumer = turn->consumer;
+  consumer->looked_free = consumer->check_fresh = consumer->steal = consumer->peek_first = false;
+  consumer_enter(turn, STATE_IDLE, why);
+}
+
+/* The database is not as it should be: somebody has to see to that, and waiting does not help. */
+static void peek_refused(struct turn *turn, const struct completion *completion)
+{
+  turn->consumer->refused = true;
+  consumer_note(turn, NOTE_ERROR, "refused", "%s", completion->error.text);
+  consumer_enter(turn, STATE_STOPPED, "the database is not as it should be");
+}
+
+static void idle_main(struct turn *turn, const struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  if (completion->result == RESULT_UNKNOWN)
+    return;
+  if (completion->result == RESULT_REFUSED) {
+    peek_refused(turn, completion);
+    return;
+  }
+  consumer->peeked_ms = turn->moment->now_ms;
+  consumer->empty = completion->result == RESULT_NO;
+  if (consumer->empty)
+    consumer->next_ms = turn->moment->now_ms + consumer_jitter(turn, consumer->options.poll_ms);
+  else
+    consumer_enter(turn, STATE_CHECKING, "a message is in the queue");
+}
+
+/* The check failed, and the ledger did not move meanwhile: believed when it goes on for distrust_ms. */
+static void checking_refused(struct turn *turn, const struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  int64_t now = turn->moment->now_ms;
+  if (consumer->distrust_since_ms < 0)
+    consumer->distrust_since_ms = now;
+  int64_t left = consumer->distrust_since_ms + consumer->options.distrust_ms - now;
+  if (left <= 0) {
+    consumer_note(turn, NOTE_ERROR, "untrusted",
+                  "the storage cannot be trusted: %s. If these files are the right ones: pawl-setup --adopt %s --dir DIR",
+                  completion->error.text, consumer->type);
+    consumer_enter(turn, STATE_STOPPED, "the storage cannot be trusted");
+    return;
+  }
+  if (!consumer->said_distrust)
+    consumer_note(turn, NOTE_WARN, "untrusted", "does not compete: %s. Stops in %" PRId64 " s unless that changes", completion->error.text,
+                  (left + 999) / 1000);
+  consumer->said_distrust = true;
+  consumer->next_ms = now + (left < RECHECK_MS ? left : RECHECK_MS);
+}
+
+static void checking_main(struct turn *turn, const struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  switch (completion->result) {
+  case RESULT_YES:
+    consumer->distrust_since_ms = -1;
+    consumer->said_distrust = consumer->said_newer = false;
+    consumer->epoch_seen = completion->ledger.epoch;
+    consumer->seq_seen = completion->ledger.end.seq;
+    consumer->check_fresh = true;
+    if (consumer->looked_free)
+      consumer_enter(turn, STATE_TAKING, consumer->steal ? "the lease has expired" : "the lock is free");
+    else
+      consumer_enter(turn, STATE_WAITING, "the storage agrees with the ledger");
+    return;
+  case RESULT_REFUSED:
+    checking_refused(turn, completion);
+    return;
+  case RESULT_NEWER:
+    if (!consumer->said_newer)
+      consumer_note(turn, NOTE_WARN, "newer", "stands by, a newer pawl is needed: %s", completion->error.text);
+    consumer->said_newer = true;
+    consumer->distrust_since_ms = -1;
+    consumer->next_ms = turn->moment->now_ms + RECHECK_MS;
+    return;
+  case RESULT_UNKNOWN:
+    consumer->distrust_since_ms = -1;
+    return;
+  case RESULT_CHANGED:
+  case RESULT_NO:
+  case RESULT_NO_SPACE:
+  case RESULT_SPENT:
+  case RESULT_FAILED:
+  case RESULT_COUNT:
+    consumer->next_ms = turn->moment->now_ms + 1;
+    return;
+  }
+}
+
+static void waiting_free(struct turn *turn, bool stealable, const struct owner *seen)
+{
+  struct consumer *consumer = turn->consumer;
+  consumer->steal = stealable;
+  if (stealable)
+    consumer->seen = *seen;
+  if (consumer->check_fresh) {
+    consumer_enter(turn, STATE_TAKING, stealable ? "the lease has expired" : "the lock is free");
+  } else {
+    /* Others were at work since the check: is there still a message, and where is the ledger now? */
+    consumer->looked_free = true;
+    consumer->peek_first = true;
+  }
+}
+
+static void waiting_busy(struct turn *turn, int64_t left_ms)
+{
+  struct consumer *consumer = turn->consumer;
+  int64_t pause = consumer_jitter(turn, consumer->options.retry_ms);
+  consumer->check_fresh = consumer->looked_free = consumer->steal = false;
+  /* No later than the known end of the lease. */
+  consumer->next_ms = turn->moment->now_ms + (left_ms >= 0 && left_ms < pause ? left_ms + 1 : pause);
+}
+
+static void waiting_main(struct turn *turn, const struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  const struct lock_view *view = &completion->view;
+  if (completion->result == RESULT_UNKNOWN)
+    return;
+  if (completion->kind == ACTION_PEEK && completion->result == RESULT_REFUSED) {
+    peek_refused(turn, completion);
+  } else if (completion->kind == ACTION_PEEK) {
+    consumer->peek_first = false;
+    consumer->peeked_ms = turn->moment->now_ms;
+    consumer->empty = completion->result == RESULT_NO;
+    if (consumer->empty)
+      to_idle(turn, "the queue is empty");
+    else if (consumer->looked_free)
+      consumer_enter(turn, STATE_CHECKING, "the lock became free");
+  } else if (completion->result == RESULT_NO) {
+    waiting_free(turn, false, NULL);
+  } else if (completion->result == RESULT_YES && view->stealable) {
+    waiting_free(turn, true, &view->owner);
+  } else if (completion->result == RESULT_YES) {
+    if (consumer->check_fresh)
+      consumer_note(turn, NOTE_DEBUG, "busy", "held by %s, pid %" PRId64 ", for another %" PRId64 " ms", view->holder.host,
+                    view->holder.pid, view->left_ms);
+    waiting_busy(turn, view->left_ms);
+  } else {
+    if (!consumer->said_lock)
+      consumer_note(turn, NOTE_WARN, "lock", "%s", completion->error.text);
+    consumer->said_lock = true;
+    waiting_busy(turn, -1);
+    consumer->next_ms = turn->moment->now_ms + RECHECK_MS;
+  }
+}
+
+/* Giving up: the lock document, if there is one of mine, goes; then on to `after`. */
+static void give_up(struct turn *turn, enum consumer_state after, const char *why)
+{
+  turn->consumer->after = after;
+  consumer_enter(turn, STATE_UNLOCKING, why);
+}
+
+static void taking_main(struct turn *turn, const struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  consumer->looked_free = consumer->check_fresh = false;
+  if (completion->result == RESULT_NO) {
+    consumer_enter(turn, STATE_WAITING, "another was faster");
+    waiting_busy(turn, -1);
+    return;
+  }
+  consumer->locked = true;
+  consumer->lost = consumer->said_stall = false;
+  consumer->taken_number = completion->number;
+  consumer->deadline_ms = completion->sent_ms + consumer->options.lease_ms * 2 / 3;
+  consumer->renew_ms = completion->sent_ms + consumer->options.lease_ms / 3;
+  if (completion->result == RESULT_YES)
+    consumer_enter(turn, STATE_FENCING, "the lock is mine");
+  else
+    give_up(turn, STATE_IDLE, "whether the lock is mine is not known");
+}
+
+static void fencing_main(struct turn *turn, const struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  if (completion->result != RESULT_YES) {
+    consumer_epoch_end(consumer);
+    give_up(turn, STATE_IDLE, completion->result == RESULT_NO ? "the ledger has moved on" : "whether the ledger is mine is not known");
+    return;
+  }
+  consumer->epoch = ++consumer->epoch_seen;
+  consumer->before = completion->ledger;
+  consumer->committed = completion->ledger.end;
+  consumer->seq_seen = consumer->committed.seq;
+  consumer->settled = completion->ledger.settled;
+  consumer_enter(turn, STATE_OPENING, "the epoch is mine");
+}
+
+static void unlocking_main(struct turn *turn, const struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  /* Not known to be gone: the lease ends it. Nobody waits for that who was asked to stop. */
+  bool expired = turn->moment->now_ms > consumer->deadline_ms + consumer->options.lease_ms / 3;
+  if (completion->result == RESULT_UNKNOWN && !consumer->stopping && !expired)
+    return;
+  consumer->locked = false;
+  if (consumer->after == STATE_IDLE)
+    to_idle(turn, "the lock is released");
+  else
+    consumer_enter(turn, consumer->after, "the lock is released");
+  if (consumer->state == STATE_BACKING_OFF) {
+    int64_t pause = 1000;
+    for (int64_t i = 1; i < consumer->disk_failures && pause < 60000; i++)
+      pause *= 2;
+    consumer->next_ms = turn->moment->now_ms + (pause < 60000 ? pause : 60000);
+  }
+}
+
+/* ---- the lock while it is held ---- */
+
+static void renew_done(struct turn *turn, const struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  int64_t lease = consumer->options.lease_ms;
+  if (!consumer->locked || completion->number < consumer->taken_number)
+    return;
+  switch (completion->result) {
+  case RESULT_YES:
+    consumer->deadline_ms = completion->sent_ms + lease * 2 / 3;
+    consumer->renew_ms = completion->sent_ms + lease / 3;
+    return;
+  case RESULT_NO:
+    consumer->lost = true;
+    consumer_note(turn, NOTE_WARN, "lost", "the lease was lost");
+    return;
+  case RESULT_UNKNOWN:
+  case RESULT_CHANGED:
+  case RESULT_REFUSED:
+  case RESULT_NEWER:
+  case RESULT_NO_SPACE:
+  case RESULT_SPENT:
+  case RESULT_FAILED:
+  case RESULT_COUNT:
+    consumer->renew_ms = turn->moment->now_ms + consumer_jitter(turn, lease / 12);
+    return;
+  }
+}
+
+/* A stuck action must not keep the lease; a slow one may. */
+static bool stalled(struct turn *turn)
+{
+  struct consumer *consumer = turn->consumer;
+  for (int i = 0; i < ACTIVITY_RENEW; i++)
+    if (consumer->activity[i].running && turn->moment->now_ms - consumer->activity[i].started_ms >= consumer->options.stall_ms) {
+      if (!consumer->said_stall)
+        consumer_note(turn, NOTE_WARN, "stall", "an action has run for %" PRId64 " s: the lease is let go",
+                      (turn->moment->now_ms - consumer->activity[i].started_ms) / 1000);
+      consumer->said_stall = true;
+      return true;
+    }
+  return false;
+}
+
+static void renew_step(struct turn *turn)
+{
+  struct consumer *consumer = turn->consumer;
+  if (!consumer->locked || consumer->lost || consumer->state == STATE_UNLOCKING || consumer_runs(consumer, ACTIVITY_RENEW) ||
+      turn->moment->now_ms < consumer->renew_ms)
+    return;
+  if (stalled(turn))
+    consumer->renew_ms = turn->moment->now_ms + consumer->options.lease_ms / 12;
+  else
+    consumer_start(turn, ACTION_RENEW);
+}
+
+/* ---- events in, actions out ---- */
+
+static void main_done(struct turn *turn, struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  consumer->unknown_row = completion->result == RESULT_UNKNOWN ? consumer->unknown_row + 1 : 0;
+  consumer->next_ms = turn->moment->now_ms;
+  if (completion->result == RESULT_UNKNOWN)
+    consumer->next_ms += consumer_backoff(turn, consumer->unknown_row);
+  switch (consumer->state) {
+  case STATE_IDLE:
+    idle_main(turn, completion);
+    return;
+  case STATE_CHECKING:
+    checking_main(turn, completion);
+    return;
+  case STATE_WAITING:
+    waiting_main(turn, completion);
+    return;
+  case STATE_TAKING:
+    taking_main(turn, completion);
+    return;
+  case STATE_FENCING:
+    fencing_main(turn, completion);
+    return;
+  case STATE_UNLOCKING:
+    unlocking_main(turn, completion);
+    return;
+  case STATE_OPENING:
+  case STATE_SETTLING:
+  case STATE_DRAINING:
+  case STATE_RELEASING:
+    consumer_epoch_main(turn, completion);
+    return;
+  case STATE_BACKING_OFF:
+  case STATE_STOPPED:
+  case STATE_DONE:
+  case STATE_COUNT:
+    assert(!"nothing of MAIN is started in these states");
+  }
+}
+
+static void completion_handle(struct turn *turn, struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  enum activity activity = action_activity(completion->kind);
+  if (!consumer->activity[activity].running || consumer->activity[activity].number != completion->number) {
+    load_free(completion->load);
+    return;
+  }
+  consumer->activity[activity].running = false;
+  switch (activity) {
+  case ACTIVITY_MAIN:
+    main_done(turn, completion);
+    return;
+  case ACTIVITY_READ:
+    consumer_epoch_read(turn, completion);
+    return;
+  case ACTIVITY_DELETE:
+    consumer_epoch_delete(turn, completion);
+    return;
+  case ACTIVITY_RENEW:
+    renew_done(turn, completion);
+    return;
+  case ACTIVITY_COUNT:
+    assert(!"no activity");
+  }
+}
+
+static void idle_step(struct turn *turn)
+{
+  struct consumer *consumer = turn->consumer;
+  if (consumer->state == STATE_IDLE)
+    consumer_start(turn, ACTION_PEEK)->linearizable = consumer->options.linearizable_peek;
+  else if (consumer->state == STATE_CHECKING)
+    consumer_start(turn, ACTION_CHECK);
+  else if (consumer->peek_first || (!consumer->check_fresh && turn->moment->now_ms - consumer->peeked_ms >= PEEK_WHILE_WAITING_MS))
+    consumer_start(turn, ACTION_PEEK)->linearizable = consumer->options.linearizable_peek;
+  else
+    consumer_start(turn, ACTION_LOOK);
+}
+
+static void take_step(struct turn *turn)
+{
+  struct consumer *consumer = turn->consumer;
+  memcpy(consumer->owner.bytes, turn->moment->random, sizeof consumer->owner.bytes);
+  struct action *action = consumer_start(turn, ACTION_TAKE);
+  action->steal = consumer->steal;
+  action->seen = consumer->seen;
+}
+
+/* What can be started now, is. */
+static void step(struct turn *turn)
+{
+  struct consumer *consumer = turn->consumer;
+  renew_step(turn);
+  switch (consumer->state) {
+  case STATE_IDLE:
+  case STATE_CHECKING:
+  case STATE_WAITING:
+    if (consumer->stopping && !consumer_runs(consumer, ACTIVITY_MAIN))
+      consumer_enter(turn, STATE_DONE, "asked to stop");
+    else if (consumer_main_ready(turn))
+      idle_step(turn);
+    return;
+  case STATE_TAKING:
+    if (consumer->stopping && !consumer_runs(consumer, ACTIVITY_MAIN))
+      consumer_enter(turn, STATE_DONE, "asked to stop");
+    else if (consumer_main_ready(turn))
+      take_step(turn);
+    return;
+  case STATE_FENCING:
+    if (consumer->stopping && !consumer_runs(consumer, ACTIVITY_MAIN))
+      give_up(turn, STATE_DONE, "asked to stop");
+    else if (consumer_main_ready(turn))
+      consumer_start(turn, ACTION_FENCE)->epoch_seen = consumer->epoch_seen;
+    return;
+  case STATE_OPENING:
+  case STATE_SETTLING:
+  case STATE_DRAINING:
+  case STATE_RELEASING:
+    consumer_epoch_step(turn);
+    return;
+  case STATE_UNLOCKING:
+    if (consumer_main_ready(turn))
+      consumer_start(turn, ACTION_UNLOCK);
+    return;
+  case STATE_BACKING_OFF:
+    if (consumer->stopping)
+      consumer_enter(turn, STATE_DONE, "asked to stop");
+    else if (turn->moment->now_ms >= consumer->next_ms) {
+      to_idle(turn, "the pause is over");
+      step(turn);
+    }
+    return;
+  case STATE_STOPPED:
+  case STATE_DONE:
+  case STATE_COUNT:
+    return;
+  }
+}
+
+void consumer_handle(struct consumer *consumer, const struct event *event, const struct moment *moment, struct effects *effects)
+{
+  struct turn turn = {.consumer = consumer, .moment = moment, .effects = effects};
+  effects->action_count = effects->note_count = 0;
+  consumer->now_ms = moment->now_ms;
+  switch (event->kind) {
+  case EVENT_TIMER:
+    break;
+  case EVENT_STOP:
+    consumer->stopping = true;
+    break;
+  case EVENT_COMPLETION:
+    completion_handle(&turn, event->completion);
+    break;
+  case EVENT_COUNT:
+    assert(!"no event");
+  }
+  enum consumer_state before;
+  do { /* entering a state may leave it at once */
+    before = consumer->state;
+    step(&turn);
+  } while (consumer->state != before);
+}
+
+void consumer_init(struct consumer *consumer, const char *type, const struct consumer_options *options)
+{
+  memset(consumer, 0, sizeof *consumer);
+  assert(type_name_valid(type));
+  snprintf(consumer->type, sizeof consumer->type, "%s", type);
+  consumer->options = *options;
+  consumer->distrust_since_ms = -1;
+  consumer_epoch_end(consumer);
+}
+
+void consumer_deinit(struct consumer *consumer)
+{
+  consumer_epoch_end(consumer);
+}
+
+/* A time that lies ahead; what is due now was started by step. */
+static void wake_by(const struct consumer *consumer, int64_t ms, int64_t *wake)
+{
+  if (ms > consumer->now_ms && ms < *wake)
+    *wake = ms;
+}
+
+int64_t consumer_wake_ms(const struct consumer *consumer)
+{
+  int64_t wake = INT64_MAX;
+  if (consumer->state == STATE_STOPPED || consumer->state == STATE_DONE)
+    return wake;
+  if (!consumer_runs(consumer, ACTIVITY_MAIN))
+    wake_by(consumer, consumer->next_ms, &wake);
+  if (consumer->locked && !consumer->lost && !consumer_runs(consumer, ACTIVITY_RENEW))
+    wake_by(consumer, consumer->renew_ms, &wake);
+  if (consumer->state == STATE_DRAINING) {
+    if (!consumer_runs(consumer, ACTIVITY_READ))
+      wake_by(consumer, consumer->read_ms, &wake);
+    if (!consumer_runs(consumer, ACTIVITY_DELETE))
+      wake_by(consumer, consumer->delete_ms, &wake);
+    wake_by(consumer, consumer->deadline_ms, &wake);
+  }
+  return wake;
+}
+
+bool consumer_is_quiet(const struct consumer *consumer)
+{
+  return consumer->state == STATE_IDLE && consumer->empty && !consumer_runs(consumer, ACTIVITY_MAIN);
+}
+
+bool consumer_is_over(const struct consumer *consumer)
+{
+  for (int i = 0; i < ACTIVITY_COUNT; i++)
+    if (consumer->activity[i].running)
+      return false;
+  return consumer->state == STATE_STOPPED || consumer->state == STATE_DONE;
+}

@@ -1,0 +1,280 @@
+/*
+ * consumer: the state machine of one type. Pure: no call, no clock, no randomness of its own. Events and the moment go in,
+ * actions and notes come out; somebody else performs the actions (worker/perform.h) and writes the notes down.
+ *
+ *      idle ──message seen──▶ checking ──▶ waiting ──free──▶ taking ──▶ fencing ──▶ opening ──▶ settling ──▶ draining
+ *       ▲                                    ▲ busy: timer                 ▲ roll                              │
+ *       └──────────── unlocking ◀────────────┴──────────────────────────── releasing ◀──────────────────────────┘
+ *
+ * Beside these: backing-off (after a failed disk), stopped (the storage cannot be trusted: exit 74) and done.
+ *
+ * A consumer belongs to the loop's thread. Times are milliseconds of the boot-time clock, which goes on while the machine
+ * sleeps: a lease does too. docs/protocol.md has the reasons for every step.
+ */
+#ifndef PAWL_WORKER_CONSUMER_H
+#define PAWL_WORKER_CONSUMER_H
+
+#include "base.h"
+#include "lockstore/lockstore.h"
+#include "storage/writer.h"
+#include "worker/load.h"
+
+enum consumer_state {
+  STATE_IDLE,        /* looks at the queue every poll_ms */
+  STATE_CHECKING,    /* does the storage agree with the ledger? */
+  STATE_WAITING,     /* looks at the mutex every retry_ms */
+  STATE_TAKING,      /* inserts the lock document */
+  STATE_FENCING,     /* moves the ledger to the next epoch */
+  STATE_OPENING,     /* opens the file afresh and checks it again */
+  STATE_SETTLING,    /* deletes what the last holder committed and did not delete */
+  STATE_DRAINING,    /* reads, writes, deletes */
+  STATE_RELEASING,   /* CLOSE, and the ledger's `clean` */
+  STATE_UNLOCKING,   /* deletes the lock document */
+  STATE_BACKING_OFF, /* a write or sync failed */
+  STATE_STOPPED,     /* the storage cannot be trusted */
+  STATE_DONE,        /* asked to stop, and nothing is left to do */
+  STATE_COUNT,
+};
+const char *consumer_state_name(enum consumer_state state);
+
+/* What can be done, each by one call of perform; several of a type run at once only in draining, one of each activity. */
+enum action_kind {
+  /* activity MAIN */
+  ACTION_PEEK,          /* is there a message? YES, NO; REFUSED: the database is not as it should be */
+  ACTION_CHECK,         /* ledger, files, ledger again: YES (ledger), CHANGED, REFUSED (counts), NEWER */
+  ACTION_LOOK,          /* at the mutex: YES (view), NO: free, REFUSED */
+  ACTION_TAKE,          /* steal if asked to, insert: YES, NO: busy */
+  ACTION_FENCE,         /* YES (ledger as it was), NO */
+  ACTION_OPEN,          /* the file, against the ledger: YES, REFUSED, NEWER */
+  ACTION_SETTLE_FIND,   /* `_id`s from the files: YES (load), REFUSED */
+  ACTION_SETTLE_DELETE, /* YES */
+  ACTION_SETTLE_RECORD, /* YES, NO: fenced */
+  ACTION_GUARD,         /* YES (ground), FAILED */
+  ACTION_VERIFY,        /* is the epoch still mine? YES, NO */
+  ACTION_CUT,           /* YES, FAILED */
+  ACTION_CREATE,        /* YES (end), NO_SPACE, SPENT, REFUSED, FAILED */
+  ACTION_APPEND,        /* write and sync one block: YES (end), NO_SPACE, FAILED */
+  ACTION_COMMIT,        /* YES, NO: fenced */
+  ACTION_CLOSE,         /* CLOSE if asked to, and all that is open: YES (end), NO_SPACE, FAILED */
+  ACTION_UNLOCK,        /* YES, NO: was not mine */
+  /* activity READ */
+  ACTION_READ, /* the next batch of the pass: YES (load), NO: the pass is over; UNKNOWN: it ended early */
+  /* activity DELETE */
+  ACTION_DELETE, /* YES */
+  /* activity RENEW, on a thread of its own */
+  ACTION_RENEW, /* YES, NO: lost */
+  ACTION_COUNT,
+};
+
+enum activity { ACTIVITY_MAIN, ACTIVITY_READ, ACTIVITY_DELETE, ACTIVITY_RENEW, ACTIVITY_COUNT };
+enum activity action_activity(enum action_kind kind);
+
+struct action {
+  enum action_kind kind;
+  uint64_t number; /* rises with every action of the consumer */
+  int64_t epoch;   /* mine; 0: none yet */
+  struct owner owner;
+
+  bool steal;                  /* TAKE: first delete the lock of `seen` */
+  struct owner seen;           /* TAKE */
+  int64_t seq_seen;            /* in the ledger, or committed by me: for the notes */
+  int64_t epoch_seen;          /* FENCE */
+  struct ledger ledger;        /* OPEN: as the fence found it */
+  struct ledger_commit commit; /* COMMIT */
+  struct committed end;        /* SETTLE_FIND */
+  int64_t settled;             /* SETTLE_FIND: from the next one on; SETTLE_RECORD */
+  struct load *load;           /* APPEND, DELETE, SETTLE_DELETE: comes back in the completion */
+  bool begin;                  /* READ: a new pass */
+  bool linearizable;           /* PEEK */
+  bool write_close, discard;   /* CLOSE: append CLOSE; unlink the segment whose commit was never sent */
+  const char *reason;          /* CREATE: static text */
+  uint8_t uuid[16];            /* CREATE */
+  int64_t wall_us;             /* CREATE, APPEND, CLOSE: time of the write */
+};
+
+enum result {
+  RESULT_YES,
+  RESULT_NO,
+  RESULT_UNKNOWN,  /* the database did not answer */
+  RESULT_CHANGED,  /* the ledger moved while the files were looked at */
+  RESULT_REFUSED,  /* the storage (or a document) is not as it should be */
+  RESULT_NEWER,    /* a newer pawl is needed */
+  RESULT_NO_SPACE, /* nothing was written */
+  RESULT_SPENT,    /* the epoch's segment name is taken */
+  RESULT_FAILED,   /* the disk reported an error */
+  RESULT_COUNT,
+};
+
+struct completion {
+  enum action_kind kind;
+  uint64_t number;
+  int64_t epoch;
+  enum result result;
+  struct error error;          /* unless YES or NO */
+  int64_t sent_ms;             /* TAKE, RENEW: before the request was sent, boot-time clock */
+  struct ledger ledger;        /* CHECK, FENCE */
+  struct lock_view view;       /* LOOK */
+  struct writer_ground ground; /* GUARD */
+  struct committed end;        /* CREATE, APPEND, CLOSE */
+  struct load *load;           /* READ, SETTLE_FIND: new; APPEND, DELETE, SETTLE_DELETE: given back */
+  bool unnamed;                /* CLOSE: a segment of this epoch that the ledger does not name is left */
+};
+
+enum event_kind {
+  EVENT_TIMER,      /* some time has passed */
+  EVENT_COMPLETION, /* an action came back */
+  EVENT_STOP,       /* finish the batch in hand and leave */
+  EVENT_COUNT,
+};
+
+struct event {
+  enum event_kind kind;
+  struct completion *completion; /* EVENT_COMPLETION; its load passes to the consumer */
+};
+
+struct moment {
+  int64_t now_ms; /* boot-time clock */
+  int64_t wall_us;
+  uint8_t random[16]; /* fresh */
+};
+
+enum note_level { NOTE_ERROR, NOTE_WARN, NOTE_INFO, NOTE_DEBUG };
+struct note {
+  enum note_level level;
+  const char *event;  /* a static word: "state", "takeover", "no-space", … */
+  int64_t epoch, seq; /* the last known */
+  char text[640];
+};
+
+enum { EFFECTS_ACTIONS_MAX = ACTIVITY_COUNT, EFFECTS_NOTES_MAX = 16 };
+struct effects {
+  struct action actions[EFFECTS_ACTIONS_MAX];
+  int action_count;
+  struct note notes[EFFECTS_NOTES_MAX];
+  int note_count;
+};
+
+struct consumer_options {
+  int64_t lease_ms, retry_ms, poll_ms, linger_ms, stall_ms;
+  int64_t segment_bytes;  /* roll when a segment is as long; 0: never */
+  int64_t distrust_ms;    /* for how long a failing check must be seen before it is believed */
+  bool linearizable_peek; /* --exit-when-empty */
+};
+
+enum { LOADS_READY_MAX = 2, LOADS_COMMITTED_MAX = 4 };
+
+/* How far the block in hand is. */
+enum write_stage {
+  STAGE_NONE,
+  STAGE_GUARD,
+  STAGE_VERIFY,
+  STAGE_CUT,
+  STAGE_CREATE,
+  STAGE_COMMIT_SEGMENT,
+  STAGE_APPEND,
+  STAGE_COMMIT,
+};
+
+enum leave { LEAVE_NOT, LEAVE_RELEASE, LEAVE_ROLL, LEAVE_ABANDON };
+
+struct consumer {
+  char type[TYPE_BYTES_MAX + 1];
+  struct consumer_options options;
+  enum consumer_state state;
+  bool stopping;
+  bool refused;    /* stopped because the database is not as it should be, not because of the storage */
+  uint64_t number; /* of the last action */
+  int64_t now_ms;  /* of the last event */
+
+  struct {
+    bool running;
+    enum action_kind kind;
+    uint64_t number;
+    int64_t started_ms;
+  } activity[ACTIVITY_COUNT];
+
+  int64_t next_ms;     /* nothing of MAIN starts before */
+  int64_t unknown_row; /* UNKNOWN results in a row: the back-off */
+
+  /* on the way to the lock */
+  bool peek_first;  /* WAITING: see whether there still is a message before the mutex is looked at */
+  bool check_fresh; /* the check was made after the mutex was last seen busy */
+  bool looked_free; /* the mutex was seen free (or stealable) after waiting */
+  bool steal;       /* it is there, but expired: of `seen` */
+  struct owner seen;
+  int64_t peeked_ms;         /* when the queue was last looked at */
+  bool empty;                /* and nothing was in it */
+  int64_t seq_seen;          /* in the ledger, or committed by me: for the notes */
+  int64_t epoch_seen;        /* by the check */
+  int64_t distrust_since_ms; /* the check has failed since; -1: it has not */
+  bool said_distrust, said_newer, said_lock, said_stall;
+
+  /* the lock */
+  bool locked; /* the lock document may be there */
+  bool lost;   /* and is known not to be mine any more */
+  struct owner owner;
+  int64_t deadline_ms;   /* two thirds of the lease: no new block and no delete after that */
+  int64_t renew_ms;      /* next renewal */
+  uint64_t taken_number; /* the TAKE: a renewal with a lower number was for an earlier lock */
+
+  /* the epoch */
+  int64_t epoch;              /* mine; 0: none */
+  struct ledger before;       /* as the fence found it */
+  struct committed committed; /* known to be */
+  int64_t settled;            /* end of the unbroken prefix of acknowledged deletes */
+  bool rolling;               /* the first block makes a new segment, reason "roll" */
+  bool fenced;
+
+  /* settling */
+  struct load *settle;
+  enum { SETTLE_FIND, SETTLE_DELETE, SETTLE_RECORD } settle_stage;
+
+  /* draining: three activities beside one another */
+  enum leave leave;
+  enum consumer_state after; /* UNLOCKING: where to go then */
+  bool begun;                /* the file of this epoch is decided on */
+  bool wrote;                /* a block was written in this epoch */
+  enum write_stage stage;
+  struct load *hand;                   /* the load being written */
+  struct committed written;            /* COMMIT: the end to be committed */
+  bool commit_sent;                    /* COMMIT_SEGMENT: the segment may be named by the ledger */
+  struct load *ready[LOADS_READY_MAX]; /* read and not yet written */
+  int ready_count;
+  bool pass_open;
+  int64_t pass_messages;                             /* read in this pass */
+  int64_t read_ms;                                   /* no pass begins before */
+  struct load *committed_loads[LOADS_COMMITTED_MAX]; /* and not yet deleted; oldest first */
+  int committed_count;
+  int64_t delete_ms; /* no delete before (back-off) */
+  int64_t delete_unknown_row;
+  int64_t empty_since_ms; /* the queue has been empty since; -1: it is not */
+  bool said_no_space;
+  int64_t disk_failures; /* in a row: the back-off */
+  int64_t messages;      /* written in this epoch */
+
+  /* releasing */
+  enum { RELEASE_CLOSE, RELEASE_CLEAN } release_stage;
+  bool closed_clean; /* CLOSE is written and synced */
+  bool unnamed;
+};
+
+/* Reads nothing and starts nothing: that begins with the first event. */
+void consumer_init(struct consumer *consumer, const char *type, const struct consumer_options *options);
+/* Frees what it still holds. Only when nothing is running any more. */
+void consumer_deinit(struct consumer *consumer);
+
+/*
+ * The one entry. *effects is overwritten: the actions are to be started, the notes written down. A completion whose number is not
+ * the awaited one only has its memory freed.
+ */
+void consumer_handle(struct consumer *consumer, const struct event *event, const struct moment *moment, struct effects *effects);
+
+/* When to send the next EVENT_TIMER at the latest; INT64_MAX: only after a completion. */
+int64_t consumer_wake_ms(const struct consumer *consumer);
+
+/* Idle, nothing running, and the last look at the queue found nothing. */
+bool consumer_is_quiet(const struct consumer *consumer);
+/* Nothing running, and stopped or done. */
+bool consumer_is_over(const struct consumer *consumer);
+
+#endif

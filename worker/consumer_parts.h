@@ -1,0 +1,43 @@
+/*
+ * consumer_parts: what consumer.c (the way to the lock and back) and consumer_epoch.c (what a holder does) share. Not for
+ * anybody else.
+ */
+#ifndef PAWL_WORKER_CONSUMER_PARTS_H
+#define PAWL_WORKER_CONSUMER_PARTS_H
+
+#include "worker/consumer.h"
+
+/* One call of consumer_handle. */
+struct turn {
+  struct consumer *consumer;
+  const struct moment *moment;
+  struct effects *effects;
+};
+
+enum { RECHECK_MS = 1000 }; /* how often a check that failed, or a full disk, is looked at again */
+
+/* The one place where the state changes; notes the edge. */
+void consumer_enter(struct turn *turn, enum consumer_state state, const char *why);
+__attribute__((format(printf, 4, 5))) void consumer_note(struct turn *turn, enum note_level level, const char *event, const char *format,
+                                                         ...);
+/* The action is filled in by the caller after this; it is started when consumer_handle returns. */
+struct action *consumer_start(struct turn *turn, enum action_kind kind);
+bool consumer_runs(const struct consumer *consumer, enum activity activity);
+/* MAIN may start something now. */
+bool consumer_main_ready(const struct turn *turn);
+/* May a holder begin something that only a holder may? Not when the lock is lost, nor after two thirds of the lease. */
+bool consumer_alive(const struct turn *turn);
+/* Half to all of `ms`, so that many workers do not march in step. */
+int64_t consumer_jitter(const struct turn *turn, int64_t ms);
+/* The pause after so many failures in a row: 100 ms doubling to 3 s, jittered. */
+int64_t consumer_backoff(const struct turn *turn, int64_t row);
+
+/* OPENING to RELEASING: what completions of MAIN mean there, and what is to be started. */
+void consumer_epoch_main(struct turn *turn, struct completion *completion);
+void consumer_epoch_read(struct turn *turn, struct completion *completion);
+void consumer_epoch_delete(struct turn *turn, struct completion *completion);
+void consumer_epoch_step(struct turn *turn);
+/* Forgets the epoch; frees its loads. */
+void consumer_epoch_end(struct consumer *consumer);
+
+#endif

@@ -1,0 +1,395 @@
+#include "worker/loop.h"
+#include "worker/executor.h"
+#include "worker/log.h"
+
+#include <ev.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+enum {
+  THREADS_PER_TYPE = 3, /* MAIN, READ and DELETE: a stuck one delays nobody else's */
+  STOP_LIMIT_MS = 8000,
+  EMPTY_RECHECK_MS = 100,
+};
+
+struct loop;
+
+struct station { /* what belongs to one type */
+  struct loop *loop;
+  struct consumer consumer;
+  struct performer performer;
+};
+
+struct action_job {
+  struct job job; /* first: a job is an action_job */
+  struct station *station;
+  struct action action;
+  struct completion completion;
+};
+
+struct empty_job { /* is the queue of all types empty, as of now? */
+  struct job job;
+  struct lockstore *store;
+  const char **types;
+  size_t type_count;
+  enum outcome outcome;
+  struct error error;
+  bool running;
+};
+
+struct loop {
+  const struct loop_options *options;
+  struct ev_loop *ev;
+  ev_async done;
+  ev_timer timer, stop_limit, timeout;
+  ev_signal term, interrupt;
+  struct executor *executor, *renewer;
+  struct station *stations;
+  struct empty_job empty;
+  int64_t empty_next_ms;
+  bool away; /* the database did not answer the last time */
+  bool stopping, empty_found, timed_out;
+};
+
+int loop_connections(size_t type_count)
+{
+  /* A pass keeps one while it is open. */
+  return (int)type_count * (THREADS_PER_TYPE + 1) + 2;
+}
+
+static struct moment moment_now(void)
+{
+  struct moment moment = {.now_ms = clock_boot_ms(), .wall_us = clock_wall_us()};
+  if (getrandom(moment.random, sizeof moment.random, 0) != (ssize_t)sizeof moment.random)
+    abort(); /* cannot happen for so few bytes; a nonce that is none must not be used */
+  return moment;
+}
+
+/* ---- notes ---- */
+
+static void say(enum config_log_level level, const char *event, const char *text)
+{
+  struct log_subject process = {0};
+  log_line(level, &process, event, text);
+}
+
+static void notes_write(const struct station *station, const struct effects *effects)
+{
+  static const enum config_log_level levels[] = {
+      [NOTE_ERROR] = CONFIG_LOG_ERROR, [NOTE_WARN] = CONFIG_LOG_WARN, [NOTE_INFO] = CONFIG_LOG_INFO, [NOTE_DEBUG] = CONFIG_LOG_DEBUG};
+  for (int i = 0; i < effects->note_count; i++) {
+    const struct note *note = &effects->notes[i];
+    struct log_subject subject = {.type = station->consumer.type, .epoch = note->epoch, .seq = note->seq};
+    log_line(levels[note->level], &subject, note->event, note->text);
+  }
+}
+
+/* One line when the database goes away, one when it is back, whatever the number of types. */
+static void away_note(struct loop *loop, const struct completion *completion)
+{
+  switch (completion->kind) {
+  case ACTION_OPEN:
+  case ACTION_SETTLE_FIND:
+  case ACTION_GUARD:
+  case ACTION_CUT:
+  case ACTION_CREATE:
+  case ACTION_APPEND:
+  case ACTION_CLOSE:
+  case ACTION_READ: /* a cursor may end for reasons of its own */
+  case ACTION_COUNT:
+    return;
+  case ACTION_PEEK:
+  case ACTION_CHECK:
+  case ACTION_LOOK:
+  case ACTION_TAKE:
+  case ACTION_FENCE:
+  case ACTION_SETTLE_DELETE:
+  case ACTION_SETTLE_RECORD:
+  case ACTION_VERIFY:
+  case ACTION_COMMIT:
+  case ACTION_UNLOCK:
+  case ACTION_DELETE:
+  case ACTION_RENEW:
+    break;
+  }
+  bool away = completion->result == RESULT_UNKNOWN;
+  if (away && !loop->away) {
+    struct error text;
+    error_set(&text, "MongoDB gives no answer: %.800s; trying again until it does", completion->error.text);
+    say(CONFIG_LOG_WARN, "database", text.text);
+  } else if (!away && loop->away) {
+    say(CONFIG_LOG_INFO, "database", "MongoDB answers again");
+  }
+  loop->away = away;
+}
+
+/* ---- actions ---- */
+
+static void action_work(struct job *job)
+{
+  struct action_job *work = (struct action_job *)job;
+  perform(&work->station->performer, &work->action, &work->completion);
+}
+
+static void action_submit(struct station *station, const struct action *action)
+{
+  struct loop *loop = station->loop;
+  struct action_job *work = malloc(sizeof *work);
+  if (work == NULL)
+    abort(); /* a few kilobytes; there is nothing sensible left to do, and a crash is safe */
+  work->job.work = action_work;
+  work->station = station;
+  work->action = *action;
+  executor_submit(action->kind == ACTION_RENEW ? loop->renewer : loop->executor, &work->job);
+}
+
+static void feed(struct station *station, const struct event *event)
+{
+  struct effects effects;
+  struct moment moment = moment_now();
+  consumer_handle(&station->consumer, event, &moment, &effects);
+  notes_write(station, &effects);
+  for (int i = 0; i < effects.action_count; i++)
+    action_submit(station, &effects.actions[i]);
+}
+
+/* ---- the end ---- */
+
+static void stop_all(struct loop *loop)
+{
+  struct event stop = {.kind = EVENT_STOP};
+  if (loop->stopping)
+    return;
+  loop->stopping = true;
+  ev_timer_start(loop->ev, &loop->stop_limit);
+  for (size_t i = 0; i < loop->options->type_count; i++)
+    feed(&loop->stations[i], &stop);
+}
+
+static void empty_work(struct job *job)
+{
+  struct empty_job *empty = (struct empty_job *)job;
+  empty->outcome = queue_peek(empty->store, empty->types, empty->type_count, true, &empty->error);
+}
+
+/* --exit-when-empty: when each type has found its queue empty, all are looked at once more, together. */
+static void empty_check(struct loop *loop)
+{
+  struct empty_job *empty = &loop->empty;
+  empty->type_count = 0;
+  for (size_t i = 0; i < loop->options->type_count; i++) {
+    const struct consumer *consumer = &loop->stations[i].consumer;
+    if (consumer_is_quiet(consumer))
+      empty->types[empty->type_count++] = consumer->type;
+    else if (!consumer_is_over(consumer))
+      return;
+  }
+  if (empty->type_count == 0 || empty->running || loop->stopping || clock_boot_ms() < loop->empty_next_ms)
+    return;
+  empty->running = true;
+  executor_submit(loop->executor, &empty->job);
+}
+
+static void empty_done(struct loop *loop)
+{
+  loop->empty.running = false;
+  loop->empty_next_ms = clock_boot_ms() + EMPTY_RECHECK_MS;
+  if (loop->empty.outcome != OUTCOME_NO)
+    return;
+  loop->empty_found = true;
+  say(CONFIG_LOG_INFO, "empty", "no message is left");
+  stop_all(loop);
+}
+
+static bool all_over(const struct loop *loop)
+{
+  for (size_t i = 0; i < loop->options->type_count; i++)
+    if (!consumer_is_over(&loop->stations[i].consumer))
+      return false;
+  return !loop->empty.running;
+}
+
+static int exit_code(const struct loop *loop)
+{
+  int code = loop->timed_out ? EXIT_UNAVAILABLE : EXIT_DONE;
+  for (size_t i = 0; i < loop->options->type_count; i++) {
+    const struct consumer *consumer = &loop->stations[i].consumer;
+    if (consumer->state == STATE_STOPPED)
+      return consumer->refused ? EXIT_USAGE : EXIT_UNTRUSTED;
+  }
+  return code;
+}
+
+/* After whatever happened: the next timer, the look at the whole queue, the end. */
+static void settle_down(struct loop *loop)
+{
+  int64_t wake = INT64_MAX, now = clock_boot_ms();
+  if (loop->options->exit_when_empty)
+    empty_check(loop);
+  if (all_over(loop)) {
+    ev_break(loop->ev, EVBREAK_ALL);
+    return;
+  }
+  for (size_t i = 0; i < loop->options->type_count; i++) {
+    int64_t at = consumer_wake_ms(&loop->stations[i].consumer);
+    wake = at < wake ? at : wake;
+  }
+  ev_timer_stop(loop->ev, &loop->timer);
+  if (wake == INT64_MAX)
+    return;
+  ev_now_update(loop->ev);
+  ev_timer_set(&loop->timer, wake > now ? (double)(wake - now) / 1000 : 0, 0.);
+  ev_timer_start(loop->ev, &loop->timer);
+}
+
+/* ---- watchers ---- */
+
+static void take_done(struct loop *loop, struct executor *executor)
+{
+  struct job *job;
+  while ((job = executor_take(executor)) != NULL) {
+    if (job == &loop->empty.job) {
+      empty_done(loop);
+      continue;
+    }
+    struct action_job *work = (struct action_job *)job;
+    struct event event = {.kind = EVENT_COMPLETION, .completion = &work->completion};
+    away_note(loop, &work->completion);
+    feed(work->station, &event);
+    free(work);
+  }
+}
+
+static void on_done(struct ev_loop *ev, ev_async *watcher, int events)
+{
+  struct loop *loop = watcher->data;
+  (void)ev, (void)events;
+  take_done(loop, loop->renewer);
+  take_done(loop, loop->executor);
+  settle_down(loop);
+}
+
+static void on_timer(struct ev_loop *ev, ev_timer *watcher, int events)
+{
+  struct loop *loop = watcher->data;
+  struct event timer = {.kind = EVENT_TIMER};
+  int64_t now = clock_boot_ms();
+  (void)ev, (void)events;
+  for (size_t i = 0; i < loop->options->type_count; i++)
+    if (consumer_wake_ms(&loop->stations[i].consumer) <= now)
+      feed(&loop->stations[i], &timer);
+  settle_down(loop);
+}
+
+static void on_signal(struct ev_loop *ev, ev_signal *watcher, int events)
+{
+  struct loop *loop = watcher->data;
+  (void)ev, (void)events;
+  if (loop->stopping && !loop->empty_found && !loop->timed_out) {
+    say(CONFIG_LOG_ERROR, "stop", "asked to stop a second time: ends at once, as safe as any crash");
+    _exit(EXIT_FAILED);
+  }
+  loop->empty_found = loop->timed_out = false;
+  say(CONFIG_LOG_INFO, "stop", "asked to stop: finishes the batch in hand");
+  stop_all(loop);
+  settle_down(loop);
+}
+
+static void on_stop_limit(struct ev_loop *ev, ev_timer *watcher, int events)
+{
+  (void)ev, (void)watcher, (void)events;
+  say(CONFIG_LOG_ERROR, "stop", "could not finish within 8 s: ends at once, as safe as any crash");
+  _exit(EXIT_FAILED);
+}
+
+static void on_timeout(struct ev_loop *ev, ev_timer *watcher, int events)
+{
+  struct loop *loop = watcher->data;
+  (void)ev, (void)events;
+  if (loop->stopping)
+    return;
+  loop->timed_out = true;
+  say(CONFIG_LOG_ERROR, "timeout", "the time is over and the queue is not known to be empty");
+  stop_all(loop);
+  settle_down(loop);
+}
+
+static void notify(void *context)
+{
+  struct loop *loop = context;
+  ev_async_send(loop->ev, &loop->done);
+}
+
+/* ---- begin ---- */
+
+static void watchers_start(struct loop *loop)
+{
+  ev_async_init(&loop->done, on_done);
+  ev_timer_init(&loop->timer, on_timer, 0., 0.);
+  ev_timer_init(&loop->stop_limit, on_stop_limit, (double)STOP_LIMIT_MS / 1000, 0.);
+  ev_timer_init(&loop->timeout, on_timeout, (double)loop->options->timeout_ms / 1000, 0.);
+  ev_signal_init(&loop->term, on_signal, SIGTERM);
+  ev_signal_init(&loop->interrupt, on_signal, SIGINT);
+  loop->done.data = loop->timer.data = loop->stop_limit.data = loop->timeout.data = loop->term.data = loop->interrupt.data = loop;
+  ev_async_start(loop->ev, &loop->done);
+  ev_signal_start(loop->ev, &loop->term);
+  ev_signal_start(loop->ev, &loop->interrupt);
+  if (loop->options->timeout_ms > 0)
+    ev_timer_start(loop->ev, &loop->timeout);
+}
+
+static void stations_init(struct loop *loop)
+{
+  for (size_t i = 0; i < loop->options->type_count; i++) {
+    struct station *station = &loop->stations[i];
+    struct performer_options performer = loop->options->performer;
+    performer.writer.type = loop->options->types[i];
+    station->loop = loop;
+    performer_init(&station->performer, &performer);
+    consumer_init(&station->consumer, loop->options->types[i], &loop->options->consumer);
+  }
+}
+
+static void loop_end(struct loop *loop)
+{
+  executor_free(loop->renewer);
+  executor_free(loop->executor);
+  for (size_t i = 0; i < loop->options->type_count && loop->stations != NULL; i++) {
+    consumer_deinit(&loop->stations[i].consumer);
+    performer_deinit(&loop->stations[i].performer);
+  }
+  free(loop->stations);
+  free(loop->empty.types);
+}
+
+int loop_run(const struct loop_options *options)
+{
+  struct loop loop = {.options = options, .ev = ev_default_loop(0)};
+  struct error error = {"no memory, or libev cannot start"};
+  size_t count = options->type_count;
+  loop.stations = calloc(count, sizeof *loop.stations);
+  loop.empty.types = calloc(count, sizeof *loop.empty.types);
+  loop.empty.job.work = empty_work;
+  loop.empty.store = options->performer.store;
+  if (loop.ev == NULL || loop.stations == NULL || loop.empty.types == NULL ||
+      (loop.executor = executor_new((int)count * THREADS_PER_TYPE, notify, &loop, &error)) == NULL ||
+      (loop.renewer = executor_new(1, notify, &loop, &error)) == NULL) {
+    say(CONFIG_LOG_ERROR, "start", error.text);
+    loop_end(&loop);
+    return EXIT_FAILED;
+  }
+  watchers_start(&loop);
+  stations_init(&loop);
+  struct event timer = {.kind = EVENT_TIMER};
+  for (size_t i = 0; i < count; i++)
+    feed(&loop.stations[i], &timer);
+  settle_down(&loop);
+  ev_run(loop.ev, 0);
+  int code = exit_code(&loop);
+  loop_end(&loop);
+  ev_loop_destroy(loop.ev);
+  return code;
+}

@@ -1,0 +1,404 @@
+#include "worker/perform.h"
+#include "storage/chain.h"
+#include "worker/fault.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <time.h>
+
+int64_t clock_boot_ms(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int64_t clock_wall_us(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static enum result of_outcome(enum outcome outcome)
+{
+  switch (outcome) {
+  case OUTCOME_YES:
+    return RESULT_YES;
+  case OUTCOME_NO:
+    return RESULT_NO;
+  case OUTCOME_UNKNOWN:
+    return RESULT_UNKNOWN;
+  case OUTCOME_REFUSED:
+    return RESULT_REFUSED;
+  }
+  return RESULT_UNKNOWN;
+}
+
+static enum result of_writer(enum writer_status status)
+{
+  switch (status) {
+  case WRITER_OK:
+    return RESULT_YES;
+  case WRITER_NO_SPACE:
+    return RESULT_NO_SPACE;
+  case WRITER_NAME_TAKEN:
+    return RESULT_REFUSED;
+  case WRITER_NAME_SPENT:
+    return RESULT_SPENT;
+  case WRITER_FAILED:
+    return RESULT_FAILED;
+  }
+  return RESULT_FAILED;
+}
+
+static enum result of_check(enum check_status status)
+{
+  switch (status) {
+  case CHECK_OK:
+    return RESULT_YES;
+  case CHECK_UNTRUSTED:
+    return RESULT_REFUSED;
+  case CHECK_NEWER:
+    return RESULT_NEWER;
+  }
+  return RESULT_REFUSED;
+}
+
+/* ---- on the way to the lock ---- */
+
+static enum result perform_peek(struct performer *performer, const struct action *action, struct completion *completion)
+{
+  const char *type = performer->options.writer.type;
+  if (!performer->prepared) {
+    enum outcome prepared = lockstore_prepare(performer->options.store, &completion->error);
+    if (prepared != OUTCOME_YES)
+      return of_outcome(prepared);
+    performer->prepared = true;
+  }
+  enum outcome outcome = queue_peek(performer->options.store, &type, 1, action->linearizable, &completion->error);
+  if (outcome == OUTCOME_UNKNOWN) /* perhaps the index is gone with its database: it is made again */
+    performer->prepared = false;
+  return of_outcome(outcome);
+}
+
+/* The ledger of a newer pawl is no fault of the storage. */
+static enum result of_ledger(enum outcome outcome, const struct ledger *ledger)
+{
+  if (outcome == OUTCOME_REFUSED && ledger->v > 1)
+    return RESULT_NEWER;
+  return outcome == OUTCOME_NO ? RESULT_YES : of_outcome(outcome); /* no ledger is epoch 0 */
+}
+
+/* Ledger, then files; a failure counts only if the ledger did not move meanwhile. */
+static enum result perform_check(struct performer *performer, struct completion *completion)
+{
+  const struct writer_options *options = &performer->options.writer;
+  struct ledger *ledger = &completion->ledger, again;
+  struct reader reader;
+  struct error error;
+  enum result result = of_ledger(ledger_read(performer->options.store, options->type, ledger, &completion->error), ledger);
+  if (result != RESULT_YES)
+    return result;
+  enum check_status status = check_storage(&reader, options->dir, options->type, &ledger->end, ledger->epoch, &completion->error);
+  if (status == CHECK_OK) {
+    if (ledger->end.file[0] != 0)
+      reader_close(&reader);
+    return RESULT_YES;
+  }
+  enum outcome outcome = ledger_read(performer->options.store, options->type, &again, &error);
+  if (outcome == OUTCOME_UNKNOWN || outcome == OUTCOME_REFUSED) {
+    completion->error = error;
+    return of_ledger(outcome, &again);
+  }
+  bool same = again.epoch == ledger->epoch && again.end.link == ledger->end.link && strcmp(again.end.file, ledger->end.file) == 0;
+  return same ? of_check(status) : RESULT_CHANGED;
+}
+
+static enum result perform_take(struct performer *performer, const struct action *action, struct completion *completion)
+{
+  const struct performer_options *options = &performer->options;
+  completion->sent_ms = clock_boot_ms();
+  if (action->steal) {
+    enum outcome stolen = lock_steal(options->store, options->writer.type, 0, &action->seen, &completion->error);
+    if (stolen == OUTCOME_UNKNOWN || stolen == OUTCOME_REFUSED)
+      return RESULT_UNKNOWN;
+    completion->sent_ms = clock_boot_ms();
+  }
+  enum outcome taken =
+      lock_take(options->store, options->writer.type, 0, &action->owner, options->lease_ms, &options->holder, &completion->error);
+  if (taken == OUTCOME_YES)
+    fault_point(FAULT_LOCK_INSERTED);
+  return of_outcome(taken);
+}
+
+/* ---- epoch ---- */
+
+static enum result perform_fence(struct performer *performer, const struct action *action, struct completion *completion)
+{
+  enum outcome fenced = ledger_fence(performer->options.store, performer->options.writer.type, action->epoch_seen, &action->owner,
+                                     &completion->ledger, &completion->error);
+  if (fenced == OUTCOME_YES)
+    fault_point(FAULT_FENCED);
+  return of_outcome(fenced);
+}
+
+static enum result perform_open(struct performer *performer, const struct action *action, struct completion *completion)
+{
+  assert(!performer->writer_open);
+  const struct ledger *ledger = &action->ledger;
+  enum check_status status =
+      writer_open(&performer->writer, &performer->options.writer, &ledger->end, ledger->machine, action->epoch, &completion->error);
+  performer->writer_open = status == CHECK_OK;
+  return of_check(status);
+}
+
+static enum result perform_verify(struct performer *performer, const struct action *action, struct completion *completion)
+{
+  struct ledger *ledger = &completion->ledger;
+  enum outcome outcome = ledger_read(performer->options.store, performer->options.writer.type, ledger, &completion->error);
+  if (outcome != OUTCOME_YES)
+    return of_outcome(outcome);
+  bool mine = ledger->epoch == action->epoch && ledger->has_owner && memcmp(&ledger->owner, &action->owner, sizeof ledger->owner) == 0;
+  return mine ? RESULT_YES : RESULT_NO;
+}
+
+/* ---- settling ---- */
+
+/* The `_id`s in one block of those messages that are above `settled` and not above `last`, up to a megabyte. */
+static enum result settle_block(const struct reader *reader, int64_t settled, int64_t last, struct load *load, struct error *error)
+{
+  const uint8_t *document = reader->messages;
+  for (uint32_t i = 0; i < reader->block.count && load_ids_bytes(load) < LOAD_IDS_BYTES_MAX; i++) {
+    uint32_t bytes = (uint32_t)document[0] | (uint32_t)document[1] << 8 | (uint32_t)document[2] << 16 | (uint32_t)document[3] << 24;
+    int64_t seq = reader->block.seq + i;
+    if (seq > settled && seq <= last) {
+      if (seq != load->seq_last + 1 || !load_add_id(load, document, bytes)) {
+        error_set(error, "%s: the message of seq %" PRId64 " has no _id to delete it by, or seq %" PRId64 " is missing", reader->file.name,
+                  seq, load->seq_last + 1);
+        return RESULT_REFUSED;
+      }
+      load->seq_last = seq;
+    }
+    document += bytes;
+  }
+  return RESULT_YES;
+}
+
+static enum result settle_read(struct chain_reader *at, const struct action *action, struct load *load, struct error *error)
+{
+  enum read_status status = chain_reader_seek_seq(at, action->settled + 1, error);
+  while (status == READ_OK && load->seq_last < action->end.seq && load_ids_bytes(load) < LOAD_IDS_BYTES_MAX) {
+    status = chain_reader_next(at, error);
+    if (status == READ_OK && at->reader.block.kind == BLOCK_DATA &&
+        settle_block(&at->reader, action->settled, action->end.seq, load, error) != RESULT_YES)
+      return RESULT_REFUSED;
+  }
+  if (status == READ_END)
+    error_set(error, "%s: the chain ends before seq %" PRId64, action->end.file, action->end.seq);
+  return status == READ_OK ? RESULT_YES : status == READ_NEWER ? RESULT_NEWER : RESULT_REFUSED;
+}
+
+static enum result perform_settle_find(struct performer *performer, const struct action *action, struct completion *completion)
+{
+  const struct writer_options *options = &performer->options.writer;
+  struct chain chain;
+  struct chain_reader at;
+  struct load *load = load_new();
+  if (load == NULL) {
+    error_set(&completion->error, "settling: no memory");
+    return RESULT_REFUSED;
+  }
+  load->seq_last = action->settled;
+  enum result result = RESULT_REFUSED;
+  if (chain_load(&chain, options->dir, options->type, &action->end, &completion->error) == READ_OK) {
+    chain_reader_init(&at, options->dir, &chain);
+    result = settle_read(&at, action, load, &completion->error);
+    chain_reader_deinit(&at);
+  }
+  chain_free(&chain);
+  if (result == RESULT_YES)
+    completion->load = load;
+  else
+    load_free(load);
+  return result;
+}
+
+static enum result perform_delete(struct performer *performer, const struct action *action, struct completion *completion)
+{
+  struct load *load = completion->load = action->load;
+  enum outcome outcome =
+      queue_delete(performer->options.store, performer->options.writer.type, load->ids[load->ids_deleted], &completion->error);
+  if (outcome == OUTCOME_YES)
+    fault_point(FAULT_DELETED);
+  return of_outcome(outcome);
+}
+
+/* ---- the block in hand ---- */
+
+static enum result perform_create(struct performer *performer, const struct action *action, struct completion *completion)
+{
+  struct writer *writer = &performer->writer;
+  enum result result = of_writer(writer_create(writer, action->reason, action->uuid, action->wall_us, &completion->error));
+  completion->end = writer->end;
+  if (result == RESULT_YES)
+    fault_point(FAULT_SEGMENT_CREATED);
+  return result;
+}
+
+static enum result perform_append(struct performer *performer, const struct action *action, struct completion *completion)
+{
+  struct writer *writer = &performer->writer;
+  completion->load = action->load;
+  enum writer_status status = writer_append(writer, &action->load->batch, action->wall_us, &completion->error);
+  if (status == WRITER_OK) {
+    fault_point(FAULT_BLOCK_WRITTEN);
+    status = writer_sync(writer, &completion->error);
+  }
+  completion->end = writer->end;
+  if (status == WRITER_OK)
+    fault_point(FAULT_BLOCK_SYNCED);
+  return of_writer(status);
+}
+
+static enum result perform_commit(struct performer *performer, const struct action *action, struct completion *completion)
+{
+  struct ledger_commit commit = action->commit;
+  bool moves = commit.before.link != commit.after.link || strcmp(commit.before.file, commit.after.file) != 0;
+  commit.machine = moves ? performer->options.writer.identity.machine : NULL;
+  enum outcome outcome = ledger_commit(performer->options.store, performer->options.writer.type, &commit, &completion->error);
+  if (outcome == OUTCOME_YES)
+    fault_point(commit.set_clean ? FAULT_RELEASED : FAULT_BLOCK_COMMITTED);
+  return of_outcome(outcome);
+}
+
+static enum result perform_close(struct performer *performer, const struct action *action, struct completion *completion)
+{
+  struct writer *writer = &performer->writer;
+  struct error ignored;
+  queue_pass_close(performer->pass);
+  performer->pass = NULL;
+  if (!performer->writer_open)
+    return RESULT_YES;
+  enum writer_status status = WRITER_OK;
+  if (action->discard)
+    completion->unnamed = !writer_discard(writer);
+  if (action->write_close) {
+    status = writer_append_close(writer, action->wall_us, &completion->error);
+    if (status == WRITER_OK)
+      status = writer_sync(writer, &completion->error);
+  }
+  completion->end = writer->end;
+  enum writer_status closed = writer_close(writer, status == WRITER_OK ? &completion->error : &ignored);
+  performer->writer_open = false;
+  if (status == WRITER_OK && action->write_close) {
+    status = closed;
+    fault_point(FAULT_CLOSE_WRITTEN);
+  }
+  return of_writer(status);
+}
+
+/* ---- beside the block ---- */
+
+static enum result perform_read(struct performer *performer, const struct action *action, struct completion *completion)
+{
+  const struct performer_options *options = &performer->options;
+  if (action->begin) {
+    queue_pass_close(performer->pass);
+    performer->pass = queue_pass_open(options->store, options->writer.type, options->batch_messages, options->batch_bytes);
+    if (performer->pass == NULL) {
+      error_set(&completion->error, "reading the queue: no memory");
+      return RESULT_UNKNOWN;
+    }
+  }
+  enum outcome outcome = queue_pass_next(performer->pass, &completion->load, &completion->error);
+  if (outcome != OUTCOME_YES) {
+    queue_pass_close(performer->pass);
+    performer->pass = NULL;
+  }
+  return of_outcome(outcome);
+}
+
+static enum result perform_renew(struct performer *performer, const struct action *action, struct completion *completion)
+{
+  completion->sent_ms = clock_boot_ms();
+  return of_outcome(lock_renew(performer->options.store, performer->options.writer.type, 0, &action->owner, performer->options.lease_ms,
+                               &completion->error));
+}
+
+static enum result perform_kind(struct performer *performer, const struct action *action, struct completion *completion)
+{
+  struct lockstore *store = performer->options.store;
+  const char *type = performer->options.writer.type;
+  switch (action->kind) {
+  case ACTION_PEEK:
+    return perform_peek(performer, action, completion);
+  case ACTION_CHECK:
+    return perform_check(performer, completion);
+  case ACTION_LOOK:
+    return of_outcome(lock_read(store, type, 0, &completion->view, &completion->error));
+  case ACTION_TAKE:
+    return perform_take(performer, action, completion);
+  case ACTION_FENCE:
+    return perform_fence(performer, action, completion);
+  case ACTION_OPEN:
+    return perform_open(performer, action, completion);
+  case ACTION_SETTLE_FIND:
+    return perform_settle_find(performer, action, completion);
+  case ACTION_SETTLE_DELETE:
+  case ACTION_DELETE:
+    return perform_delete(performer, action, completion);
+  case ACTION_SETTLE_RECORD:
+    return of_outcome(ledger_settle(store, type, action->epoch, &action->owner, action->settled, &completion->error));
+  case ACTION_GUARD:
+    return of_writer(writer_guard(&performer->writer, &completion->ground, &completion->error));
+  case ACTION_VERIFY:
+    return perform_verify(performer, action, completion);
+  case ACTION_CUT:
+    return of_writer(writer_cut(&performer->writer, &completion->error));
+  case ACTION_CREATE:
+    return perform_create(performer, action, completion);
+  case ACTION_APPEND:
+    return perform_append(performer, action, completion);
+  case ACTION_COMMIT:
+    return perform_commit(performer, action, completion);
+  case ACTION_CLOSE:
+    return perform_close(performer, action, completion);
+  case ACTION_UNLOCK:
+    return of_outcome(lock_release(store, type, 0, &action->owner, &completion->error));
+  case ACTION_READ:
+    return perform_read(performer, action, completion);
+  case ACTION_RENEW:
+    return perform_renew(performer, action, completion);
+  case ACTION_COUNT:
+    break;
+  }
+  assert(!"no action");
+  return RESULT_FAILED;
+}
+
+void perform(struct performer *performer, const struct action *action, struct completion *completion)
+{
+  memset(completion, 0, sizeof *completion);
+  completion->kind = action->kind;
+  completion->number = action->number;
+  completion->epoch = action->epoch;
+  completion->result = perform_kind(performer, action, completion);
+}
+
+void performer_init(struct performer *performer, const struct performer_options *options)
+{
+  memset(performer, 0, sizeof *performer);
+  performer->options = *options;
+}
+
+void performer_deinit(struct performer *performer)
+{
+  struct error ignored;
+  queue_pass_close(performer->pass);
+  performer->pass = NULL;
+  if (performer->writer_open && writer_close(&performer->writer, &ignored) != WRITER_OK) {
+    /* The process ends: what was not committed comes again. */
+  }
+  performer->writer_open = false;
+}

@@ -1,0 +1,45 @@
+/*
+ * perform: carries out one action of a consumer, and says how it went. It knows the lockstore, the queue and the storage,
+ * and decides nothing.
+ *
+ * One `struct performer` a type, the caller's memory; it holds what stays open between actions: the writer and the pass. Actions of
+ * different activities may be performed at once, on different threads; of one activity, one at a time (the consumer sees to
+ * that). Every action blocks, on the database for at most the connection's time-out, on the disk for as long as it takes.
+ */
+#ifndef PAWL_WORKER_PERFORM_H
+#define PAWL_WORKER_PERFORM_H
+
+#include "base.h"
+#include "worker/consumer.h"
+#include "worker/queue.h"
+
+#include <stdatomic.h>
+
+struct performer_options {
+  struct lockstore *store;      /* borrowed */
+  struct writer_options writer; /* with the type */
+  struct lock_holder holder;
+  int64_t lease_ms;
+  int64_t batch_messages, batch_bytes;
+};
+
+struct performer {
+  struct performer_options options;
+  atomic_bool prepared; /* collections and indexes were seen; cleared when the queue cannot be read */
+  struct writer writer; /* MAIN's */
+  bool writer_open;
+  struct queue_pass *pass; /* READ's, and CLOSE's */
+};
+
+void performer_init(struct performer *performer, const struct performer_options *options);
+/* Closes what is open. Only when no action is running. */
+void performer_deinit(struct performer *performer);
+
+/* *completion is overwritten; its load, if any, belongs to the receiver. */
+void perform(struct performer *performer, const struct action *action, struct completion *completion);
+
+/* Milliseconds of CLOCK_BOOTTIME; µs since 1970 UTC. */
+int64_t clock_boot_ms(void);
+int64_t clock_wall_us(void);
+
+#endif

@@ -1,0 +1,292 @@
+#include "worker/queue.h"
+#include "lockstore/mongo.h"
+
+#include <stdlib.h>
+
+struct queue_pass {
+  struct lockstore *store;
+  struct mongo *mongo;
+  char type[TYPE_BYTES_MAX + 1];
+  int64_t batch_messages, batch_bytes;
+  mongoc_client_t *client; /* the cursor lives on the connection and in the session that made it */
+  mongoc_client_session_t *session;
+  uint32_t server;
+  int64_t cursor; /* 0: none, or read to its end */
+  bool begun;
+  bson_t reply; /* the documents of the last answer */
+  bool has_reply, has_next;
+  bson_iter_t next; /* the next of them */
+};
+
+/* The type's messages, and never a document whose `type` is an array that holds it: other tools may use those. */
+static void append_filter(bson_t *command, const char *name, const char *const *types, size_t count)
+{
+  bson_t filter, type, list, no;
+  BSON_APPEND_DOCUMENT_BEGIN(command, name, &filter);
+  BSON_APPEND_DOCUMENT_BEGIN(&filter, "type", &type);
+  if (count == 1) {
+    BSON_APPEND_UTF8(&type, "$eq", types[0]);
+  } else {
+    BSON_APPEND_ARRAY_BEGIN(&type, "$in", &list);
+    for (size_t i = 0; i < count; i++)
+      BSON_APPEND_UTF8(&list, "0", types[i]);
+    bson_append_array_end(&type, &list);
+  }
+  BSON_APPEND_DOCUMENT_BEGIN(&type, "$not", &no);
+  BSON_APPEND_UTF8(&no, "$type", "array");
+  bson_append_document_end(&type, &no);
+  bson_append_document_end(&filter, &type);
+  bson_append_document_end(command, &filter);
+}
+
+static void append_hint(bson_t *command)
+{
+  bson_t hint;
+  BSON_APPEND_DOCUMENT_BEGIN(command, "hint", &hint);
+  BSON_APPEND_INT32(&hint, "type", 1);
+  BSON_APPEND_INT32(&hint, "_id", 1);
+  bson_append_document_end(command, &hint);
+}
+
+/* {cursor: {id, firstBatch|nextBatch: […]}}; false: the reply has no such shape. */
+static bool reply_cursor(const bson_t *reply, const char *batch, int64_t *id, bson_iter_t *documents)
+{
+  bson_iter_t at, cursor, field;
+  if (!bson_iter_init_find(&at, reply, "cursor") || !bson_iter_recurse(&at, &cursor))
+    return false;
+  field = cursor;
+  if (!bson_iter_find(&field, "id"))
+    return false;
+  *id = bson_iter_as_int64(&field);
+  return bson_iter_find(&cursor, batch) && bson_iter_recurse(&cursor, documents);
+}
+
+/* ---- peek and delete ---- */
+
+enum outcome queue_peek(struct lockstore *store, const char *const *types, size_t count, bool linearizable, struct error *error)
+{
+  struct mongo *mongo = lockstore_mongo(store);
+  bson_t command = BSON_INITIALIZER, projection, reply;
+  bson_iter_t documents;
+  int64_t cursor = 0;
+  int code = 0;
+  BSON_APPEND_UTF8(&command, "find", "messages");
+  append_filter(&command, "filter", types, count);
+  append_hint(&command);
+  BSON_APPEND_DOCUMENT_BEGIN(&command, "projection", &projection);
+  BSON_APPEND_INT32(&projection, "_id", 1);
+  bson_append_document_end(&command, &projection);
+  BSON_APPEND_INT32(&command, "limit", 1);
+  BSON_APPEND_BOOL(&command, "singleBatch", true);
+  mongo_append_read_concern(mongo, &command, linearizable ? "linearizable" : "snapshot", false);
+  enum outcome outcome = mongo_command(mongo, "looking at the queue", &command, &reply, &code, error);
+  if (outcome == OUTCOME_YES && !reply_cursor(&reply, "firstBatch", &cursor, &documents)) {
+    error_set(error, "looking at the queue: the server's answer has no cursor");
+    outcome = OUTCOME_UNKNOWN;
+  }
+  if (outcome == OUTCOME_YES && !bson_iter_next(&documents))
+    outcome = OUTCOME_NO;
+  bson_destroy(&reply);
+  bson_destroy(&command);
+  return outcome;
+}
+
+enum outcome queue_delete(struct lockstore *store, const char *type, const bson_t *ids, struct error *error)
+{
+  bson_t command = BSON_INITIALIZER, deletes, entry, filter, id, reply;
+  int code = 0;
+  BSON_APPEND_UTF8(&command, "delete", "messages");
+  BSON_APPEND_ARRAY_BEGIN(&command, "deletes", &deletes);
+  BSON_APPEND_DOCUMENT_BEGIN(&deletes, "0", &entry);
+  BSON_APPEND_DOCUMENT_BEGIN(&entry, "q", &filter);
+  BSON_APPEND_UTF8(&filter, "type", type);
+  BSON_APPEND_DOCUMENT_BEGIN(&filter, "_id", &id);
+  BSON_APPEND_ARRAY(&id, "$in", ids);
+  bson_append_document_end(&filter, &id);
+  bson_append_document_end(&entry, &filter);
+  BSON_APPEND_INT32(&entry, "limit", 0);
+  append_hint(&entry);
+  bson_append_document_end(&deletes, &entry);
+  bson_append_array_end(&command, &deletes);
+  mongo_append_write_concern(&command);
+  enum outcome outcome = mongo_command(lockstore_mongo(store), "deleting messages", &command, &reply, &code, error);
+  bson_destroy(&reply);
+  bson_destroy(&command);
+  return outcome;
+}
+
+/* ---- a pass ---- */
+
+struct queue_pass *queue_pass_open(struct lockstore *store, const char *type, int64_t batch_messages, int64_t batch_bytes)
+{
+  struct queue_pass *pass = calloc(1, sizeof *pass);
+  if (pass == NULL)
+    return NULL;
+  pass->store = store;
+  pass->mongo = lockstore_mongo(store);
+  snprintf(pass->type, sizeof pass->type, "%s", type);
+  pass->batch_messages = batch_messages;
+  pass->batch_bytes = batch_bytes;
+  return pass;
+}
+
+static enum outcome pass_command(struct queue_pass *pass, const bson_t *command, const char *batch, struct error *error)
+{
+  bson_t opts = BSON_INITIALIZER;
+  bson_error_t cause;
+  int code = 0;
+  if (pass->has_reply)
+    bson_destroy(&pass->reply);
+  pass->has_reply = pass->has_next = false;
+  if (!mongoc_client_session_append(pass->session, &opts, &cause)) {
+    error_set(error, "reading the queue: %s", cause.message);
+    bson_destroy(&opts);
+    return OUTCOME_UNKNOWN;
+  }
+  if (pass->server != 0)
+    BSON_APPEND_INT32(&opts, "serverId", (int32_t)pass->server);
+  enum outcome outcome = mongo_client_command(pass->mongo, pass->client, "reading the queue", command, &opts, &pass->reply, &code, error);
+  bson_destroy(&opts);
+  pass->has_reply = true;
+  if (outcome != OUTCOME_YES) {
+    pass->cursor = 0; /* gone, or not worth another time-out */
+    return OUTCOME_UNKNOWN;
+  }
+  if (!reply_cursor(&pass->reply, batch, &pass->cursor, &pass->next)) {
+    error_set(error, "reading the queue: the server's answer has no cursor");
+    return OUTCOME_UNKNOWN;
+  }
+  pass->has_next = bson_iter_next(&pass->next);
+  return OUTCOME_YES;
+}
+
+/* The server that the cursor lives on: more can be had from it only. */
+static enum outcome pass_connect(struct queue_pass *pass, struct error *error)
+{
+  bson_error_t cause;
+  pass->client = mongoc_client_pool_pop(mongo_pool(pass->mongo));
+  mongoc_session_opt_t *options = mongoc_session_opts_new();
+  mongoc_session_opts_set_causal_consistency(options, false); /* afterClusterTime is given by hand */
+  pass->session = mongoc_client_start_session(pass->client, options, &cause);
+  mongoc_session_opts_destroy(options);
+  if (pass->session == NULL) {
+    error_set(error, "reading the queue: %s", cause.message);
+    return OUTCOME_UNKNOWN;
+  }
+  mongoc_server_description_t *server = mongoc_client_select_server(pass->client, true, NULL, &cause);
+  if (server == NULL) {
+    error_set(error, "reading the queue: %s", cause.message);
+    return OUTCOME_UNKNOWN;
+  }
+  pass->server = mongoc_server_description_id(server);
+  mongoc_server_description_destroy(server);
+  return OUTCOME_YES;
+}
+
+static enum outcome pass_find(struct queue_pass *pass, struct error *error)
+{
+  const char *type = pass->type;
+  bson_t command = BSON_INITIALIZER, sort;
+  pass->begun = true;
+  enum outcome outcome = pass_connect(pass, error);
+  if (outcome == OUTCOME_YES) {
+    BSON_APPEND_UTF8(&command, "find", "messages");
+    append_filter(&command, "filter", &type, 1);
+    BSON_APPEND_DOCUMENT_BEGIN(&command, "sort", &sort);
+    BSON_APPEND_INT32(&sort, "_id", 1);
+    bson_append_document_end(&command, &sort);
+    append_hint(&command);
+    BSON_APPEND_INT64(&command, "batchSize", pass->batch_messages);
+    mongo_append_read_concern(pass->mongo, &command, "snapshot", true);
+    outcome = pass_command(pass, &command, "firstBatch", error);
+  }
+  bson_destroy(&command);
+  return outcome;
+}
+
+static enum outcome pass_more(struct queue_pass *pass, struct error *error)
+{
+  bson_t command = BSON_INITIALIZER;
+  BSON_APPEND_INT64(&command, "getMore", pass->cursor);
+  BSON_APPEND_UTF8(&command, "collection", "messages");
+  BSON_APPEND_INT64(&command, "batchSize", pass->batch_messages);
+  enum outcome outcome = pass_command(pass, &command, "nextBatch", error);
+  bson_destroy(&command);
+  return outcome;
+}
+
+/* From the reply into a load, up to the caps. */
+static enum outcome pass_fill(struct queue_pass *pass, struct load *load, struct error *error)
+{
+  while (pass->has_next) {
+    uint32_t bytes = 0;
+    const uint8_t *document = NULL;
+    if (!BSON_ITER_HOLDS_DOCUMENT(&pass->next)) {
+      error_set(error, "reading the queue: the server's answer holds something else than documents");
+      return OUTCOME_UNKNOWN;
+    }
+    bson_iter_document(&pass->next, &bytes, &document);
+    bool full = load->messages >= pass->batch_messages || (load->messages > 0 && (int64_t)(load->batch.bytes + bytes) > pass->batch_bytes);
+    if (full)
+      break;
+    if (!load_add(load, document, bytes)) {
+      error_set(error, "reading the queue: no memory for a batch of %u messages, or one has no _id", load->messages);
+      return OUTCOME_UNKNOWN;
+    }
+    pass->has_next = bson_iter_next(&pass->next);
+  }
+  return OUTCOME_YES;
+}
+
+enum outcome queue_pass_next(struct queue_pass *pass, struct load **load, struct error *error)
+{
+  *load = NULL;
+  enum outcome outcome = pass->begun ? OUTCOME_YES : pass_find(pass, error);
+  while (outcome == OUTCOME_YES && !pass->has_next) {
+    if (pass->cursor == 0)
+      return OUTCOME_NO;
+    outcome = pass_more(pass, error);
+  }
+  if (outcome != OUTCOME_YES)
+    return outcome;
+  struct load *filled = load_new();
+  if (filled == NULL) {
+    error_set(error, "reading the queue: no memory");
+    return OUTCOME_UNKNOWN;
+  }
+  outcome = pass_fill(pass, filled, error);
+  if (outcome == OUTCOME_YES)
+    *load = filled;
+  else
+    load_free(filled);
+  return outcome;
+}
+
+static void pass_kill_cursor(struct queue_pass *pass)
+{
+  bson_t command = BSON_INITIALIZER, cursors;
+  struct error ignored;
+  BSON_APPEND_UTF8(&command, "killCursors", "messages");
+  BSON_APPEND_ARRAY_BEGIN(&command, "cursors", &cursors);
+  BSON_APPEND_INT64(&cursors, "0", pass->cursor);
+  bson_append_array_end(&command, &cursors);
+  if (pass_command(pass, &command, "", &ignored) != OUTCOME_YES) {
+    /* The server forgets an idle cursor by itself. */
+  }
+  bson_destroy(&command);
+}
+
+void queue_pass_close(struct queue_pass *pass)
+{
+  if (pass == NULL)
+    return;
+  if (pass->cursor != 0)
+    pass_kill_cursor(pass);
+  if (pass->has_reply)
+    bson_destroy(&pass->reply);
+  if (pass->session != NULL)
+    mongoc_client_session_destroy(pass->session);
+  if (pass->client != NULL)
+    mongoc_client_pool_push(mongo_pool(pass->mongo), pass->client);
+  free(pass);
+}

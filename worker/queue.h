@@ -1,0 +1,36 @@
+/*
+ * queue: the messages in MongoDB, as a worker reads and deletes them. With lockstore, the only place that knows the driver.
+ *
+ * Threads: every function may be called from any thread; one pass, though, by one at a time. Each call blocks for at most
+ * the time-out of the connection (a pass's: once for each call).
+ */
+#ifndef PAWL_WORKER_QUEUE_H
+#define PAWL_WORKER_QUEUE_H
+
+#include "base.h"
+#include "lockstore/lockstore.h"
+#include "worker/load.h"
+
+/* YES: there is a message of one of the types; NO: there was none. `linearizable`: as of now, whoever wrote it (a standalone server:
+ * local). */
+MUST_CHECK enum outcome queue_peek(struct lockstore *store, const char *const *types, size_t count, bool linearizable, struct error *error);
+
+/* Deletes the messages of the type with these `_id`s (an array of raw values). YES: acknowledged; whether they were there does not matter.
+ */
+MUST_CHECK enum outcome queue_delete(struct lockstore *store, const char *type, const bson_t *ids, struct error *error);
+
+/*
+ * One pass: the queue of a type at one moment of the cluster's time, by rising `_id`, read to its end. It begins after everything
+ * that this process has seen acknowledged (afterClusterTime). Holds a connection until it is closed.
+ */
+struct queue_pass;
+/* NULL: no memory. Nothing is sent yet. */
+MUST_CHECK struct queue_pass *queue_pass_open(struct lockstore *store, const char *type, int64_t batch_messages, int64_t batch_bytes);
+/*
+ * The next batch. YES: *load (the caller frees it), at least one message, within the caps but for a single large one. NO: the pass is over.
+ * UNKNOWN: it ended early, for any reason; the next pass will see the rest.
+ */
+MUST_CHECK enum outcome queue_pass_next(struct queue_pass *pass, struct load **load, struct error *error);
+void queue_pass_close(struct queue_pass *pass); /* NULL is allowed */
+
+#endif

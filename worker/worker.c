@@ -1,0 +1,126 @@
+/* pawl-worker: drains the queues of its types into their files. */
+#include "config/config.h"
+#include "worker/fault.h"
+#include "worker/log.h"
+#include "worker/loop.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { REQUEST_MS_MAX = 3000, DISTRUST_MS = 60000 };
+
+/* The kernel's boot id: all containers of one machine share it, as they share its page cache. */
+static void machine_read(char machine[MACHINE_SIZE])
+{
+  FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+  snprintf(machine, MACHINE_SIZE, "unknown");
+  if (file == NULL)
+    return;
+  if (fgets(machine, MACHINE_SIZE, file) != NULL)
+    machine[strcspn(machine, "\n")] = 0;
+  fclose(file);
+}
+
+static void identity_fill(struct writer_identity *identity, struct lock_holder *holder)
+{
+  if (gethostname(identity->host, sizeof identity->host - 1) != 0)
+    snprintf(identity->host, sizeof identity->host, "unknown");
+  identity->pid = getpid();
+  machine_read(identity->machine);
+  snprintf(holder->host, sizeof holder->host, "%s", identity->host);
+  snprintf(holder->boot, sizeof holder->boot, "%s", identity->machine);
+  snprintf(holder->program, sizeof holder->program, "pawl-worker %s", PAWL_VERSION);
+  holder->pid = identity->pid;
+  holder->started_wall_ms = clock_wall_us() / 1000;
+}
+
+/* A wrong --dir is found out now, not when the first message comes. */
+static bool dir_usable(const char *dir)
+{
+  struct stat status;
+  if (stat(dir, &status) == 0 && S_ISDIR(status.st_mode) && access(dir, R_OK | W_OK | X_OK) == 0)
+    return true;
+  fprintf(stderr, "pawl-worker: --dir: got \"%s\": %s; takes an existing directory that this user may write to\n", dir,
+          errno != 0 ? strerror(errno) : "not a directory");
+  return false;
+}
+
+/* The tests shorten the minute for which a failing check must be seen. */
+static int64_t distrust_ms(void)
+{
+  const char *text = getenv("PAWL_TEST_DISTRUST_MS");
+  return text != NULL && atoll(text) > 0 ? atoll(text) : DISTRUST_MS;
+}
+
+static void options_fill(const struct config *config, const char **types, struct lockstore *store, struct loop_options *options)
+{
+  for (size_t i = 0; i < config->type_count; i++)
+    types[i] = config->types[i];
+  *options = (struct loop_options){
+      .types = types,
+      .type_count = config->type_count,
+      .consumer = {.lease_ms = config->lease_ms,
+                   .retry_ms = config->retry_ms,
+                   .poll_ms = config->poll_ms,
+                   .linger_ms = config->linger_ms,
+                   .stall_ms = config->stall_ms,
+                   .segment_bytes = config->segment_bytes,
+                   .distrust_ms = distrust_ms(),
+                   .linearizable_peek = config->exit_when_empty},
+      .performer =
+          {.store = store,
+           .writer = {.dir = config->dir, .permissions = config->file_mode, .codec_zstd = config->codec_zstd, .lease_ms = config->lease_ms},
+           .lease_ms = config->lease_ms,
+           .batch_messages = config->batch_messages,
+           .batch_bytes = config->batch_bytes},
+      .exit_when_empty = config->exit_when_empty,
+      .timeout_ms = config->timeout_ms,
+  };
+  identity_fill(&options->performer.writer.identity, &options->performer.holder);
+}
+
+static int run(const struct config *config)
+{
+  struct error error;
+  struct loop_options options;
+  struct lockstore_options connection = {.uri = config->uri,
+                                         .db = config->db,
+                                         .timeout_ms = config->lease_ms / 3 < REQUEST_MS_MAX ? config->lease_ms / 3 : REQUEST_MS_MAX,
+                                         .connections_max = loop_connections(config->type_count),
+                                         .program = "pawl-worker"};
+  const char **types = calloc(config->type_count, sizeof *types);
+  struct lockstore *store = lockstore_open(&connection, &error);
+  if (types == NULL || store == NULL) {
+    fprintf(stderr, "pawl-worker: %s\n", store == NULL ? error.text : "no memory");
+    free(types);
+    return EXIT_USAGE;
+  }
+  options_fill(config, types, store, &options);
+  struct error text;
+  error_set(&text, "pawl-worker %s, pid %" PRId64 ", %zu type%s, files in %s", PAWL_VERSION, options.performer.holder.pid,
+            config->type_count, config->type_count == 1 ? "" : "s", config->dir);
+  log_line(CONFIG_LOG_INFO, &(struct log_subject){0}, "start", text.text);
+  int code = loop_run(&options);
+  error_set(&text, "ends with exit code %d", code);
+  log_line(CONFIG_LOG_INFO, &(struct log_subject){0}, "end", text.text);
+  lockstore_close(store);
+  free(types);
+  return code;
+}
+
+int main(int argc, char **argv)
+{
+  struct config config;
+  int code = EXIT_USAGE;
+  if (!config_begin(&config, CONFIG_WORKER, argc, argv, stdout, stderr, &code))
+    return code;
+  log_init(config.log_level, config.log_format);
+  fault_init();
+  if (dir_usable(config.dir))
+    code = run(&config);
+  config_free(&config);
+  return code;
+}
