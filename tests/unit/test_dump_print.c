@@ -1,0 +1,249 @@
+/* dump_print and dump_json: what is printed for one message, whatever is inside. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "storage/dump_json.h"
+#include "storage/dump_print.h"
+
+/* What is printed, in memory. */
+struct printed {
+  FILE *out;
+  char *text;
+  size_t bytes;
+};
+
+static void printed_begin(struct printed *printed)
+{
+  memset(printed, 0, sizeof *printed);
+  printed->out = open_memstream(&printed->text, &printed->bytes);
+  assert_non_null(printed->out);
+}
+
+static void assert_printed(struct printed *printed, const char *text, size_t bytes)
+{
+  fclose(printed->out);
+  assert_int_equal(printed->bytes, bytes);
+  assert_memory_equal(printed->text, text, bytes);
+  free(printed->text);
+}
+#define ASSERT_PRINTED(printed, literal) assert_printed(printed, literal, sizeof literal - 1)
+
+static void test_text_valid(void **state)
+{
+  (void)state;
+  static const char *const valid[] = {
+      "", "a", "\xC2\x80", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xEF\xBF\xBF", "\xF4\x8F\xBF\xBF", "12345678\xC3\xA9"};
+  static const char *const invalid[] = {
+      "\x80", "\xC0\x80", "\xC1\xBF", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80",
+      "\xFF", "\xC3",     "\xE2\x82", "1234567\xC3",  "12345678\xFE"};
+  for (size_t i = 0; i < sizeof valid / sizeof *valid; i++)
+    assert_true(json_text_valid(valid[i], strlen(valid[i])));
+  for (size_t i = 0; i < sizeof invalid / sizeof *invalid; i++)
+    assert_false(json_text_valid(invalid[i], strlen(invalid[i])));
+}
+
+static void assert_mended(const char *text, const char *expected)
+{
+  size_t bytes = 0;
+  char *mended = json_mend_text(text, strlen(text), &bytes);
+  assert_string_equal(mended, expected);
+  assert_int_equal(bytes, strlen(expected));
+  free(mended);
+}
+
+#define FFFD "\xEF\xBF\xBD"
+
+static void test_mend_replaces_maximal_parts(void **state)
+{
+  (void)state;
+  assert_mended("fine", "fine");
+  assert_mended("a\xFFz", "a" FFFD "z");
+  assert_mended("\xE2\x82z", FFFD "z");          /* the beginning of one character: one */
+  assert_mended("\xED\xA0\x80", FFFD FFFD FFFD); /* a surrogate never begins: each byte */
+  assert_mended("\xF0\x9F\x98", FFFD);
+  assert_mended("\xC0\x80", FFFD FFFD);
+  assert_mended("\xF0\x9F\x98\x80", "\xF0\x9F\x98\x80");
+}
+
+static const struct block_marker some_block = {.epoch = 7, .offset = 4096, .time_us = 1700000000000001, .seq = 5, .count = 9};
+
+static void print_one(struct printer *printer, const bson_t *message)
+{
+  printer_put(printer, &some_block, 6, bson_get_data(message), message->len);
+}
+
+static void test_meta_is_around_the_message(void **state)
+{
+  (void)state;
+  struct printed printed;
+  bson_t *message = BCON_NEW("n", BCON_INT64(3));
+  printed_begin(&printed);
+  struct printer printer = {.format = PRINT_RELAXED, .with_meta = true, .out = printed.out};
+  print_one(&printer, message);
+  printer.format = PRINT_CANONICAL;
+  print_one(&printer, message);
+  ASSERT_PRINTED(&printed, "{\"seq\":6,\"epoch\":7,\"offset\":4096,\"time\":\"2023-11-14T22:13:20.000001Z\",\"message\":{ \"n\" : 3 }}\n"
+                           "{\"seq\":6,\"epoch\":7,\"offset\":4096,\"time\":\"2023-11-14T22:13:20.000001Z\",\"message\":"
+                           "{ \"n\" : { \"$numberLong\" : \"3\" } }}\n");
+  bson_destroy(message);
+}
+
+static void test_bson_with_meta_is_one_document(void **state)
+{
+  (void)state;
+  struct printed printed;
+  bson_t *message = BCON_NEW("n", BCON_INT64(3));
+  printed_begin(&printed);
+  struct printer printer = {.format = PRINT_BSON, .with_meta = true, .out = printed.out};
+  print_one(&printer, message);
+  fclose(printed.out);
+  bson_t *expected = BCON_NEW("seq", BCON_INT64(6), "epoch", BCON_INT64(7), "offset", BCON_INT64(4096), "time",
+                              BCON_UTF8("2023-11-14T22:13:20.000001Z"), "message", BCON_DOCUMENT(message));
+  assert_int_equal(printed.bytes, expected->len);
+  assert_memory_equal(printed.text, bson_get_data(expected), expected->len);
+  bson_destroy(expected);
+  bson_destroy(message);
+  free(printed.text);
+}
+
+static void print_payloads(struct printer *printer)
+{
+  bson_t *one = BCON_NEW("payload", BCON_UTF8("one")), *none = BCON_NEW("n", BCON_INT32(1));
+  bson_t *binary = BCON_NEW("payload", BCON_BIN(BSON_SUBTYPE_BINARY, (const uint8_t *)"\0\xFF", 2));
+  bson_t *number = BCON_NEW("payload", BCON_INT32(4));
+  print_one(printer, none);
+  print_one(printer, one);
+  print_one(printer, none);
+  print_one(printer, binary);
+  print_one(printer, number);
+  bson_destroy(one);
+  bson_destroy(none);
+  bson_destroy(binary);
+  bson_destroy(number);
+}
+
+static void test_separator_is_between_payloads(void **state)
+{
+  (void)state;
+  struct printed printed;
+  printed_begin(&printed);
+  struct printer printer = {.format = PRINT_PAYLOAD, .separator = "\n", .separator_bytes = 1, .out = printed.out};
+  print_payloads(&printer);
+  ASSERT_PRINTED(&printed, "one\n\0\xFF\n4");
+  assert_int_equal(printer.without_payload, 2);
+  assert_int_equal(printer.printed, 5);
+}
+
+static void test_separator_is_behind_when_it_follows(void **state)
+{
+  (void)state;
+  struct printed printed;
+  printed_begin(&printed);
+  struct printer printer = {
+      .format = PRINT_PAYLOAD, .separator = "\0;", .separator_bytes = 2, .separator_behind = true, .out = printed.out};
+  print_payloads(&printer);
+  ASSERT_PRINTED(&printed, "one\0;\0\xFF\0;4\0;");
+}
+
+static void test_hex(void **state)
+{
+  (void)state;
+  struct printed printed;
+  bson_t empty = BSON_INITIALIZER;
+  printed_begin(&printed);
+  struct printer printer = {.format = PRINT_HEX, .out = printed.out};
+  print_one(&printer, &empty);
+  ASSERT_PRINTED(&printed, "0500000000\n");
+}
+
+/* {"s": "a\xFF", "\xFE": 1} by hand: libbson would not append it. */
+static const uint8_t invalid_utf8[] = "\x16\0\0\0\x02s\0\x03\0\0\0a\xFF\0\x10\xFE\0\x01\0\0\0";
+
+static void test_invalid_utf8_is_mended(void **state)
+{
+  (void)state;
+  struct printed printed;
+  printed_begin(&printed);
+  assert_int_equal(json_write(invalid_utf8, sizeof invalid_utf8, false, printed.out), JSON_MENDED);
+  ASSERT_PRINTED(&printed, "{ \"s\" : \"a" FFFD "\", \"" FFFD "\" : 1 }");
+}
+
+static void test_malformed_is_raw(void **state)
+{
+  (void)state;
+  struct printed printed;
+  static const uint8_t malformed[] = "\x0A\0\0\0\x02s\0\xFF\xFF"; /* 10 bytes with the NUL: a string without an end */
+  printed_begin(&printed);
+  assert_int_equal(json_write(malformed, sizeof malformed, true, printed.out), JSON_RAW);
+  ASSERT_PRINTED(&printed, "{\"$pawlRaw\":{\"$binary\":{\"base64\":\"CgAAAAJzAP//AA==\",\"subType\":\"00\"}}}");
+}
+
+static bson_t *nested(int levels)
+{
+  bson_t *document = bson_new();
+  for (int i = 0; i < levels; i++) {
+    bson_t *outer = bson_new();
+    bson_append_document(outer, "d", 1, document);
+    bson_destroy(document);
+    document = outer;
+  }
+  return document;
+}
+
+static void test_depth(void **state)
+{
+  (void)state;
+  struct printed printed;
+  bson_t *deepest = nested(JSON_DEPTH_MAX), *deeper = nested(JSON_DEPTH_MAX + 1);
+  printed_begin(&printed);
+  assert_int_equal(json_write(bson_get_data(deepest), deepest->len, false, printed.out), JSON_FAITHFUL);
+  assert_int_equal(json_write(bson_get_data(deeper), deeper->len, false, printed.out), JSON_RAW);
+  fclose(printed.out);
+  assert_null(strstr(printed.text, "..."));
+  free(printed.text);
+  bson_destroy(deepest);
+  bson_destroy(deeper);
+}
+
+static void test_times(void **state)
+{
+  (void)state;
+  char text[TIME_TEXT_SIZE];
+  assert_string_equal(time_text(0, text), "1970-01-01T00:00:00.000000Z");
+  assert_string_equal(time_text(-1, text), "1969-12-31T23:59:59.999999Z");
+  assert_string_equal(time_text(INT64_MAX, text), "9223372036854775807");
+  assert_string_equal(time_text(INT64_MIN, text), "-9223372036854775808");
+  assert_string_equal(time_text(-62135596800000000, text), "0001-01-01T00:00:00.000000Z");
+}
+
+static void test_formats(void **state)
+{
+  (void)state;
+  enum print_format format;
+  assert_true(print_format_parse("canonical", &format));
+  assert_int_equal(format, PRINT_CANONICAL);
+  assert_false(print_format_parse("xml", &format));
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_text_valid),
+      cmocka_unit_test(test_mend_replaces_maximal_parts),
+      cmocka_unit_test(test_meta_is_around_the_message),
+      cmocka_unit_test(test_bson_with_meta_is_one_document),
+      cmocka_unit_test(test_separator_is_between_payloads),
+      cmocka_unit_test(test_separator_is_behind_when_it_follows),
+      cmocka_unit_test(test_hex),
+      cmocka_unit_test(test_invalid_utf8_is_mended),
+      cmocka_unit_test(test_malformed_is_raw),
+      cmocka_unit_test(test_depth),
+      cmocka_unit_test(test_times),
+      cmocka_unit_test(test_formats),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,465 @@
+/* pawl-enqueue: what becomes a message, what is a bad line, and that _ids rise. */
+#include "worker/enqueue_id.h"
+#include "worker/enqueue_input.h"
+#include "worker/enqueue_insert.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct error error;
+static char t1[][TYPE_BYTES_MAX + 1] = {"t1", "t2"};
+static const struct input_types no_types = {NULL, 0}, one_type = {t1, 1}, two_types = {t1, 2};
+
+static void assert_contains(const char *text, const char *part)
+{
+  if (!strstr(text, part))
+    fail_msg("\"%s\" is not in \"%s\"", part, text);
+}
+
+/* ---- a whole file ---- */
+
+static struct input input;
+static int file;
+
+static void begin(enum input_form form, struct input_types types, const void *bytes, size_t length)
+{
+  file = memfd_create("input", 0);
+  assert_int_equal(write(file, bytes, length), length);
+  lseek(file, 0, SEEK_SET);
+  input_init(&input, file, "F", form, types);
+}
+
+static void begin_text(enum input_form form, struct input_types types, const char *text)
+{
+  begin(form, types, text, strlen(text));
+}
+
+static void end(void)
+{
+  input_deinit(&input);
+  close(file);
+}
+
+static void assert_next(enum input_result expected, const char *text)
+{
+  bson_t message;
+  bool id_wanted = false;
+  enum input_result result = input_next(&input, &message, &id_wanted, &error);
+  if (result != expected)
+    fail_msg("got %d instead of %d: %s", result, expected, error.text);
+  if (result == INPUT_MESSAGE) {
+    char *json = bson_as_relaxed_extended_json(&message, NULL);
+    assert_contains(json, text);
+    bson_free(json);
+    bson_destroy(&message);
+  } else if (text) {
+    assert_contains(error.text, text);
+  }
+}
+
+static void test_lines(void **state)
+{
+  (void)state;
+  begin(INPUT_LINES, one_type, "one\n\ntwo\r\n\xff\na\0b\nlast", 20);
+  assert_next(INPUT_MESSAGE, "\"type\" : \"t1\", \"payload\" : \"one\" }");
+  assert_next(INPUT_MESSAGE, "\"payload\" : \"\" }");
+  assert_next(INPUT_MESSAGE, "\"payload\" : \"two\\r\" }");
+  assert_next(INPUT_MESSAGE, "\"base64\" : \"/w==\", \"subType\" : \"00\"");
+  assert_next(INPUT_MESSAGE, "\"payload\" : \"a\\u0000b\" }");
+  assert_next(INPUT_MESSAGE, "\"payload\" : \"last\" }");
+  assert_int_equal(input.number, 6);
+  assert_next(INPUT_END, NULL);
+  assert_next(INPUT_END, NULL);
+  end();
+}
+
+static void test_utf8(void **state)
+{
+  (void)state;
+  static const char *const binary[] = {"\xC0\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "a\x80", "\xE2\x82"};
+  for (size_t i = 0; i < sizeof binary / sizeof *binary; i++) {
+    begin_text(INPUT_LINES, one_type, binary[i]);
+    assert_next(INPUT_MESSAGE, "$binary");
+    end();
+  }
+  begin_text(INPUT_LINES, one_type, "\xE2\x82\xAC \xF0\x9F\x98\x80");
+  assert_next(INPUT_MESSAGE, "\"payload\" : \"\xE2\x82\xAC \xF0\x9F\x98\x80\"");
+  end();
+}
+
+static void test_long_lines(void **state)
+{
+  (void)state;
+  size_t length = MESSAGE_BYTES_MAX + 1000;
+  char *text = malloc(length + 2);
+  memset(text, 'x', length);
+  memcpy(text + length, "\ny", 2);
+  begin(INPUT_LINES, one_type, text, length + 2);
+  assert_next(INPUT_BAD, "F:1: a line of more than 16777216 bytes");
+  assert_next(INPUT_MESSAGE, "\"y\"");
+  end();
+  begin(INPUT_LINES, one_type, text + 1000, length + 2 - 1000);
+  assert_next(INPUT_BAD, "F:1: a message of 16777");
+  assert_next(INPUT_MESSAGE, "\"y\"");
+  end();
+  begin(INPUT_LINES, one_type, text + 1050, length + 2 - 1050);
+  assert_next(INPUT_MESSAGE, "xxx");
+  end();
+  free(text);
+}
+
+static void test_ndjson(void **state)
+{
+  (void)state;
+  begin_text(INPUT_NDJSON, one_type,
+             "{\"a\": {\"$numberLong\": \"5\"}}\n \t\r\n{\"a\":1\n {\"_id\": 7, \"type\": \"t1\"} \r\n{\"type\":\"t2\"}\n{\"type\":5}\n"
+             "{\"a\":1}]\n{\"a\":1}{\"b\":2}\n[{\"a\":1}]\n5\n{\"a\":\"}\\\"\"}\n{\"a\":[}]\n{\"a\":tru}\n{}");
+  assert_next(INPUT_MESSAGE, "\"a\" : 5, \"type\" : \"t1\" }");
+  assert_next(INPUT_BAD, "F:3: no Extended JSON");
+  assert_next(INPUT_MESSAGE, "{ \"_id\" : 7, \"type\" : \"t1\" }");
+  assert_next(INPUT_BAD, "F:5: its type is t2");
+  assert_next(INPUT_BAD, "F:6: its type is no string");
+  assert_next(INPUT_BAD, "F:7: no Extended JSON: something follows");
+  assert_next(INPUT_BAD, "F:8: no Extended JSON: something follows");
+  assert_next(INPUT_BAD, "F:9: no Extended JSON: a document begins with {");
+  assert_next(INPUT_BAD, "F:10: no Extended JSON");
+  assert_next(INPUT_MESSAGE, "\"a\" : \"}\\\"\"");
+  assert_next(INPUT_BAD, "F:12: no Extended JSON");
+  assert_next(INPUT_BAD, "F:13: no Extended JSON");
+  assert_next(INPUT_MESSAGE, "\"type\" : \"t1\"");
+  assert_next(INPUT_END, NULL);
+  end();
+}
+
+static void test_types(void **state)
+{
+  (void)state;
+  begin_text(INPUT_NDJSON, no_types, "{\"type\":\"x\"}\n{\"a\":1}\n{\"type\":\".x\"}\n{\"type\":\"a\\u0000\"}\n");
+  assert_next(INPUT_MESSAGE, "\"x\"");
+  assert_next(INPUT_BAD, "F:2: has no type, and no --type is given");
+  assert_next(INPUT_BAD, "F:3: its type is not");
+  assert_next(INPUT_BAD, "F:4: ");
+  end();
+  begin_text(INPUT_NDJSON, two_types, "{\"type\":\"t2\"}\n{\"type\":\"t3\"}\n{}\n");
+  assert_next(INPUT_MESSAGE, "\"t2\"");
+  assert_next(INPUT_BAD, "F:2: its type is t3");
+  assert_next(INPUT_BAD, "F:3: has no type, and --type names several");
+  end();
+}
+
+static void test_depth(void **state)
+{
+  (void)state;
+  char text[2000] = "";
+  for (int depth = 90; depth <= 300; depth += 105) {
+    memset(text, 0, sizeof text);
+    for (int i = 0; i < depth; i++)
+      strcat(text, "{\"a\":");
+    strcat(text, "{}");
+    memset(text + strlen(text), '}', depth);
+    begin_text(INPUT_NDJSON, one_type, text);
+    if (depth == 90)
+      assert_next(INPUT_MESSAGE, "t1");
+    else
+      assert_next(INPUT_BAD, "F:1: ");
+    end();
+  }
+}
+
+/* Scopes of code within scopes of code: a validator that recurses without a limit dies of them. */
+static void test_code_depth(void **state)
+{
+  (void)state;
+  bson_t inner = BSON_INITIALIZER;
+  for (int i = 0; i < 50000 && inner.len < 100000; i++) {
+    bson_t outer = BSON_INITIALIZER;
+    bson_append_code_with_scope(&outer, "", 0, "", &inner);
+    bson_destroy(&inner);
+    bson_copy_to(&outer, &inner);
+    bson_destroy(&outer);
+  }
+  assert_false(document_check(bson_get_data(&inner), inner.len, &error));
+  assert_contains(error.text, "deep");
+  bson_destroy(&inner);
+}
+
+static void test_bson(void **state)
+{
+  (void)state;
+  bson_t *good = BCON_NEW("a", BCON_INT32(1)), *typed = BCON_NEW("_id", BCON_INT32(3), "type", BCON_UTF8("t1"));
+  uint8_t bytes[200];
+  memcpy(bytes, bson_get_data(good), 12);
+  memcpy(bytes + 12, bson_get_data(good), 12);
+  bytes[12 + 4] = 0x7e; /* no such kind of element */
+  memcpy(bytes + 24, bson_get_data(typed), typed->len);
+  size_t length = 24 + typed->len;
+
+  begin(INPUT_BSON, one_type, bytes, length);
+  assert_next(INPUT_MESSAGE, "\"a\" : 1, \"type\" : \"t1\"");
+  assert_next(INPUT_BAD, "F: document 2 at byte 12: no sound BSON");
+  assert_next(INPUT_MESSAGE, "{ \"_id\" : 3, \"type\" : \"t1\" }");
+  assert_next(INPUT_END, NULL);
+  end();
+  begin(INPUT_BSON, one_type, bytes, 22);
+  assert_next(INPUT_MESSAGE, "\"a\" : 1");
+  assert_next(INPUT_BROKEN, "F: document 2 at byte 12: the file ends within");
+  end();
+  begin(INPUT_BSON, one_type, bytes, 14);
+  assert_next(INPUT_MESSAGE, "\"a\" : 1");
+  assert_next(INPUT_BROKEN, "F: document 2 at byte 12: the file ends within");
+  end();
+  begin_text(INPUT_BSON, one_type, "{\"a\":1}\n");
+  assert_next(INPUT_BROKEN, "F: document 1 at byte 0: no BSON");
+  end();
+  begin(INPUT_BSON, one_type, "\4\0\0\0\0", 5);
+  assert_next(INPUT_BROKEN, "no BSON");
+  end();
+  bson_destroy(good);
+  bson_destroy(typed);
+}
+
+static void test_large_bson(void **state)
+{
+  (void)state;
+  size_t length = MESSAGE_BYTES_MAX + 20;
+  uint8_t *bytes = calloc(1, length + 5);
+  uint32_t little = (uint32_t)length;
+  memcpy(bytes, &little, 4);
+  bytes[length] = 5;
+  begin(INPUT_BSON, one_type, bytes, length + 5);
+  assert_next(INPUT_BAD, "F: document 1 at byte 0: a message of 16777236 bytes");
+  assert_next(INPUT_MESSAGE, "t1");
+  end();
+  free(bytes);
+}
+
+/* Every cut and every flipped byte of a file gives an answer, and the end is reached. */
+static void test_damaged(void **state)
+{
+  (void)state;
+  bson_t *document = BCON_NEW("a", "{", "b", BCON_UTF8("xyz"), "c", BCON_DOUBLE(1), "}", "d", "[", BCON_INT64(1), "]");
+  uint8_t bytes[400];
+  size_t length = document->len;
+  for (size_t i = 0; i < length * 16; i++) {
+    bson_t message;
+    bool id_wanted;
+    memcpy(bytes, bson_get_data(document), length);
+    memcpy(bytes + length, bson_get_data(document), length);
+    bytes[i % length] ^= (uint8_t)(1 << (i / length % 8));
+    begin(INPUT_BSON, one_type, bytes, i < length * 8 ? 2 * length : length + i % length);
+    enum input_result result;
+    for (int rounds = 0; (result = input_next(&input, &message, &id_wanted, &error)) != INPUT_END && result != INPUT_BROKEN; rounds++) {
+      assert_true(rounds < 20);
+      if (result == INPUT_MESSAGE)
+        bson_destroy(&message);
+    }
+    end();
+  }
+  bson_destroy(document);
+}
+
+static void test_id_place(void **state)
+{
+  (void)state;
+  bson_t message;
+  bool id_wanted;
+  bson_iter_t iter;
+  begin_text(INPUT_NDJSON, one_type, "{\"a\":1}\n");
+  assert_int_equal(input_next(&input, &message, &id_wanted, &error), INPUT_MESSAGE);
+  assert_true(id_wanted);
+  memcpy((uint8_t *)bson_get_data(&message) + ID_OFFSET, "abcdefghijkl", 12);
+  assert_true(bson_iter_init(&iter, &message) && bson_iter_next(&iter));
+  assert_string_equal(bson_iter_key(&iter), "_id");
+  assert_memory_equal(bson_iter_oid(&iter)->bytes, "abcdefghijkl", 12);
+  bson_destroy(&message);
+  end();
+}
+
+static void test_idle_pipe(void **state)
+{
+  (void)state;
+  int ends[2];
+  assert_int_equal(pipe(ends), 0);
+  input_init(&input, ends[0], "F", INPUT_LINES, one_type);
+  assert_int_equal(write(ends[1], "a\nb", 3), 3);
+  assert_next(INPUT_MESSAGE, "\"a\"");
+  assert_next(INPUT_IDLE, NULL);
+  assert_int_equal(write(ends[1], "c\n", 2), 2);
+  assert_next(INPUT_MESSAGE, "\"bc\"");
+  close(ends[1]);
+  assert_next(INPUT_END, NULL);
+  input_deinit(&input);
+  close(ends[0]);
+}
+
+/* ---- answers ---- */
+
+static struct insert_outcome judge(bool done, const char *reply_json, uint32_t domain, uint32_t code)
+{
+  bson_t reply;
+  bson_error_t reason = {.domain = domain, .code = code, .message = "reason"};
+  assert_true(bson_init_from_json(&reply, reply_json, -1, NULL));
+  struct insert_outcome outcome = insert_judge(done, &reply, &reason, 10, &error);
+  bson_destroy(&reply);
+  return outcome;
+}
+
+static void assert_outcome(struct insert_outcome outcome, enum insert_answer answer, size_t acknowledged, size_t unknown)
+{
+  assert_int_equal(outcome.answer, answer);
+  assert_int_equal(outcome.acknowledged, acknowledged);
+  assert_int_equal(outcome.unknown, unknown);
+}
+
+#define REFUSED_AT(index) "\"writeErrors\": [{\"index\": " index ", \"code\": 11000, \"errmsg\": \"E11000\\nx\"}]"
+#define DOUBT "\"writeConcernErrors\": [{\"code\": 64}]"
+#define WELL "\"writeConcernErrors\": []"
+
+static void test_judge(void **state)
+{
+  (void)state;
+  assert_outcome(judge(true, "{\"nInserted\": 10, \"writeErrors\": []," WELL "}", 0, 0), INSERT_DONE, 10, 0);
+  assert_outcome(judge(true, "{\"nInserted\": 9," WELL "}", 0, 0), INSERT_UNKNOWN, 0, 10);
+  assert_outcome(judge(false, "{\"nInserted\": 10," DOUBT "}", MONGOC_ERROR_WRITE_CONCERN, 64), INSERT_UNKNOWN, 0, 10);
+  assert_outcome(judge(false, "{" REFUSED_AT("3") "," WELL "}", MONGOC_ERROR_SERVER, 11000), INSERT_BAD, 3, 0);
+  assert_string_equal(error.text, "E11000 x");
+  assert_outcome(judge(false, "{" REFUSED_AT("3") "," DOUBT "}", MONGOC_ERROR_SERVER, 11000), INSERT_UNKNOWN, 0, 3);
+  assert_outcome(judge(false, "{" REFUSED_AT("0") "," DOUBT "}", MONGOC_ERROR_SERVER, 11000), INSERT_BAD, 0, 0);
+  assert_outcome(judge(false, "{\"nInserted\": 0}", MONGOC_ERROR_STREAM, 4), INSERT_UNKNOWN, 0, 10);
+  assert_outcome(judge(false, "{}", MONGOC_ERROR_SERVER, 10107), INSERT_UNKNOWN, 0, 10);
+  assert_outcome(judge(false, "{}", MONGOC_ERROR_STREAM, 13), INSERT_UNKNOWN, 0, 10);
+  assert_outcome(judge(false, "{}", MONGOC_ERROR_SERVER, 13), INSERT_NONE, 0, 0);
+  assert_outcome(judge(false, "{" DOUBT "}", MONGOC_ERROR_SERVER, 13), INSERT_UNKNOWN, 0, 10);
+  struct insert_outcome outcome = judge(false, "{}", MONGOC_ERROR_SERVER_SELECTION, 13053);
+  assert_outcome(outcome, INSERT_NONE, 0, 0);
+  assert_true(outcome.unreachable);
+}
+
+/* ---- ids ---- */
+
+static char state_file[] = "/tmp/test_enqueue_XXXXXX";
+static struct id_source source;
+
+static int open_ids(void **state)
+{
+  (void)state;
+  strcpy(state_file + strlen(state_file) - 6, "XXXXXX");
+  close(mkstemp(state_file));
+  return id_source_open_at(&source, state_file, &error) ? 0 : -1;
+}
+
+static int close_ids(void **state)
+{
+  (void)state;
+  id_source_close(&source);
+  return unlink(state_file);
+}
+
+static void test_ids_rise(void **state)
+{
+  (void)state;
+  int64_t now = INT64_C(1700000000999990), first;
+  uint8_t last[12] = {0}, id[12];
+  for (int round = 0; round < 20; round++) {
+    assert_true(id_source_reserve(&source, now, 50, &first, &error));
+    for (int64_t tick = first; tick < first + 50; tick++) {
+      id_make(&source, tick, id);
+      assert_true(memcmp(id, last, 12) > 0);
+      memcpy(last, id, 12);
+    }
+    now += round % 3 == 2 ? -5000000 : 30; /* a clock that also steps back */
+  }
+  assert_int_equal(last[0] << 24 | last[1] << 16 | last[2] << 8 | last[3], 1700000001);
+}
+
+static void test_ids_next_call(void **state)
+{
+  (void)state;
+  int64_t first, second, third;
+  struct id_source other;
+  assert_true(id_source_reserve(&source, 1000000, 10, &first, &error));
+  assert_true(id_source_open_at(&other, state_file, &error));
+  assert_true(id_source_reserve(&other, 500, 10, &second, &error));
+  assert_true(id_source_reserve(&source, 500, 10, &third, &error));
+  assert_int_equal(first, 1000000);
+  assert_int_equal(second, 1000010);
+  assert_int_equal(third, 1000020);
+  id_source_close(&other);
+}
+
+/* Several processes at once: each sees its own ticks rise, and no tick is given twice: the file counts them all. */
+static void test_ids_processes(void **state)
+{
+  (void)state;
+  enum { PROCESSES = 4, ROUNDS = 200 };
+  int64_t first;
+  for (int i = 0; i < PROCESSES; i++)
+    if (fork() == 0) {
+      struct id_source mine;
+      int64_t last = 0;
+      bool right = id_source_open_at(&mine, state_file, &error);
+      for (int round = 0; right && round < ROUNDS; round++) {
+        right = id_source_reserve(&mine, 1, 3, &first, &error) && first > last;
+        last = first + 2;
+      }
+      _exit(right ? 0 : 1);
+    }
+  for (int i = 0; i < PROCESSES; i++) {
+    int status = -1;
+    wait(&status);
+    assert_int_equal(status, 0);
+  }
+  assert_true(id_source_reserve(&source, 1, 1, &first, &error));
+  assert_int_equal(first, 1 + PROCESSES * ROUNDS * 3);
+}
+
+static void test_ids_file(void **state)
+{
+  (void)state;
+  int64_t first, second;
+  struct id_source lost;
+  assert_false(id_source_open_at(&lost, "/nowhere/last-id", &error));
+  assert_contains(error.text, "/nowhere/last-id");
+  assert_true(id_source_reserve(&lost, 1000, 5, &first, &error));
+  assert_true(id_source_reserve(&lost, 10, 5, &second, &error));
+  assert_int_equal(second, first + 5);
+  assert_int_equal(pwrite(source.file, "garbage garbage garbage", 23, 0), 23);
+  assert_true(id_source_reserve(&source, 7000, 5, &first, &error));
+  assert_int_equal(first, 7000);
+  close(source.file); /* the file fails: the range is good all the same */
+  assert_false(id_source_reserve(&source, 10, 5, &first, &error));
+  assert_int_equal(first, 7005);
+  assert_true(id_source_reserve(&source, 10, 5, &first, &error));
+  assert_int_equal(first, 7010);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_lines),
+      cmocka_unit_test(test_utf8),
+      cmocka_unit_test(test_long_lines),
+      cmocka_unit_test(test_ndjson),
+      cmocka_unit_test(test_types),
+      cmocka_unit_test(test_depth),
+      cmocka_unit_test(test_code_depth),
+      cmocka_unit_test(test_bson),
+      cmocka_unit_test(test_large_bson),
+      cmocka_unit_test(test_damaged),
+      cmocka_unit_test(test_id_place),
+      cmocka_unit_test(test_idle_pipe),
+      cmocka_unit_test(test_judge),
+      cmocka_unit_test_setup_teardown(test_ids_rise, open_ids, close_ids),
+      cmocka_unit_test_setup_teardown(test_ids_next_call, open_ids, close_ids),
+      cmocka_unit_test_setup_teardown(test_ids_processes, open_ids, close_ids),
+      cmocka_unit_test_setup_teardown(test_ids_file, open_ids, close_ids),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

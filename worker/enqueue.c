@@ -1,0 +1,409 @@
+/*
+ * pawl-enqueue: puts messages into the queue, from files or standard input.
+ *
+ * Read a batch, reserve its _ids, insert it, and only then read on: what was acknowledged is always a prefix of the input, less
+ * the bad lines, which are told one by one. The first batch of which something is unknown ends the program, with the place
+ * from which to go on.
+ */
+#include "config/config.h"
+#include "worker/enqueue_id.h"
+#include "worker/enqueue_input.h"
+#include "worker/enqueue_insert.h"
+#include "worker/progress.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+  BATCH_BYTES = 8 * 1024 * 1024, /* of one insert; or one message */
+  TIMEOUT_MS = 15000,            /* of one request: longer than an election */
+  PLACE_SIZE = 500,
+};
+
+struct enqueue {
+  struct config config;
+  struct mongo *mongo;
+  mongoc_client_t *client;
+  struct id_source ids;
+  struct batch batch;
+  struct progress progress;
+  enum input_form form;
+  int64_t acknowledged, bad, unknown;
+  int64_t bytes; /* of the files that are done */
+  bool stopped;  /* read no more, insert no more */
+  bool failed;   /* beside bad and unknown */
+  bool unreachable;
+};
+
+static volatile sig_atomic_t signalled;
+
+/* The second one does not wait for the batch in hand. */
+static void on_signal(int number)
+{
+  (void)number;
+  if (signalled)
+    _exit(EXIT_FAILED);
+  signalled = 1;
+}
+
+/* ---- telling ---- */
+
+static void say_json(const char *level, const char *text)
+{
+  bson_t *line = bson_new();
+  bson_append_utf8(line, "level", -1, level, -1);
+  bson_append_utf8(line, "program", -1, "pawl-enqueue", -1);
+  if (!bson_append_utf8(line, "message", -1, text, -1))
+    bson_append_utf8(line, "message", -1, "?", -1);
+  char *json = bson_as_relaxed_extended_json(line, NULL);
+  fprintf(stderr, "%s\n", json ? json : "{}");
+  bson_free(json);
+  bson_destroy(line);
+}
+
+__attribute__((format(printf, 3, 4))) static void say(struct enqueue *enqueue, enum config_log_level level, const char *format, ...)
+{
+  static const char *const names[] = {"error", "warn", "info", "debug"};
+  char text[2048];
+  if (level > enqueue->config.log_level)
+    return;
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  progress_clear(&enqueue->progress);
+  if (enqueue->config.log_format == CONFIG_FORMAT_JSON)
+    say_json(names[level], text);
+  else
+    fprintf(stderr, "pawl-enqueue: %s\n", text);
+}
+
+static void say_bad(struct enqueue *enqueue, const char *text)
+{
+  enqueue->bad++;
+  say(enqueue, CONFIG_LOG_ERROR, "%s", text);
+  if (enqueue->config.strict)
+    enqueue->stopped = true;
+}
+
+static void place_of(const struct enqueue *enqueue, size_t i, char *place)
+{
+  const struct batch_message *message = &enqueue->batch.messages[i];
+  input_place(message->name, enqueue->form, message->number, message->offset, place, PLACE_SIZE);
+}
+
+/* The _id as people write it; the caller frees it. */
+static char *id_text(const struct enqueue *enqueue, size_t i)
+{
+  bson_t document, only = BSON_INITIALIZER;
+  bson_iter_t iter;
+  batch_document(&enqueue->batch, i, &document);
+  if (bson_iter_init_find(&iter, &document, "_id"))
+    bson_append_iter(&only, "_id", 3, &iter);
+  char *text = bson_as_relaxed_extended_json(&only, NULL);
+  bson_destroy(&only);
+  return text;
+}
+
+static void say_unknown(struct enqueue *enqueue, size_t first, size_t count, const char *why)
+{
+  char from[PLACE_SIZE], to[PLACE_SIZE];
+  char *first_id = id_text(enqueue, first), *last_id = id_text(enqueue, first + count - 1);
+  place_of(enqueue, first, from);
+  place_of(enqueue, first + count - 1, to);
+  say(enqueue, CONFIG_LOG_ERROR, "it is not known whether %zu messages are in the queue: %s to %s, %s to %s: %s", count, from, to,
+      first_id ? first_id : "?", last_id ? last_id : "?", why);
+  bson_free(first_id);
+  bson_free(last_id);
+}
+
+/* What comes behind the batch was not even read. */
+static void say_not_tried(struct enqueue *enqueue, size_t first)
+{
+  char place[PLACE_SIZE];
+  bool last = first >= enqueue->batch.count;
+  place_of(enqueue, last ? enqueue->batch.count - 1 : first, place);
+  say(enqueue, CONFIG_LOG_ERROR, last ? "not tried: all behind %s" : "not tried: %s and all behind it", place);
+}
+
+/* ---- inserting ---- */
+
+static int64_t clock_us(clockid_t clock)
+{
+  struct timespec now;
+  clock_gettime(clock, &now);
+  return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static void ids_fill(struct enqueue *enqueue)
+{
+  struct batch *batch = &enqueue->batch;
+  struct error error;
+  size_t wanted = 0;
+  int64_t tick;
+  for (size_t i = 0; i < batch->count; i++)
+    wanted += batch->messages[i].id_wanted;
+  if (!id_source_reserve(&enqueue->ids, clock_us(CLOCK_REALTIME), wanted, &tick, &error))
+    say(enqueue, CONFIG_LOG_WARN, "%s; that _ids rise from one call to the next is now up to the clock", error.text);
+  for (size_t i = 0; i < batch->count; i++)
+    if (batch->messages[i].id_wanted)
+      id_make(&enqueue->ids, tick++, batch->bytes + batch->messages[i].at + ID_OFFSET);
+}
+
+/* Inserts from `first` on, until something is wrong; answers where to go on. */
+static size_t insert_some(struct enqueue *enqueue, size_t first)
+{
+  struct error error;
+  char place[PLACE_SIZE];
+  struct insert_outcome outcome = insert_batch(enqueue->mongo, enqueue->client, &enqueue->batch, first, &error);
+  size_t reached = first + outcome.acknowledged;
+  enqueue->acknowledged += (int64_t)outcome.acknowledged;
+  switch (outcome.answer) {
+  case INSERT_DONE:
+    return reached;
+  case INSERT_BAD: {
+    char text[PLACE_SIZE + sizeof error.text + 20];
+    place_of(enqueue, reached, place);
+    snprintf(text, sizeof text, "%s: MongoDB says: %s", place, error.text);
+    say_bad(enqueue, text);
+    return reached + 1;
+  }
+  case INSERT_UNKNOWN:
+    say_unknown(enqueue, first, outcome.unknown, error.text);
+    say_not_tried(enqueue, first + outcome.unknown);
+    enqueue->unknown += (int64_t)outcome.unknown;
+    enqueue->stopped = true;
+    return first + outcome.unknown;
+  case INSERT_NONE:
+    say(enqueue, CONFIG_LOG_ERROR, "cannot insert: %s", error.text);
+    say_not_tried(enqueue, first);
+    enqueue->failed = enqueue->stopped = true;
+    enqueue->unreachable = outcome.unreachable;
+    return first;
+  }
+  return first;
+}
+
+/* What was read before a line that --strict stops at still goes in. */
+static void flush(struct enqueue *enqueue)
+{
+  if (enqueue->batch.count == 0)
+    return;
+  ids_fill(enqueue);
+  size_t done = 0;
+  do
+    done = insert_some(enqueue, done);
+  while (done < enqueue->batch.count && !enqueue->stopped);
+  batch_clear(&enqueue->batch);
+}
+
+/* ---- reading ---- */
+
+static void take_message(struct enqueue *enqueue, const struct input *input, bson_t *message, bool id_wanted, int64_t offset)
+{
+  struct batch *batch = &enqueue->batch;
+  struct batch_message from = {.id_wanted = id_wanted, .name = input->name, .number = input->number, .offset = offset};
+  if (batch->count > 0 && batch->length + message->len > BATCH_BYTES)
+    flush(enqueue);
+  if (!enqueue->stopped)
+    batch_add(batch, message, &from);
+  bson_destroy(message);
+  if (batch->count == batch->count_max)
+    flush(enqueue);
+  progress_update(&enqueue->progress, enqueue->bytes + input->bytes_read, enqueue->acknowledged, clock_us(CLOCK_MONOTONIC) / 1000);
+}
+
+/* False: this input is over. */
+static bool take_next(struct enqueue *enqueue, struct input *input)
+{
+  bson_t message;
+  bool id_wanted = false;
+  struct error error;
+  int64_t offset = input->offset;
+  switch (input_next(input, &message, &id_wanted, &error)) {
+  case INPUT_MESSAGE:
+    take_message(enqueue, input, &message, id_wanted, offset);
+    return true;
+  case INPUT_BAD:
+    if (enqueue->config.strict)
+      flush(enqueue);
+    if (!enqueue->stopped)
+      say_bad(enqueue, error.text);
+    return true;
+  case INPUT_IDLE:
+    flush(enqueue);
+    return true;
+  case INPUT_BROKEN:
+    enqueue->failed = true;
+    say_bad(enqueue, error.text);
+    return false;
+  case INPUT_END:
+    return false;
+  }
+  return false;
+}
+
+static void take_file(struct enqueue *enqueue, const char *path)
+{
+  struct input input;
+  bool standard = strcmp(path, "-") == 0;
+  int file = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) {
+    say(enqueue, CONFIG_LOG_ERROR, "cannot open %.400s: %s", path, strerror(errno));
+    enqueue->failed = true;
+    enqueue->stopped |= enqueue->config.strict;
+    return;
+  }
+  struct input_types types = {enqueue->config.types, enqueue->config.type_count};
+  input_init(&input, file, standard ? "standard input" : path, enqueue->form, types);
+  while (!enqueue->stopped && !signalled && take_next(enqueue, &input))
+    ;
+  if (signalled && !enqueue->stopped) {
+    flush(enqueue);
+    say(enqueue, CONFIG_LOG_ERROR, "stopped by a signal behind %s%s%lld", input.name, enqueue->form == INPUT_BSON ? ": document " : ":",
+        (long long)input.number);
+  }
+  enqueue->bytes += input.bytes_read;
+  input_deinit(&input);
+  if (!standard)
+    close(file);
+}
+
+/* 0 if it is not known. */
+static int64_t total_bytes(char **paths, int count)
+{
+  int64_t total = 0;
+  for (int i = 0; i < count; i++) {
+    struct stat status;
+    int failed = strcmp(paths[i], "-") == 0 ? fstat(STDIN_FILENO, &status) : stat(paths[i], &status);
+    if (failed || !S_ISREG(status.st_mode))
+      return 0;
+    total += status.st_size;
+  }
+  return total;
+}
+
+static void take_all(struct enqueue *enqueue)
+{
+  static char *standard[] = {"-", NULL};
+  bool given = enqueue->config.argument_count > 0;
+  char **paths = given ? enqueue->config.arguments : standard;
+  int count = given ? enqueue->config.argument_count : 1;
+  bool quiet = enqueue->config.log_level == CONFIG_LOG_ERROR;
+  progress_init(&enqueue->progress, quiet ? NULL : stderr, total_bytes(paths, count), clock_us(CLOCK_MONOTONIC) / 1000);
+  for (int i = 0; i < count && !enqueue->stopped && !signalled; i++)
+    take_file(enqueue, paths[i]);
+  if (!enqueue->stopped)
+    flush(enqueue);
+  progress_clear(&enqueue->progress);
+}
+
+/* ---- begin and end ---- */
+
+static bool wanted_type(const struct config *config)
+{
+  if (config->from != CONFIG_FROM_LINES || config->type_count == 1)
+    return true;
+  fprintf(stderr, "pawl-enqueue: --type: got %zu types: takes exactly one with --from lines, e.g. --type t1\nsee pawl-enqueue --help\n",
+          config->type_count);
+  return false;
+}
+
+static enum input_form form_of(enum config_from from)
+{
+  switch (from) {
+  case CONFIG_FROM_LINES:
+    return INPUT_LINES;
+  case CONFIG_FROM_NDJSON:
+    return INPUT_NDJSON;
+  case CONFIG_FROM_BSON:
+    return INPUT_BSON;
+  }
+  return INPUT_LINES;
+}
+
+static void signals_catch(void)
+{
+  struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: waiting for input ends */
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+static int connect_mongo(struct enqueue *enqueue)
+{
+  struct error error;
+  const struct lockstore_options options = {.uri = enqueue->config.uri,
+                                            .db = enqueue->config.db,
+                                            .timeout_ms = TIMEOUT_MS,
+                                            .connections_max = 2,
+                                            .program = "pawl-enqueue",
+                                            .retry_writes = true};
+  enqueue->mongo = mongo_open(&options, &error);
+  if (!enqueue->mongo) {
+    say(enqueue, CONFIG_LOG_ERROR, "--uri: %s", error.text);
+    return EXIT_USAGE;
+  }
+  enum outcome outcome = mongo_hello(enqueue->mongo, &error);
+  if (outcome == OUTCOME_YES) {
+    enqueue->client = mongoc_client_pool_pop(mongo_pool(enqueue->mongo));
+    return EXIT_DONE;
+  }
+  say(enqueue, CONFIG_LOG_ERROR, "%s%s; nothing was enqueued", outcome == OUTCOME_REFUSED ? "" : "cannot reach MongoDB: ", error.text);
+  return outcome == OUTCOME_REFUSED ? EXIT_FAILED : EXIT_UNAVAILABLE;
+}
+
+static int summary(struct enqueue *enqueue)
+{
+  char bad[64] = "", unknown[64] = "";
+  const char *what = enqueue->form == INPUT_BSON ? "document" : "line";
+  bool failed = enqueue->failed || enqueue->bad || enqueue->unknown || signalled;
+  if (enqueue->bad)
+    snprintf(bad, sizeof bad, ", %lld bad %s%s", (long long)enqueue->bad, what, enqueue->bad == 1 ? "" : "s");
+  if (enqueue->unknown)
+    snprintf(unknown, sizeof unknown, ", %lld unknown", (long long)enqueue->unknown);
+  say(enqueue, failed ? CONFIG_LOG_ERROR : CONFIG_LOG_INFO, "enqueued %lld message%s%s%s", (long long)enqueue->acknowledged,
+      enqueue->acknowledged == 1 ? "" : "s", bad, unknown);
+  if (enqueue->unreachable && enqueue->acknowledged == 0 && enqueue->unknown == 0)
+    return EXIT_UNAVAILABLE;
+  return failed ? EXIT_FAILED : EXIT_DONE;
+}
+
+static int run(struct enqueue *enqueue)
+{
+  struct error error;
+  int code = connect_mongo(enqueue);
+  if (code == EXIT_DONE) {
+    if (!id_source_open(&enqueue->ids, &error))
+      say(enqueue, CONFIG_LOG_WARN, "%s; that _ids rise from one call to the next is up to the clock", error.text);
+    batch_init(&enqueue->batch, (size_t)enqueue->config.batch_messages);
+    take_all(enqueue);
+    code = summary(enqueue);
+    batch_deinit(&enqueue->batch);
+    id_source_close(&enqueue->ids);
+    mongoc_client_pool_push(mongo_pool(enqueue->mongo), enqueue->client);
+  }
+  if (enqueue->mongo)
+    mongo_close(enqueue->mongo);
+  return code;
+}
+
+int main(int argc, char **argv)
+{
+  struct enqueue enqueue = {.failed = false};
+  int code;
+  if (!config_begin(&enqueue.config, CONFIG_ENQUEUE, argc, argv, stdout, stderr, &code))
+    return code;
+  enqueue.form = form_of(enqueue.config.from);
+  code = EXIT_USAGE;
+  if (wanted_type(&enqueue.config)) {
+    signals_catch();
+    code = run(&enqueue);
+  }
+  config_free(&enqueue.config);
+  return code;
+}

@@ -1,0 +1,225 @@
+/* The pure half of enqueue_input: bytes that are at hand become a message, or an error that says why not. */
+#include "worker/enqueue_input.h"
+
+#include <ctype.h>
+
+static const uint8_t no_id[12];
+
+/* An _id to be filled in later, at ID_OFFSET: it must come first. */
+static void append_no_id(bson_t *message)
+{
+  bson_oid_t id;
+  bson_oid_init_from_data(&id, no_id);
+  bson_append_oid(message, "_id", 3, &id);
+}
+
+static bool size_check(size_t length, struct error *error)
+{
+  if (length <= MESSAGE_BYTES_MAX)
+    return true;
+  error_set(error, "a message of %zu bytes; MongoDB takes at most %d", length, MESSAGE_BYTES_MAX);
+  return false;
+}
+
+/* libbson lets the two-byte form of NUL pass, which is no UTF-8 and which other drivers refuse to read. */
+static bool utf8_valid(const char *text, size_t length)
+{
+  return bson_utf8_validate(text, length, true) && !memmem(text, length, "\xC0\x80", 2);
+}
+
+bool message_from_line(const uint8_t *line, size_t length, const char *type, bson_t *message, struct error *error)
+{
+  if (!size_check(length, error)) /* before it is copied */
+    return false;
+  bson_init(message);
+  append_no_id(message);
+  bson_append_utf8(message, "type", 4, type, -1);
+  if (utf8_valid((const char *)line, length))
+    bson_append_utf8(message, "payload", 7, (const char *)line, (int)length);
+  else
+    bson_append_binary(message, "payload", 7, BSON_SUBTYPE_BINARY, line, (uint32_t)length);
+  if (size_check(message->len, error))
+    return true;
+  bson_destroy(message);
+  return false;
+}
+
+/* ---- Extended JSON ---- */
+
+/* Behind the string that begins here; NULL: it does not end. */
+static const char *string_end(const char *at, const char *end)
+{
+  for (at++; at < end && *at != '"'; at++)
+    if (*at == '\\')
+      at++;
+  return at < end ? at + 1 : NULL;
+}
+
+/*
+ * Behind the object that begins here; NULL: brackets that do not match, or too many. libbson's reader looks at more than the
+ * object it returns, and cannot be trusted with a stray bracket behind it, so it gets the object and nothing else.
+ */
+static const char *object_end(const char *at, const char *end)
+{
+  char open[2 * MESSAGE_DEPTH_MAX];
+  size_t depth = 0;
+  while (at && at < end) {
+    if (*at == '"') {
+      at = string_end(at, end);
+      continue;
+    }
+    if (*at == '{' || *at == '[') {
+      if (depth == sizeof open)
+        return NULL;
+      open[depth++] = *at == '{' ? '}' : ']';
+    } else if (*at == '}' || *at == ']') {
+      if (depth == 0 || open[--depth] != *at)
+        return NULL;
+      if (depth == 0)
+        return at + 1;
+    }
+    at++;
+  }
+  return NULL;
+}
+
+static const char *blanks_end(const char *at, const char *end)
+{
+  while (at < end && strchr(" \t\r\n", *at) && *at)
+    at++;
+  return at;
+}
+
+/* The driver's text quotes the line: keep it to one line, and short. */
+static void json_error(struct error *error, const char *text)
+{
+  error_set(error, "no Extended JSON: %.200s", text);
+  for (char *c = error->text; *c; c++)
+    if (iscntrl((unsigned char)*c))
+      *c = ' ';
+}
+
+bool document_from_json(const uint8_t *line, size_t length, bson_t *document, struct error *error)
+{
+  const char *end = (const char *)line + length, *begin = blanks_end((const char *)line, end);
+  bson_error_t reason;
+  if (begin == end || *begin != '{') {
+    json_error(error, "a document begins with {");
+    return false;
+  }
+  const char *behind = object_end(begin, end);
+  if (!behind) {
+    json_error(error, "brackets or quotes do not match, or are nested too deeply");
+    return false;
+  }
+  if (blanks_end(behind, end) != end) {
+    json_error(error, "something follows the document");
+    return false;
+  }
+  if (!bson_init_from_json(document, begin, behind - begin, &reason)) {
+    json_error(error, reason.message);
+    return false;
+  }
+  if (document_check(bson_get_data(document), document->len, error))
+    return true;
+  bson_destroy(document);
+  return false;
+}
+
+/* ---- documents ---- */
+
+/* Before bson_validate, which recurses without a limit into the scopes of code. */
+static bool depth_check(const uint8_t *bytes, size_t length, int depth, struct error *error)
+{
+  bson_iter_t iter;
+  if (depth > MESSAGE_DEPTH_MAX) {
+    error_set(error, "nested more than %d levels deep", MESSAGE_DEPTH_MAX);
+    return false;
+  }
+  if (!bson_iter_init_from_data(&iter, bytes, length)) {
+    error_set(error, "no sound BSON document");
+    return false;
+  }
+  while (bson_iter_next(&iter)) {
+    const uint8_t *inner = NULL;
+    uint32_t inner_length = 0, code_length;
+    if (BSON_ITER_HOLDS_DOCUMENT(&iter))
+      bson_iter_document(&iter, &inner_length, &inner);
+    else if (BSON_ITER_HOLDS_ARRAY(&iter))
+      bson_iter_array(&iter, &inner_length, &inner);
+    else if (BSON_ITER_HOLDS_CODEWSCOPE(&iter))
+      bson_iter_codewscope(&iter, &code_length, &inner_length, &inner);
+    if (inner && !depth_check(inner, inner_length, depth + 1, error))
+      return false;
+  }
+  if (iter.err_off)
+    error_set(error, "no sound BSON document: wrong at its byte %u", (unsigned)iter.err_off);
+  return iter.err_off == 0;
+}
+
+bool document_check(const uint8_t *bytes, size_t length, struct error *error)
+{
+  bson_t document;
+  bson_error_t reason;
+  if (!size_check(length, error) || !depth_check(bytes, length, 1, error))
+    return false;
+  if (!bson_init_static(&document, bytes, length)) {
+    error_set(error, "no sound BSON document");
+    return false;
+  }
+  if (bson_validate_with_error(&document, BSON_VALIDATE_NONE, &reason))
+    return true;
+  error_set(error, "no sound BSON document: %.200s", reason.message);
+  return false;
+}
+
+static bool types_allow(const struct input_types *types, const char *name)
+{
+  for (size_t i = 0; i < types->count; i++)
+    if (strcmp(types->names[i], name) == 0)
+      return true;
+  return types->count == 0;
+}
+
+/* The document's own type is right, or it has none and there is one to fill in. */
+static bool type_check(const bson_t *document, const struct input_types *types, bool *type_wanted, struct error *error)
+{
+  bson_iter_t iter;
+  uint32_t length;
+  *type_wanted = !bson_iter_init_find(&iter, document, "type");
+  if (*type_wanted) {
+    if (types->count != 1)
+      error_set(error, "has no type, and %s", types->count ? "--type names several" : "no --type is given");
+    return types->count == 1;
+  }
+  if (!BSON_ITER_HOLDS_UTF8(&iter)) {
+    error_set(error, "its type is no string");
+    return false;
+  }
+  const char *type = bson_iter_utf8(&iter, &length);
+  if (strlen(type) != length || !type_name_valid(type)) {
+    error_set(error, "its type is not 1 to %d bytes of A-Z a-z 0-9 _ . -, the first neither . nor -", TYPE_BYTES_MAX);
+    return false;
+  }
+  if (!types_allow(types, type))
+    error_set(error, "its type is %s, which is not what --type says", type);
+  return types_allow(types, type);
+}
+
+bool message_from_document(const bson_t *document, const struct input_types *types, bson_t *message, bool *id_wanted, struct error *error)
+{
+  bool type_wanted;
+  if (!type_check(document, types, &type_wanted, error))
+    return false;
+  *id_wanted = !bson_has_field(document, "_id");
+  bson_init(message);
+  if (*id_wanted)
+    append_no_id(message);
+  bool whole = bson_concat(message, document) && (!type_wanted || bson_append_utf8(message, "type", 4, types->names[0], -1));
+  if (whole && size_check(message->len, error))
+    return true;
+  if (!whole)
+    error_set(error, "no sound BSON document");
+  bson_destroy(message);
+  return false;
+}
