@@ -133,8 +133,8 @@ static void read_one(void *context, const bson_t *document)
 enum outcome ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error)
 {
   struct mongo *mongo = lockstore_mongo(store);
-  bson_t *command = BCON_NEW("find", "ledger", "filter", "{", "_id", BCON_UTF8(type), "}", "limit", BCON_INT32(1), "singleBatch",
-                             BCON_BOOL(true));
+  bson_t *command =
+      BCON_NEW("find", "ledger", "filter", "{", "_id", BCON_UTF8(type), "}", "limit", BCON_INT32(1), "singleBatch", BCON_BOOL(true));
   mongo_append_read_concern(mongo, command, "majority", false);
   mongo_append_max_time(mongo, command);
   struct reading reading = {.type = type, .ledger = ledger, .outcome = OUTCOME_NO, .error = error};
@@ -314,8 +314,8 @@ enum outcome ledger_settle(struct lockstore *store, const char *type, int64_t ep
                            struct error *error)
 {
   assert(epoch > 0 && settled >= 0);
-  bson_t *command = BCON_NEW("update", "ledger", "updates", "[", "{", "q", "{", "_id", BCON_UTF8(type), "v", BCON_INT32(1), "epoch",
-                             BCON_INT64(epoch), "owner", OWNER(owner), "}", "u", "{", "$max", "{", "settled", BCON_INT64(settled), "}", "}",
-                             "}", "]");
+  bson_t *command =
+      BCON_NEW("update", "ledger", "updates", "[", "{", "q", "{", "_id", BCON_UTF8(type), "v", BCON_INT32(1), "epoch", BCON_INT64(epoch),
+               "owner", OWNER(owner), "}", "u", "{", "$max", "{", "settled", BCON_INT64(settled), "}", "}", "}", "]");
   return send_update(store, "recording what is settled", command, error);
 }

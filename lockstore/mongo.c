@@ -260,8 +260,8 @@ static void add_servers(mongoc_client_t *client, struct error *error)
  * The driver's "write command", for reads too: it adds no `secondaryOk` to a direct connection, so that a node that is no primary
  * any more refuses instead of answering from an old state; and it is not sent twice.
  */
-enum outcome mongo_client_command(struct mongo *mongo, mongoc_client_t *client, const char *doing, const bson_t *command, const bson_t *opts,
-                                  bson_t *reply, int *code, struct error *error)
+enum outcome mongo_client_command(struct mongo *mongo, mongoc_client_t *client, const char *doing, const bson_t *command,
+                                  const bson_t *opts, bson_t *reply, int *code, struct error *error)
 {
   bson_error_t driver = {.message = "no answer"};
   bool ok = mongoc_client_write_command_with_opts(client, mongo->db, command, opts, reply, &driver);
@@ -414,8 +414,8 @@ static enum outcome refuse_old(struct mongo *mongo, int64_t wire, struct error *
   int code;
   bool ok = mongo_command(mongo, "asking MongoDB for its version", command, &reply, &code, &ignored) == OUTCOME_YES;
   const char *version = ok ? reply_text(&reply, "version") : NULL;
-  error_set(error, "this MongoDB is too old: version %s (wire version %lld), and pawl takes 5.0 (%d) or later", version ? version : "unknown",
-            (long long)wire, WIRE_VERSION_MIN);
+  error_set(error, "this MongoDB is too old: version %s (wire version %lld), and pawl takes 5.0 (%d) or later",
+            version ? version : "unknown", (long long)wire, WIRE_VERSION_MIN);
   bson_destroy(command);
   bson_destroy(&reply);
   return OUTCOME_REFUSED;

@@ -18,8 +18,6 @@ enum { TTL_MS_MAX = 3600000 };
 
 #define IS_DATE "{", "$eq", "[", "{", "$type", BCON_UTF8("$expires_at"), "}", BCON_UTF8("date"), "]", "}"
 
-#define NO_DATE "{", "$ne", "[", "{", "$type", BCON_UTF8("$expires_at"), "}", BCON_UTF8("date"), "]", "}"
-
 /* clang-format off */
 #define TTL_MS                                                                                            \
   "{", "$cond", "[",                                                                                      \
@@ -30,9 +28,9 @@ enum { TTL_MS_MAX = 3600000 };
     "]", "}",                                                                                             \
     BCON_UTF8("$ttl_ms"), BCON_INT32(TTL_MS_MAX), "]", "}"
 
+/* What is no date sorts before or after every date, so that one of the two holds. */
 #define STEALABLE                                                                                         \
   "{", "$or", "[",                                                                                        \
-    NO_DATE,                                                                                              \
     "{", "$lt", "[", BCON_UTF8("$expires_at"), BCON_UTF8("$$NOW"), "]", "}",                              \
     "{", "$gt", "[", BCON_UTF8("$expires_at"),                                                            \
       "{", "$add", "[", BCON_UTF8("$$NOW"), "{", "$multiply", "[", BCON_INT32(2), TTL_MS, "]", "}", "]", "}", \
@@ -85,12 +83,12 @@ enum outcome lock_take(struct lockstore *store, const char *type, int slot, cons
 {
   assert(ttl_ms > 0 && ttl_ms <= TTL_MS_MAX);
   /* $literal: a host name may begin with '$'. */
-  bson_t *command = BCON_NEW(
-      "update", "locks", "updates", "[", "{", "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner", OWNER(owner), "}", "u",
-      "[", "{", "$set", "{", "acquired_at", BCON_UTF8("$$NOW"), "expires_at", "{", "$add", "[", BCON_UTF8("$$NOW"), BCON_INT64(ttl_ms), "]",
-      "}", "ttl_ms", BCON_INT64(ttl_ms), "holder", "{", "$literal", "{", "host", BCON_UTF8(holder->host), "boot", BCON_UTF8(holder->boot),
-      "pid", BCON_INT64(holder->pid), "started", BCON_DATE_TIME(holder->started_wall_ms), "program", BCON_UTF8(holder->program), "}", "}",
-      "}", "}", "]", "upsert", BCON_BOOL(true), "}", "]");
+  bson_t *command =
+      BCON_NEW("update", "locks", "updates", "[", "{", "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner", OWNER(owner),
+               "}", "u", "[", "{", "$set", "{", "acquired_at", BCON_UTF8("$$NOW"), "expires_at", "{", "$add", "[", BCON_UTF8("$$NOW"),
+               BCON_INT64(ttl_ms), "]", "}", "ttl_ms", BCON_INT64(ttl_ms), "holder", "{", "$literal", "{", "host", BCON_UTF8(holder->host),
+               "boot", BCON_UTF8(holder->boot), "pid", BCON_INT64(holder->pid), "started", BCON_DATE_TIME(holder->started_wall_ms),
+               "program", BCON_UTF8(holder->program), "}", "}", "}", "}", "]", "upsert", BCON_BOOL(true), "}", "]");
   int64_t count = 0;
   enum outcome outcome = send_command(store, "taking the lock", command, &count, error);
   if (outcome == OUTCOME_YES && count != 1) {
@@ -102,20 +100,18 @@ enum outcome lock_take(struct lockstore *store, const char *type, int slot, cons
 
 enum outcome lock_steal(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error)
 {
-  bson_t *command =
-      BCON_NEW("delete", "locks", "deletes", "[", "{", "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner", OWNER(seen),
-               "$expr", STEALABLE, "}", "limit", BCON_INT32(1), "}", "]");
+  bson_t *command = BCON_NEW("delete", "locks", "deletes", "[", "{", "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner",
+                             OWNER(seen), "$expr", STEALABLE, "}", "limit", BCON_INT32(1), "}", "]");
   return send_counted(store, "stealing the lock", command, error);
 }
 
 enum outcome lock_renew(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms, struct error *error)
 {
   assert(ttl_ms > 0 && ttl_ms <= TTL_MS_MAX);
-  bson_t *command =
-      BCON_NEW("update", "locks", "updates", "[", "{", "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner", OWNER(owner),
-               "$expr", "{", "$gt", "[", BCON_UTF8("$expires_at"), BCON_UTF8("$$NOW"), "]", "}", "}", "u", "[", "{", "$set", "{",
-               "expires_at", "{", "$add", "[", BCON_UTF8("$$NOW"), BCON_INT64(ttl_ms), "]", "}", "ttl_ms", BCON_INT64(ttl_ms), "}", "}",
-               "]", "}", "]");
+  bson_t *command = BCON_NEW("update", "locks", "updates", "[", "{", "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner",
+                             OWNER(owner), "$expr", "{", "$gt", "[", BCON_UTF8("$expires_at"), BCON_UTF8("$$NOW"), "]", "}", "}", "u", "[",
+                             "{", "$set", "{", "expires_at", "{", "$add", "[", BCON_UTF8("$$NOW"), BCON_INT64(ttl_ms), "]", "}", "ttl_ms",
+                             BCON_INT64(ttl_ms), "}", "}", "]", "}", "]");
   return send_counted(store, "renewing the lock", command, error);
 }
 

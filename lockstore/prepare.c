@@ -73,8 +73,9 @@ static bool collation_simple(const bson_t *options)
 {
   bson_t collation;
   char locale[64];
-  return !document_has(options, "collation") || (document_document(options, "collation", &collation) &&
-                                                 document_text(&collation, "locale", locale, sizeof locale) && strcmp(locale, "simple") == 0);
+  return !document_has(options, "collation") ||
+         (document_document(options, "collation", &collation) && document_text(&collation, "locale", locale, sizeof locale) &&
+          strcmp(locale, "simple") == 0);
 }
 
 static enum outcome collection_judge(const struct mongo *mongo, const char *name, const bson_t *found, struct error *error)
@@ -195,8 +196,8 @@ static void index_judge(struct index_look *look, const bson_t *index)
   const struct wanted *want = look->wanted;
   const struct document_shown name = document_show(index, "name");
   if (document_has(index, "expireAfterSeconds")) {
-    error_set(look->error, "the index %s on %s.%s has expireAfterSeconds: what pawl keeps may not vanish by itself; drop the index", name.text,
-              look->db, want->collection);
+    error_set(look->error, "the index %s on %s.%s has expireAfterSeconds: what pawl keeps may not vanish by itself; drop the index",
+              name.text, look->db, want->collection);
     look->refused = true;
     return;
   }
@@ -206,8 +207,9 @@ static void index_judge(struct index_look *look, const bson_t *index)
   look->found = true;
   if (!flaw)
     return;
-  error_set(look->error, "the index %s on %s.%s %s: pawl needs %s%s there, neither partial nor sparse nor with a collation; drop the index "
-                         "and run pawl-setup",
+  error_set(look->error,
+            "the index %s on %s.%s %s: pawl needs %s%s there, neither partial nor sparse nor with a collation; drop the index "
+            "and run pawl-setup",
             name.text, look->db, want->collection, flaw, want->unique ? "a unique index " : "an index ", want->index_text);
   look->refused = true;
 }
@@ -246,8 +248,9 @@ static enum outcome index_look(struct mongo *mongo, const struct wanted *want, s
  */
 static enum outcome index_make(struct mongo *mongo, const struct wanted *want, struct error *error)
 {
-  bson_t *command = BCON_NEW("createIndexes", BCON_UTF8(want->collection), "indexes", "[", "{", "key", "{", want->keys[0], BCON_INT32(1),
-                             want->keys[1], BCON_INT32(1), "}", "name", BCON_UTF8(want->index), "unique", BCON_BOOL(want->unique), "}", "]");
+  bson_t *command =
+      BCON_NEW("createIndexes", BCON_UTF8(want->collection), "indexes", "[", "{", "key", "{", want->keys[0], BCON_INT32(1), want->keys[1],
+               BCON_INT32(1), "}", "name", BCON_UTF8(want->index), "unique", BCON_BOOL(want->unique), "}", "]");
   enum { INDEX_OPTIONS_CONFLICT = 85, INDEX_KEY_SPECS_CONFLICT = 86, CANNOT_CREATE_INDEX = 67 };
   bson_t reply;
   char doing[128];

@@ -158,7 +158,7 @@ static enum read_status segment_load(struct segment *segment, const char *dir, c
 /* What a segment says of itself must be what its successor says of it. */
 static bool segment_fits_successor(const struct segment *segment, const struct segment_header *successor)
 {
-  return segment->header.number + 1 == successor->number && segment->header.epoch == successor->predecessor_epoch;
+  return segment->header.number == successor->number - 1 && segment->header.epoch == successor->predecessor_epoch;
 }
 
 static MUST_CHECK bool chain_append(struct chain *chain, const struct segment *segment)

@@ -8,7 +8,7 @@
  *   dump_messages    the selected messages of a source (all formats that print messages)
  *   dump_follow      the same without an end (--follow)
  *   dump_survey      blocks, summary
- *   dump_verify      --verify, --deep
+ *   dump_verify      --verify;  dump_deep  what --deep looks for inside the messages
  *   dump_print       one message in one format;  dump_json  one document as JSON
  */
 #ifndef PAWL_STORAGE_DUMP_H

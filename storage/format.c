@@ -205,7 +205,7 @@ static bool header_predecessor_valid(const uint8_t *bytes, const struct segment_
   char type[TYPE_BYTES_MAX + 1];
   int64_t epoch = 0;
   return segment_name_parse(header->predecessor, type, &epoch) && strcmp(type, header->type) == 0 && header->number >= 1 &&
-         header->first_seq == header->predecessor_seq + 1 && header->predecessor_epoch < header->epoch &&
+         header->first_seq - 1 == header->predecessor_seq && header->predecessor_epoch < header->epoch &&
          header->predecessor_length >= FORMAT_HEADER_BYTES && header->predecessor_tail < header->predecessor_length;
 }
 

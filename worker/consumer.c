@@ -26,6 +26,36 @@ enum activity action_activity(enum action_kind kind)
                                  : ACTIVITY_MAIN;
 }
 
+bool action_asks_database(enum action_kind kind)
+{
+  switch (kind) {
+  case ACTION_OPEN:
+  case ACTION_SETTLE_FIND:
+  case ACTION_GUARD:
+  case ACTION_CUT:
+  case ACTION_CREATE:
+  case ACTION_APPEND:
+  case ACTION_CLOSE:
+  case ACTION_READ:
+  case ACTION_COUNT:
+    return false;
+  case ACTION_PEEK:
+  case ACTION_CHECK:
+  case ACTION_LOOK:
+  case ACTION_TAKE:
+  case ACTION_FENCE:
+  case ACTION_SETTLE_DELETE:
+  case ACTION_SETTLE_RECORD:
+  case ACTION_VERIFY:
+  case ACTION_COMMIT:
+  case ACTION_UNLOCK:
+  case ACTION_DELETE:
+  case ACTION_RENEW:
+    return true;
+  }
+  return false;
+}
+
 /* ---- parts ---- */
 
 void consumer_note(struct turn *turn, enum note_level level, const char *event, const char *format, ...)
@@ -588,7 +618,7 @@ bool consumer_is_quiet(const struct consumer *consumer)
 
 bool consumer_is_over(const struct consumer *consumer)
 {
-  for (int i = 0; i < ACTIVITY_COUNT; i++)
+  for (int i = 0; i < ACTIVITY_RENEW; i++)
     if (consumer->activity[i].running)
       return false;
   return consumer->state == STATE_STOPPED || consumer->state == STATE_DONE;

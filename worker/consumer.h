@@ -68,6 +68,8 @@ enum action_kind {
 
 enum activity { ACTIVITY_MAIN, ACTIVITY_READ, ACTIVITY_DELETE, ACTIVITY_RENEW, ACTIVITY_COUNT };
 enum activity action_activity(enum action_kind kind);
+/* Does its result tell whether the database answers? Not READ's: a cursor may end for reasons of its own. */
+bool action_asks_database(enum action_kind kind);
 
 struct action {
   enum action_kind kind;
@@ -274,7 +276,7 @@ int64_t consumer_wake_ms(const struct consumer *consumer);
 
 /* Idle, nothing running, and the last look at the queue found nothing. */
 bool consumer_is_quiet(const struct consumer *consumer);
-/* Nothing running, and stopped or done. */
+/* Stopped or done, and nothing running but perhaps a renewal, whose answer does not matter any more. */
 bool consumer_is_over(const struct consumer *consumer);
 
 #endif

@@ -532,7 +532,9 @@ static void draining_step(struct turn *turn)
     return;
   bool in_hand = consumer->leave != LEAVE_ABANDON &&
                  (consumer->stage == STAGE_COMMIT || (consumer->stage == STAGE_COMMIT_SEGMENT && consumer->commit_sent));
-  bool deletes_left = consumer->committed_count > 0 && consumer->leave != LEAVE_ABANDON && consumer_alive(turn);
+  /* Who is asked to stop while the database is away leaves them to the next holder. */
+  bool hopeless = consumer->stopping && consumer->delete_unknown_row > 0;
+  bool deletes_left = consumer->committed_count > 0 && consumer->leave != LEAVE_ABANDON && consumer_alive(turn) && !hopeless;
   if (!in_hand && !deletes_left)
     release(turn, consumer->after, leave_reason(consumer));
 }

@@ -90,31 +90,8 @@ static void notes_write(const struct station *station, const struct effects *eff
 /* One line when the database goes away, one when it is back, whatever the number of types. */
 static void away_note(struct loop *loop, const struct completion *completion)
 {
-  switch (completion->kind) {
-  case ACTION_OPEN:
-  case ACTION_SETTLE_FIND:
-  case ACTION_GUARD:
-  case ACTION_CUT:
-  case ACTION_CREATE:
-  case ACTION_APPEND:
-  case ACTION_CLOSE:
-  case ACTION_READ: /* a cursor may end for reasons of its own */
-  case ACTION_COUNT:
+  if (!action_asks_database(completion->kind))
     return;
-  case ACTION_PEEK:
-  case ACTION_CHECK:
-  case ACTION_LOOK:
-  case ACTION_TAKE:
-  case ACTION_FENCE:
-  case ACTION_SETTLE_DELETE:
-  case ACTION_SETTLE_RECORD:
-  case ACTION_VERIFY:
-  case ACTION_COMMIT:
-  case ACTION_UNLOCK:
-  case ACTION_DELETE:
-  case ACTION_RENEW:
-    break;
-  }
   bool away = completion->result == RESULT_UNKNOWN;
   if (away && !loop->away) {
     struct error text;
@@ -389,6 +366,11 @@ int loop_run(const struct loop_options *options)
   settle_down(&loop);
   ev_run(loop.ev, 0);
   int code = exit_code(&loop);
+  struct error text;
+  error_set(&text, "ends with exit code %d", code);
+  say(CONFIG_LOG_INFO, "end", text.text);
+  if (loop.away)
+    _exit(code); /* no thread is waited for, no connection closed politely: nobody is there to answer */
   loop_end(&loop);
   ev_loop_destroy(loop.ev);
   return code;

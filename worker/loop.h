@@ -25,7 +25,8 @@ int loop_connections(size_t type_count);
 
 /*
  * Runs until all types are over: asked to stop by SIGTERM or SIGINT, found empty (exit_when_empty), timed out, or stopped. Returns the exit
- * code. Ends the process at once, with 1, when a stop takes longer than 8 s or is asked for twice: as safe as any crash.
+ * code. Ends the process at once, with 1, when a stop takes longer than 8 s or is asked for twice: as safe as any crash; and at
+ * its end, with its exit code, when the database gives no answer, for closing connections would wait for it.
  */
 int loop_run(const struct loop_options *options);
 

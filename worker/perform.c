@@ -276,7 +276,7 @@ static enum result perform_close(struct performer *performer, const struct actio
 {
   struct writer *writer = &performer->writer;
   struct error ignored;
-  queue_pass_close(performer->pass);
+  queue_pass_close(performer->pass, !performer->unanswered);
   performer->pass = NULL;
   if (!performer->writer_open)
     return RESULT_YES;
@@ -304,7 +304,7 @@ static enum result perform_read(struct performer *performer, const struct action
 {
   const struct performer_options *options = &performer->options;
   if (action->begin) {
-    queue_pass_close(performer->pass);
+    queue_pass_close(performer->pass, !performer->unanswered);
     performer->pass = queue_pass_open(options->store, options->writer.type, options->batch_messages, options->batch_bytes);
     if (performer->pass == NULL) {
       error_set(&completion->error, "reading the queue: no memory");
@@ -313,7 +313,7 @@ static enum result perform_read(struct performer *performer, const struct action
   }
   enum outcome outcome = queue_pass_next(performer->pass, &completion->load, &completion->error);
   if (outcome != OUTCOME_YES) {
-    queue_pass_close(performer->pass);
+    queue_pass_close(performer->pass, !performer->unanswered);
     performer->pass = NULL;
   }
   return of_outcome(outcome);
@@ -384,6 +384,8 @@ void perform(struct performer *performer, const struct action *action, struct co
   completion->number = action->number;
   completion->epoch = action->epoch;
   completion->result = perform_kind(performer, action, completion);
+  if (action_asks_database(action->kind))
+    performer->unanswered = completion->result == RESULT_UNKNOWN;
 }
 
 void performer_init(struct performer *performer, const struct performer_options *options)
@@ -395,7 +397,7 @@ void performer_init(struct performer *performer, const struct performer_options 
 void performer_deinit(struct performer *performer)
 {
   struct error ignored;
-  queue_pass_close(performer->pass);
+  queue_pass_close(performer->pass, !performer->unanswered);
   performer->pass = NULL;
   if (performer->writer_open && writer_close(&performer->writer, &ignored) != WRITER_OK) {
     /* The process ends: what was not committed comes again. */

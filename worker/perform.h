@@ -25,8 +25,9 @@ struct performer_options {
 
 struct performer {
   struct performer_options options;
-  atomic_bool prepared; /* collections and indexes were seen; cleared when the queue cannot be read */
-  struct writer writer; /* MAIN's */
+  atomic_bool prepared;   /* collections and indexes were seen; cleared when the queue cannot be read */
+  atomic_bool unanswered; /* the last request got no answer */
+  struct writer writer;   /* MAIN's */
   bool writer_open;
   struct queue_pass *pass; /* READ's, and CLOSE's */
 };

@@ -165,6 +165,10 @@ static enum outcome pass_connect(struct queue_pass *pass, struct error *error)
 {
   bson_error_t cause;
   pass->client = mongoc_client_pool_pop(mongo_pool(pass->mongo));
+  if (pass->client == NULL) {
+    error_set(error, "reading the queue: no connection came free in time");
+    return OUTCOME_UNKNOWN;
+  }
   mongoc_session_opt_t *options = mongoc_session_opts_new();
   mongoc_session_opts_set_causal_consistency(options, false); /* afterClusterTime is given by hand */
   pass->session = mongoc_client_start_session(pass->client, options, &cause);
@@ -276,11 +280,11 @@ static void pass_kill_cursor(struct queue_pass *pass)
   bson_destroy(&command);
 }
 
-void queue_pass_close(struct queue_pass *pass)
+void queue_pass_close(struct queue_pass *pass, bool answers)
 {
   if (pass == NULL)
     return;
-  if (pass->cursor != 0)
+  if (pass->cursor != 0 && answers)
     pass_kill_cursor(pass);
   if (pass->has_reply)
     bson_destroy(&pass->reply);

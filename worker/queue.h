@@ -31,6 +31,7 @@ MUST_CHECK struct queue_pass *queue_pass_open(struct lockstore *store, const cha
  * UNKNOWN: it ended early, for any reason; the next pass will see the rest.
  */
 MUST_CHECK enum outcome queue_pass_next(struct queue_pass *pass, struct load **load, struct error *error);
-void queue_pass_close(struct queue_pass *pass); /* NULL is allowed */
+/* `answers`: the server is there, and is told to forget the cursor; else that waits for the server's own time-out. NULL is allowed. */
+void queue_pass_close(struct queue_pass *pass, bool answers);
 
 #endif

@@ -104,8 +104,6 @@ static int run(const struct config *config)
             config->type_count, config->type_count == 1 ? "" : "s", config->dir);
   log_line(CONFIG_LOG_INFO, &(struct log_subject){0}, "start", text.text);
   int code = loop_run(&options);
-  error_set(&text, "ends with exit code %d", code);
-  log_line(CONFIG_LOG_INFO, &(struct log_subject){0}, "end", text.text);
   lockstore_close(store);
   free(types);
   return code;

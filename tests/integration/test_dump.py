@@ -1,0 +1,588 @@
+"""pawl-dump against the golden files of tests/vectors, and against strange ones made here. Needs no mongod."""
+import base64
+import json
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TESTS / "dump"))
+import segment as made  # noqa: E402
+from harness import program  # noqa: E402
+
+VECTORS = TESTS / "vectors"
+PROGRAM = Path(program("pawl-dump"))
+ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("PAWL_")}
+
+
+def dump(*arguments, **more):
+    done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, env=ENVIRONMENT | more, timeout=60)
+    assert done.returncode in (0, 1, 2, 3, 4, 5), done.stderr.decode()
+    return done
+
+
+def documents(done):
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def expected(form="relaxed"):
+    return [json.loads(line) for line in (VECTORS / f"t1.{form}.ndjson").read_text().splitlines()]
+
+
+def payloads(done):
+    return [d.get("payload") for d in documents(done)]
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    folder = tmp_path / "vectors"
+    shutil.copytree(VECTORS, folder)
+    return folder
+
+
+# --- the golden files -------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("form", ["relaxed", "canonical"])
+def test_vectors(form):
+    done = dump("--dir", VECTORS, "--type", "t1", "--format", form)
+    assert (done.returncode, documents(done)) == (0, expected(form))
+    assert b"t1@5.bin: an orphan" in done.stderr
+
+
+def test_all_types():
+    assert documents(dump("--dir", VECTORS)) == expected()
+
+
+@pytest.mark.parametrize("first,last,limit", [(1, 33, 33), (5, 5, 1), (24, 30, 100), (33, 99, 5), (34, 99, 5), (1, 3, 2), (28, 28, 0), (2, 2, 9)])
+def test_selection(first, last, limit):
+    done = dump("--dir", VECTORS, "--from-seq", first, "--to-seq", last, "--limit", limit)
+    assert documents(done) == expected()[first - 1:last][:limit]
+    assert (done.returncode, dump("--dir", VECTORS, "--from-seq", first, "--to-seq", last, "-n", limit, "--count").stdout) == (
+        0, b"%d\n" % len(expected()[first - 1:last][:limit]))
+
+
+@pytest.mark.parametrize("tail", [0, 1, 5, 6, 7, 32, 33, 34])
+def test_tail(tail):
+    assert documents(dump("--dir", VECTORS, "--tail", tail)) == expected()[max(33 - tail, 0):]
+    assert documents(dump("--dir", VECTORS, "--tail", tail, "--to-seq", 30)) == expected()[:30][max(30 - tail, 0):]
+    assert len(documents(dump(VECTORS / "t1.bin", "--tail", tail))) == min(tail, 28)
+    assert documents(dump(VECTORS / "t1.bin", "--tail", tail, "--strict")) == expected()[:27][max(27 - tail, 0):]
+
+
+def test_since_and_until():
+    meta = documents(dump("--dir", VECTORS, "--with-meta"))
+    times = sorted({m["time"] for m in meta})
+    for moment in times:
+        assert documents(dump("--dir", VECTORS, "--with-meta", "--since", moment)) == [m for m in meta if m["time"] >= moment]
+        assert documents(dump("--dir", VECTORS, "--with-meta", "--until", moment)) == [m for m in meta if m["time"] < moment]
+    middle = [m for m in meta if times[4] <= m["time"] < times[9]]
+    assert documents(dump("--dir", VECTORS, "--with-meta", "--since", times[4], "--until", times[9])) == middle
+    assert documents(dump("--dir", VECTORS, "--with-meta", "--tail", 3, "--until", times[9])) == [m for m in meta if m["time"] < times[9]][-3:]
+
+
+def test_with_meta():
+    meta = documents(dump("--dir", VECTORS, "--with-meta"))
+    assert [m["seq"] for m in meta] == list(range(1, 34))
+    assert [m["message"] for m in meta] == expected()
+    assert meta[0] == {"seq": 1, "epoch": 1, "offset": 4096, "time": "2023-11-14T22:13:20.001000Z", "message": expected()[0]}
+    assert meta[-1]["epoch"] == 6 and meta[-1]["offset"] == 4513
+
+
+def split(raw):
+    while raw:
+        size = struct.unpack_from("<i", raw)[0]
+        yield raw[:size]
+        raw = raw[size:]
+
+
+def test_bson_and_hex():
+    raw = list(split(dump("--dir", VECTORS, "--format", "bson").stdout))
+    assert len(raw) == 33 and all(r[-1] == 0 for r in raw)
+    assert dump("--dir", VECTORS, "--format", "hex").stdout.decode().split() == [r.hex() for r in raw]
+    meta = list(split(dump("--dir", VECTORS, "--format", "bson", "--with-meta").stdout))
+    assert [m[-len(r) - 1:-1] for m, r in zip(meta, raw)] == raw
+    head = (made.int64("seq", 1) + made.int64("epoch", 1) + made.int64("offset", 4096) + made.text("time", "2023-11-14T22:13:20.001000Z"))
+    assert meta[0] == made.document(head, made.element(3, "message", raw[0]))
+
+
+def test_payload():
+    done = dump("--dir", VECTORS, "--format", "payload", "--to-seq", 4)
+    assert done.stdout == b"one\ntwo\n\x00\xff\x80three\nsmall 0"
+    assert dump("--dir", VECTORS, "--format", "payload", "--to-seq", 2, "--separator", "").stdout == b"onetwo"
+    assert dump("--dir", VECTORS, "--format", "payload", "--to-seq", 2, "--separator", ", ").stdout == b"one, two"
+    nested = dump("--dir", VECTORS, "--format", "payload", "--from-seq", 25, "--to-seq", 27)
+    first, second = nested.stdout.split(b"\n")
+    assert json.loads(first) == {"nested": [1, 2.5, None]} and second.decode() == "unicode é中"
+    assert b"1 of 3 messages have no field payload" in nested.stderr
+
+
+def test_none_and_summary_and_blocks():
+    assert dump("--dir", VECTORS, "--format", "none").stdout == b""
+    summary = dump("--dir", VECTORS, "--format", "summary").stdout.decode()
+    assert summary.startswith("t1: 3 segments, 32 blocks, 33 messages, 35 items") and "written by a.example b.example" in summary
+    lines = [line.split() for line in dump("--dir", VECTORS, "--format", "blocks").stdout.decode().splitlines()]
+    assert len(lines) == 32 and sum(int(line[7]) for line in lines) == 33 and sum(int(line[8]) for line in lines) == 35
+    assert lines[0][:8] == ["t1.bin", "4096", "data", "0", "1", "1", "3", "3"]
+    assert {line[2] for line in lines} == {"data", "open", "close", "pad"} and lines[-2][11] == "zstd"
+    assert len(dump("--dir", VECTORS, "--format", "blocks", "-n", 3).stdout.splitlines()) == 3
+
+
+def test_verify():
+    done = dump("--dir", VECTORS, "--verify", "--deep")
+    assert done.stdout == b"t1: ok, 3 segments, 32 blocks, 33 messages, 35 items, 21.9 KiB, link 5dfec940ac304e08\n"
+    assert done.returncode == 0
+
+
+def test_a_file_is_exactly_that_file():
+    done = dump(VECTORS / "t1.bin")
+    assert documents(done)[:27] == expected()[:27] and len(documents(done)) == 28
+    assert b"seq 28 is unconfirmed" in done.stderr and done.returncode == 0
+    strict = dump(VECTORS / "t1.bin", "--strict")
+    assert (strict.returncode, documents(strict)) == (5, expected()[:27])
+    assert dump(VECTORS / "t1.bin", "--strict", "--to-seq", 27).returncode == 0
+    assert dump(VECTORS / "t1.bin", "--strict", "--verify").returncode == 5
+    assert dump("--dir", VECTORS, "--strict").returncode == 0
+    assert documents(dump(VECTORS / "t1@6.bin", VECTORS / "t1@4.bin", VECTORS / "t1.bin", "-n", 8)) == expected()[27:] + expected()[:2]
+
+
+# --- damage -----------------------------------------------------------------------------------------------------
+
+def flip(path, at):
+    raw = bytearray(path.read_bytes())
+    raw[at] ^= 0x10
+    path.write_bytes(raw)
+
+
+def test_flipped_body_byte(vectors):
+    flip(vectors / "t1.bin", 4569 + 128 + 20)
+    done = dump("--dir", vectors)
+    assert (done.returncode, documents(done)) == (3, expected()[:4])
+    assert b"the message with seq 5 is gone" in done.stderr
+    on = dump("--dir", vectors, "--keep-going")
+    assert (on.returncode, documents(on)) == (3, expected()[:4] + expected()[5:])
+    verdict = dump("--dir", vectors, "--verify")
+    assert verdict.returncode == 3 and verdict.stdout.startswith(b"t1: damaged, 3 segments, 31 blocks, 32 messages")
+    assert b"1 messages gone" in verdict.stdout
+
+
+def test_flipped_marker_byte(vectors):
+    flip(vectors / "t1.bin", 4569 + 40)
+    on = dump("--dir", vectors, "--keep-going")
+    assert (on.returncode, documents(on)) == (3, expected()[:4] + expected()[5:])
+    assert b"the message with seq 5 is gone" in on.stderr
+    assert dump("--dir", vectors, "--from-seq", 28).returncode == 0
+
+
+def test_every_flipped_byte(vectors):
+    """Below the committed end: exit 3 (4 where the flip looks like a newer version), and never a message that is not there."""
+    good = {json.dumps(d) for d in expected()}
+    chance = random.Random(1)
+    for name, length in [("t1.bin", 13407), ("t1@4.bin", 4096), ("t1@6.bin", 4914)]:
+        raw = (vectors / name).read_bytes()
+        for at in chance.sample(range(length), 60):
+            flip(vectors / name, at)
+            done = dump("--dir", vectors, "--keep-going")
+            assert {json.dumps(d) for d in documents(done)} <= good | {json.dumps(d) for d in payload_of_tail()}, (name, at)
+            if name == "t1.bin":
+                assert done.returncode in (3, 4), (name, at)
+            (vectors / name).write_bytes(raw)
+
+
+def payload_of_tail():
+    return documents(dump(VECTORS / "t1.bin", "--from-seq", 28))
+
+
+def test_cut_file(vectors):
+    raw = (vectors / "t1.bin").read_bytes()
+    for length in (0, 15, 4095, 4096, 4097, 13406):
+        (vectors / "t1.bin").write_bytes(raw[:length])
+        done = dump("--dir", vectors)
+        assert done.returncode == 3 and done.stderr, length
+    (vectors / "t1.bin").unlink()
+    done = dump("--dir", vectors)
+    assert done.returncode == 0 and documents(done) == expected()[27:] and b"begins with seq 28" in done.stderr
+
+
+def test_missing_segment_in_the_middle(vectors):
+    (vectors / "t1@4.bin").unlink()
+    done = dump("--dir", vectors)
+    assert (done.returncode, done.stdout) == (3, b"") and b"before seq 28" in done.stderr
+    on = dump("--dir", vectors, "--keep-going")
+    assert (on.returncode, documents(on)) == (3, expected()[27:])
+    verdict = dump("--dir", vectors, "--verify")
+    assert verdict.returncode == 3 and verdict.stdout.startswith(b"t1: damaged") and b"27 messages gone" in verdict.stdout
+
+
+def test_offline_tail_is_no_damage(vectors):
+    """The newest file, cut anywhere: what is before the cut, and exit 0."""
+    raw = (vectors / "t1@6.bin").read_bytes()
+    for length in range(4096, len(raw), 37):
+        (vectors / "t1@6.bin").write_bytes(raw[:length])
+        done = dump("--dir", vectors)
+        count = 27 + (length >= 4513) + 5 * (length >= 4748)
+        assert (done.returncode, documents(done)) == (0, expected()[:count]), length
+
+
+def test_newer(tmp_path):
+    made.Segment(tmp_path / "a.bin", type="a", version=2)
+    assert dump(tmp_path / "a.bin").returncode == 4
+    made.Segment(tmp_path / "b.bin", type="b", incompat=4)
+    assert dump(tmp_path / "b.bin").returncode == 4
+    made.Segment(tmp_path / "c.bin", type="c").data(made.message(1, type="c")).data(made.message(2, type="c"), flags=1)
+    done = dump(tmp_path / "c.bin")
+    assert done.returncode == 4 and len(documents(done)) == 1
+    made.Segment(tmp_path / "d.bin", type="d").data(made.message(1, type="d")).add(200, b"future", 0)
+    assert dump(tmp_path / "d.bin").returncode == 0
+    made.Segment(tmp_path / "e.bin", type="e").add(77, b"future", 0)
+    verdict = dump("--dir", tmp_path, "--verify")
+    assert verdict.returncode == 4
+    assert [line.split(b",")[0] for line in verdict.stdout.splitlines()] == [b"a: newer", b"b: newer", b"c: newer", b"d: ok", b"e: newer"]
+
+
+def test_garbage(tmp_path):
+    chance = random.Random(2)
+    for size in (0, 1, 127, 4096, 5000, 70000):
+        path = tmp_path / "g.bin"
+        path.write_bytes(chance.randbytes(size))
+        assert dump(path).returncode == 3
+        assert dump(path, "--verify").returncode == 3
+        assert dump("--dir", tmp_path).returncode in (0, 3)
+    good = (VECTORS / "t1.bin").read_bytes()
+    for _ in range(50):
+        raw = bytearray(good)
+        for _ in range(chance.randrange(1, 20)):
+            raw[chance.randrange(len(raw))] = chance.randrange(256)
+        path.write_bytes(raw)
+        dump(path, "--keep-going")
+        dump(path, "--verify", "--deep")
+        dump(path, "--from-seq", 9, "--tail", 3)
+
+
+# --- what is inside a message -----------------------------------------------------------------------------------
+
+def deep_document(levels):
+    inner = made.document()
+    for _ in range(levels):
+        inner = made.document(made.element(3, "d", inner))
+    return made.document(made.element(7, "_id", struct.pack(">IQ", 1, levels)), made.text("type", "t1"), made.element(3, "d", inner))
+
+
+BAD = b"a\xffb\xc3(\xe2\x82 \xf0\x9f\x98\x80\xed\xa0\x80\xc0\x80z"
+
+
+def test_invalid_utf8(tmp_path):
+    code = struct.pack("<i", 4 + 4 + 3 + 5) + struct.pack("<i", 3) + b"j\xff\0" + made.document()
+    strange = made.document(made.text("type", "t1"), made.text("payload", BAD), made.text(b"k\xfe", "value"),
+                            made.element(11, "r", b"\xffre\0i\0"), made.element(13, "c", struct.pack("<i", 3) + b"c\xff\0"),
+                            made.element(14, "s", struct.pack("<i", 3) + b"s\xff\0"), made.element(15, "w", code),
+                            made.element(12, "p", struct.pack("<i", 3) + b"p\xff\0" + bytes(12)),
+                            made.element(4, "list", made.document(made.text("0", b"\x80"), made.element(3, "1", made.document(made.text("q", b"\xff"))))))
+    made.Segment(tmp_path / "t1.bin").data(strange, made.message(2, "fine")).close()
+    for form in ("relaxed", "canonical"):
+        done = dump(tmp_path / "t1.bin", "--format", form)
+        first, second = documents(done)
+        assert first["payload"] == BAD.decode("utf-8", "replace") and first["k\ufffd"] == "value"
+        assert first["r"] == {"$regularExpression": {"pattern": "\ufffdre", "options": "i"}} and first["c"] == {"$code": "c\ufffd"}
+        assert first["list"] == ["\ufffd", {"q": "\ufffd"}] and second["payload"] == "fine"
+        assert done.returncode == 0 and done.stderr.count(b"U+FFFD") == 1
+    assert dump(tmp_path / "t1.bin", "--format", "payload", "-n", 1).stdout == BAD
+
+
+def test_not_printable_as_json(tmp_path):
+    malformed = made.document(made.text("type", "t1"), b"\x02payload\0\xff\xff\xff\x7fabc")
+    unknown = made.document(made.element(0x55, "x", b"12345678"))
+    cut = struct.pack("<i", 8) + b"\x10ab\0"
+    strange = [malformed, unknown, cut, deep_document(100000), deep_document(190), made.document(b"\0x\0")]
+    made.Segment(tmp_path / "t1.bin").data(*strange, deep_document(150)).close()
+    done = dump(tmp_path / "t1.bin")
+    found = documents(done)
+    assert [base64.b64decode(d["$pawlRaw"]["$binary"]["base64"]) for d in found[:-1]] == strange
+    assert list(found[-1]) == ["_id", "type", "d"] and done.stdout.count(b'"d"') == 151
+    assert done.returncode == 0 and done.stderr.count(b"$pawlRaw") == 1
+    meta = documents(dump(tmp_path / "t1.bin", "--with-meta"))
+    assert [m["seq"] for m in meta] == list(range(1, 8)) and meta[0]["message"] == found[0]
+    assert b"".join(strange) + deep_document(150) == dump(tmp_path / "t1.bin", "--format", "bson").stdout
+    assert dump(tmp_path / "t1.bin", "--format", "payload").stdout == b""
+    verdict = dump(tmp_path / "t1.bin", "--verify", "--deep")
+    assert b"6 malformed inside" in verdict.stdout and verdict.returncode == 0
+
+
+def test_payload_of_other_types(tmp_path):
+    def one(element):
+        return made.document(made.text("type", "t1"), element)
+    made.Segment(tmp_path / "t1.bin").data(
+        one(made.element(16, "payload", struct.pack("<i", 7))), one(made.element(10, "payload", b"")), one(made.text("payload", "")),
+        one(made.text("other", "x")), one(made.element(4, "payload", made.document(made.text("0", "a"))))).close()
+    done = dump(tmp_path / "t1.bin", "--format", "payload")
+    lines = done.stdout.split(b"\n")
+    assert lines[:3] == [b"7", b"null", b""] and json.loads(lines[3]) == ["a"] and len(lines) == 4
+
+
+def test_deep_finds_doubtful_messages(tmp_path):
+    made.Segment(tmp_path / "t1.bin").numbered(1, 2).numbered(3, 2).data(made.message(9, type="t2")).close()
+    assert dump("--dir", tmp_path, "--verify").returncode == 0
+    done = dump("--dir", tmp_path, "--verify", "--deep")
+    assert done.returncode == 3 and done.stdout.startswith(b"t1: doubtful, 1 segment, 4 blocks, 5 messages")
+    assert b"1 of another type, 1 repeated _ids" in done.stdout and b"seq 4 has the _id of seq 2" in done.stderr
+
+
+def test_hostile_lengths(tmp_path):
+    """A marker that promises much makes nobody allocate it."""
+    made.Segment(tmp_path / "t1.bin").data(made.message(1), decoded=0xfffffff0, codec=1)
+    assert dump(tmp_path / "t1.bin").returncode in (0, 3)
+    made.Segment(tmp_path / "t1.bin").add(made.DATA, made.message(1), 0xffffffff).add(made.CLOSE, made.document(), seq=2**63 - 1)
+    assert dump(tmp_path / "t1.bin", "--keep-going").returncode in (0, 3)
+
+
+# --- options, output --------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("arguments", [
+    [], ["--format", "xml", "."], ["--type", "t1", "t1.bin"], ["--with-meta", "--format", "hex", "t1.bin"], ["--deep", "t1.bin"],
+    ["--verify", "--tail", "3", "t1.bin"], ["--strict", "--unconfirmed", "t1.bin"], ["--follow", "--count", "t1.bin"],
+    ["--since", "yesterday", "t1.bin"], ["--format", "blocks", "--tail", "1", "t1.bin"]])
+def test_usage(arguments):
+    done = dump(*arguments)
+    assert done.returncode == 2 and done.stdout == b"" and done.stderr
+
+
+def test_missing(tmp_path):
+    none = dump(tmp_path / "none.bin")
+    assert none.returncode == 1 and bytes(tmp_path / "none.bin") in none.stderr
+    assert dump("--dir", tmp_path / "none").returncode == 1
+    assert dump(tmp_path).returncode == 1
+    empty = dump("--dir", tmp_path)
+    assert (empty.returncode, empty.stdout) == (0, b"")
+    assert dump("--dir", tmp_path, "--type", "t1").returncode == 0
+
+
+def long_segment(path, blocks=300):
+    segment = made.Segment(path)
+    for n in range(blocks):
+        segment.numbered(*range(10 * n, 10 * n + 10))
+    return segment.close()
+
+
+def test_closed_pipe(tmp_path):
+    long_segment(tmp_path / "t1.bin", 2000)
+    process = subprocess.Popen([PROGRAM, tmp_path / "t1.bin"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT)
+    process.stdout.close()
+    assert process.stderr.read() == b"" and process.wait(60) == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_full_disk():
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([PROGRAM, VECTORS / "t1.bin"], stdout=full, stderr=subprocess.PIPE, env=ENVIRONMENT)
+    assert done.returncode == 1 and b"No space" in done.stderr
+
+
+def test_seeks_in_a_long_file(tmp_path):
+    long_segment(tmp_path / "t1.bin")
+    for first in (1, 2, 10, 11, 1499, 2990, 2991, 3000):
+        assert payloads(dump(tmp_path / "t1.bin", "--from-seq", first, "-n", 12)) == [f"m{n}" for n in range(first - 1, 3000)][:12]
+    assert payloads(dump("--dir", tmp_path, "--tail", 15)) == [f"m{n}" for n in range(2985, 3000)]
+
+
+# --- the ledger -------------------------------------------------------------------------------------------------
+
+def ledger_line(segment, items=None, **other):
+    return json.dumps({"type": "t1", "epoch": 9, "clean": False, "file": segment.path.name, "uuid": segment.uuid.hex(),
+                       "length": segment.length, "tail": segment.tail, "link": f"{segment.link:016x}", "seq": segment.seq - 1,
+                       "items": items or segment.seq - 1, "settled": 0} | other)
+
+
+@pytest.fixture
+def with_ledger(tmp_path):
+    """A pawl-dump with a pawl-status beside it that answers what the file `answer` says."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    shutil.copy(PROGRAM, folder / "pawl-dump")
+    status = folder / "pawl-status"
+    status.write_text('#!/bin/sh\n[ "$PAWL_URI" = mongodb://secret:word@nowhere ] || exit 9\n'
+                      '[ "$*" = "--json --type t1" ] || exit 8\ncat "$(dirname "$0")/answer"\n')
+    status.chmod(0o755)
+
+    def run(answer, *arguments, start=False):
+        (folder / "new").write_text(answer + "\n")
+        (folder / "new").rename(folder / "answer")
+        command = [folder / "pawl-dump", "--uri", "mongodb://secret:word@nowhere", *map(str, arguments)]
+        if start:
+            return subprocess.Popen(command, stdout=subprocess.PIPE, env=ENVIRONMENT)
+        return subprocess.run(command, capture_output=True, env=ENVIRONMENT, timeout=60)
+    run.folder = folder
+    return run
+
+
+def test_ledger_names_the_end(tmp_path, with_ledger):
+    segment = made.Segment(tmp_path / "t1.bin").numbered(1, 2).numbered(3)
+    line = ledger_line(segment)
+    segment.numbered(4)
+    for what in (["--dir", tmp_path], [tmp_path / "t1.bin"]):
+        done = with_ledger(line, *what)
+        assert (done.returncode, payloads(done)) == (0, ["m1", "m2", "m3"])
+        assert with_ledger(line, *what, "--strict").returncode == 0
+        more = with_ledger(line, *what, "--unconfirmed")
+        assert (more.returncode, payloads(more)) == (0, ["m1", "m2", "m3", "m4"]) and b"seq 4 is unconfirmed" in more.stderr
+        assert payloads(with_ledger(line, *what, "--tail", 2)) == ["m2", "m3"]
+    assert with_ledger(line, "--dir", tmp_path, "--verify").returncode == 0
+    flip(tmp_path / "t1.bin", segment.blocks[1] + 130)
+    assert with_ledger(line, "--dir", tmp_path).returncode == 3
+    raw = (tmp_path / "t1.bin").read_bytes()
+    (tmp_path / "t1.bin").write_bytes(raw[:segment.blocks[1]])
+    assert with_ledger(line, "--dir", tmp_path).returncode == 3
+    assert dump("--dir", tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("wrong", [{"link": "0" * 16}, {"seq": 4}, {"tail": 4096}, {"length": 5000}, {"uuid": "00" * 16}, {"file": "t1@7.bin"}])
+def test_ledger_disagrees(tmp_path, with_ledger, wrong):
+    segment = made.Segment(tmp_path / "t1.bin").numbered(1, 2).numbered(3)
+    assert with_ledger(ledger_line(segment, **wrong), "--dir", tmp_path).returncode == 3
+
+
+def test_ledger_cannot_be_asked(tmp_path, with_ledger):
+    made.Segment(tmp_path / "t1.bin").numbered(1)
+    for answer in ("nonsense", "", "{}", '{"type": "t1", "file": "t1.bin", "uuid": "zz"}', '{"type": "t2"}'):
+        done = with_ledger(answer, tmp_path / "t1.bin")
+        assert (done.returncode, done.stdout) == (1, b"") and b"pawl-status" in done.stderr and b"secret" not in done.stderr
+    assert with_ledger('{"type": "t1", "epoch": 1}', "--dir", tmp_path, "--type", "t1").returncode == 0
+    (with_ledger.folder / "pawl-status").write_text("#!/bin/sh\necho down >&2\nexit 69\n")
+    done = with_ledger("", tmp_path / "t1.bin")
+    assert done.returncode == 1 and b"down" in done.stderr and b"exit code 69" in done.stderr
+    (with_ledger.folder / "pawl-status").unlink()
+    done = with_ledger("", tmp_path / "t1.bin")
+    assert done.returncode == 1 and b"pawl-status" in done.stderr
+
+
+# --- follow -----------------------------------------------------------------------------------------------------
+
+class Follower:
+    def __init__(self, *arguments, process=None):
+        self.process = process or subprocess.Popen([PROGRAM, *map(str, arguments), "--follow"], stdout=subprocess.PIPE,
+                                                   stderr=subprocess.PIPE, env=ENVIRONMENT)
+        os.set_blocking(self.process.stdout.fileno(), False)
+        self.text = b""
+
+    def lines(self, count, seconds=20):
+        """The first `count` payloads, waited for."""
+        deadline = time.monotonic() + seconds
+        while self.text.count(b"\n") < count and time.monotonic() < deadline:
+            self.text += self.process.stdout.read() or b""
+            time.sleep(0.01)
+        return self.so_far()
+
+    def so_far(self):
+        self.text += self.process.stdout.read() or b""
+        return [json.loads(line)["payload"] for line in self.text.splitlines()]
+
+    def end(self, by=signal.SIGTERM):
+        self.process.send_signal(by)
+        return self.process.wait(20)
+
+
+@pytest.fixture
+def follow():
+    followers = []
+
+    def start(*arguments, **more):
+        followers.append(Follower(*arguments, **more))
+        return followers[-1]
+    yield start
+    for follower in followers:
+        follower.process.kill()
+        follower.process.wait()
+
+
+def numbers(first, last):
+    return [f"m{n}" for n in range(first, last + 1)]
+
+
+def test_follow_prints_what_is_confirmed(tmp_path, follow):
+    segment = made.Segment(tmp_path / "t1.bin").numbered(1).numbered(2, 3)
+    follower = follow("--dir", tmp_path, "--type", "t1")
+    assert follower.lines(1) == numbers(1, 1)
+    segment.numbered(4)
+    assert follower.lines(3) == numbers(1, 3)
+    segment.close()
+    assert follower.lines(4) == numbers(1, 4)
+    segment.open(2).numbered(5).numbered(6)
+    assert follower.lines(5) == numbers(1, 5)
+    assert follower.end() == 0
+
+
+def test_follow_over_a_cut(tmp_path, follow):
+    """An unconfirmed block is cut off by the next holder, who writes others: nothing of it is ever printed."""
+    segment = made.Segment(tmp_path / "t1.bin").numbered(1).numbered(2)
+    state = (segment.length, segment.seq, segment.tail, segment.link, list(segment.blocks), list(segment.skips), segment.time)
+    segment.numbered(66, 67)
+    follower = follow("--dir", tmp_path)
+    assert follower.lines(2) == numbers(1, 2)
+    segment.length, segment.seq, segment.tail, segment.link, segment.blocks, segment.skips, segment.time = state
+    os.truncate(tmp_path / "t1.bin", segment.length)
+    segment.open(2).numbered(3).numbered(4).numbered(5)
+    assert follower.lines(4) == numbers(1, 4)
+    assert follower.end(signal.SIGINT) == 0
+
+
+def test_follow_unconfirmed(tmp_path, follow):
+    segment = made.Segment(tmp_path / "t1.bin").numbered(1)
+    follower = follow(tmp_path / "t1.bin", "--unconfirmed")
+    assert follower.lines(1) == numbers(1, 1)
+    segment.numbered(2)
+    assert follower.lines(2) == numbers(1, 2)
+    segment.numbered(3).close()
+    assert follower.lines(3) == numbers(1, 3)
+    assert follower.end() == 0
+
+
+def test_follow_over_a_roll_and_new_types(tmp_path, follow):
+    first = made.Segment(tmp_path / "t1.bin").numbered(1).numbered(2)
+    both, one = follow("--dir", tmp_path), follow(tmp_path / "t1.bin")
+    assert both.lines(1) == one.lines(1) == numbers(1, 1)
+    first.close()
+    second = made.Segment(tmp_path / "t1@2.bin", epoch=2, predecessor=first, first_seq=first.seq, number=1, time=first.time)
+    second.numbered(3).numbered(4)
+    assert both.lines(3) == numbers(1, 3)
+    assert one.lines(2) == numbers(1, 2) and one.process.wait(20) == 0
+    made.Segment(tmp_path / "t2.bin", type="t2").numbered(7).close()
+    assert both.lines(4) == numbers(1, 3) + ["m7"]
+    second.close()
+    assert both.lines(5) == numbers(1, 3) + ["m7", "m4"]
+    assert both.end() == 0
+
+
+def test_follow_an_empty_folder_with_limit_and_tail(tmp_path, follow):
+    follower = follow("--dir", tmp_path, "--type", "t1", "-n", 2)
+    segment = made.Segment(tmp_path / "t1.bin").numbered(1, 2, 3).numbered(4)
+    assert follower.lines(2) == numbers(1, 2) and follower.process.wait(20) == 0
+    tail = follow("--dir", tmp_path, "--tail", 1)
+    assert tail.lines(1) == ["m3"]
+    segment.close()
+    assert tail.lines(2) == ["m3", "m4"]
+    assert tail.end() == 0
+
+
+def test_follow_ends_with_its_reader(tmp_path, follow):
+    made.Segment(tmp_path / "t1.bin").numbered(1).close()
+    follower = follow("--dir", tmp_path)
+    assert follower.lines(1) == numbers(1, 1)
+    follower.process.stdout.close()
+    assert follower.process.wait(20) == 0
+
+
+def test_follow_with_ledger(tmp_path, with_ledger, follow):
+    segment = made.Segment(tmp_path / "t1.bin").numbered(1)
+    follower = follow(process=with_ledger(ledger_line(segment), "--dir", tmp_path, "--type", "t1", "--follow", start=True))
+    assert follower.lines(1) == numbers(1, 1)
+    segment.numbered(2)
+    (with_ledger.folder / "new").write_text(ledger_line(segment) + "\n")
+    (with_ledger.folder / "new").rename(with_ledger.folder / "answer")
+    assert follower.lines(2) == numbers(1, 2)
+    assert follower.end() == 0

@@ -1,0 +1,483 @@
+/* The suite that the real lockstore and its twin must both pass. */
+#include "test_lockstore.h"
+
+#include <pthread.h>
+
+#define MY_TYPE __func__ /* each test has a type of its own */
+#define LONG_MS 60000
+#define SHORT_MS 200
+
+static struct lockstore *store;
+static struct error error;
+
+static const struct owner alice = {"alice..........."}, bob = {"bob............."};
+static const struct lock_holder someone = {.host = "$host", .boot = "boot-1", .program = "pawl-worker", .pid = 42, .started_wall_ms = 1700};
+
+static enum outcome take(const char *type, const struct owner *owner, int64_t ttl_ms)
+{
+  return lock_take(store, type, 0, owner, ttl_ms, &someone, &error);
+}
+
+/* ---- mutex ---- */
+
+static void insert_decides(void **state)
+{
+  (void)state;
+  assert_int_equal(take(MY_TYPE, &alice, LONG_MS), OUTCOME_YES);
+  assert_int_equal(take(MY_TYPE, &bob, LONG_MS), OUTCOME_NO);
+  assert_int_equal(lock_take(store, MY_TYPE, 1, &bob, LONG_MS, &someone, &error), OUTCOME_YES);
+}
+
+static void my_own_nonce_is_mine_again(void **state)
+{
+  (void)state;
+  struct lock_view view;
+  assert_int_equal(take(MY_TYPE, &alice, LONG_MS), OUTCOME_YES);
+  assert_int_equal(take(MY_TYPE, &alice, LONG_MS), OUTCOME_YES);
+  assert_int_equal(lock_release(store, MY_TYPE, 0, &alice, &error), OUTCOME_YES);
+  assert_int_equal(lock_read(store, MY_TYPE, 0, &view, &error), OUTCOME_NO);
+}
+
+static void read_tells_who_holds_it(void **state)
+{
+  (void)state;
+  struct lock_view view;
+  assert_int_equal(lock_read(store, MY_TYPE, 0, &view, &error), OUTCOME_NO);
+  assert_int_equal(take(MY_TYPE, &alice, LONG_MS), OUTCOME_YES);
+  assert_int_equal(lock_read(store, MY_TYPE, 0, &view, &error), OUTCOME_YES);
+  assert_memory_equal(&view.owner, &alice, sizeof alice);
+  assert_string_equal(view.holder.host, "$host");
+  assert_string_equal(view.holder.boot, "boot-1");
+  assert_string_equal(view.holder.program, "pawl-worker");
+  assert_int_equal(view.holder.pid, 42);
+  assert_int_equal(view.holder.started_wall_ms, 1700);
+  assert_int_equal(view.ttl_ms, LONG_MS);
+  assert_in_range(view.left_ms, LONG_MS / 2, LONG_MS);
+  assert_false(view.stealable);
+  assert_int_equal(lock_read(store, MY_TYPE, 1, &view, &error), OUTCOME_NO);
+}
+
+static void expired_lock_is_stolen_once(void **state)
+{
+  (void)state;
+  struct lock_view view;
+  assert_int_equal(take(MY_TYPE, &alice, SHORT_MS), OUTCOME_YES);
+  assert_int_equal(take(MY_TYPE, &bob, LONG_MS), OUTCOME_NO);
+  fixture_wait_expired(MY_TYPE, 0);
+  assert_int_equal(lock_read(store, MY_TYPE, 0, &view, &error), OUTCOME_YES);
+  assert_true(view.stealable);
+  assert_true(view.left_ms <= 0);
+  assert_int_equal(take(MY_TYPE, &bob, LONG_MS), OUTCOME_NO);
+  assert_int_equal(lock_steal(store, MY_TYPE, 0, &bob, &error), OUTCOME_NO);
+  assert_int_equal(lock_steal(store, MY_TYPE, 0, &alice, &error), OUTCOME_YES);
+  assert_int_equal(lock_steal(store, MY_TYPE, 0, &alice, &error), OUTCOME_NO);
+  assert_int_equal(take(MY_TYPE, &bob, LONG_MS), OUTCOME_YES);
+  assert_int_equal(lock_steal(store, MY_TYPE, 0, &alice, &error), OUTCOME_NO);
+  assert_int_equal(lock_renew(store, MY_TYPE, 0, &alice, LONG_MS, &error), OUTCOME_NO);
+}
+
+static void live_lock_is_not_stolen(void **state)
+{
+  (void)state;
+  assert_int_equal(take(MY_TYPE, &alice, LONG_MS), OUTCOME_YES);
+  assert_int_equal(lock_steal(store, MY_TYPE, 0, &alice, &error), OUTCOME_NO);
+  assert_int_equal(lock_renew(store, MY_TYPE, 0, &alice, LONG_MS, &error), OUTCOME_YES);
+}
+
+static void lock_of_a_jumped_clock_is_stolen(void **state)
+{
+  (void)state;
+  struct lock_view view;
+  assert_int_equal(take(MY_TYPE, &alice, LONG_MS), OUTCOME_YES);
+  fixture_jump(MY_TYPE, 0);
+  assert_int_equal(lock_read(store, MY_TYPE, 0, &view, &error), OUTCOME_YES);
+  assert_true(view.left_ms > 2 * LONG_MS);
+  assert_true(view.stealable);
+  assert_int_equal(lock_steal(store, MY_TYPE, 0, &alice, &error), OUTCOME_YES);
+}
+
+static void renewal_gives_a_full_lease(void **state)
+{
+  (void)state;
+  struct lock_view view;
+  assert_int_equal(take(MY_TYPE, &alice, 5000), OUTCOME_YES);
+  assert_int_equal(lock_renew(store, MY_TYPE, 0, &bob, LONG_MS, &error), OUTCOME_NO);
+  assert_int_equal(lock_renew(store, MY_TYPE, 0, &alice, LONG_MS, &error), OUTCOME_YES);
+  assert_int_equal(lock_read(store, MY_TYPE, 0, &view, &error), OUTCOME_YES);
+  assert_in_range(view.left_ms, LONG_MS / 2, LONG_MS);
+  assert_int_equal(view.ttl_ms, LONG_MS);
+  assert_string_equal(view.holder.host, "$host");
+}
+
+static void expired_lock_is_not_renewed(void **state)
+{
+  (void)state;
+  assert_int_equal(take(MY_TYPE, &alice, SHORT_MS), OUTCOME_YES);
+  fixture_wait_expired(MY_TYPE, 0);
+  assert_int_equal(lock_renew(store, MY_TYPE, 0, &alice, LONG_MS, &error), OUTCOME_NO);
+}
+
+static void release_is_mine_and_once(void **state)
+{
+  (void)state;
+  assert_int_equal(take(MY_TYPE, &alice, LONG_MS), OUTCOME_YES);
+  assert_int_equal(lock_release(store, MY_TYPE, 0, &bob, &error), OUTCOME_NO);
+  assert_int_equal(lock_release(store, MY_TYPE, 1, &alice, &error), OUTCOME_NO);
+  assert_int_equal(lock_release(store, MY_TYPE, 0, &alice, &error), OUTCOME_YES);
+  assert_int_equal(lock_release(store, MY_TYPE, 0, &alice, &error), OUTCOME_NO);
+  assert_int_equal(lock_renew(store, MY_TYPE, 0, &alice, LONG_MS, &error), OUTCOME_NO);
+}
+
+enum { RACERS = 8, ROUNDS = 10 };
+
+struct racer {
+  char type[32];
+  pthread_barrier_t *start;
+  struct owner owner;
+  enum outcome outcome;
+};
+
+static void *race(void *argument)
+{
+  struct racer *racer = argument;
+  struct error mine;
+  pthread_barrier_wait(racer->start);
+  racer->outcome = lock_take(store, racer->type, 0, &racer->owner, LONG_MS, &someone, &mine);
+  return NULL;
+}
+
+static void one_of_many_wins(void **state)
+{
+  (void)state;
+  for (int round = 0; round < ROUNDS; round++) {
+    struct racer racers[RACERS];
+    pthread_t threads[RACERS];
+    pthread_barrier_t start;
+    int winners = 0, losers = 0;
+    pthread_barrier_init(&start, NULL, RACERS);
+    for (int i = 0; i < RACERS; i++) {
+      racers[i] = (struct racer){.start = &start, .owner.bytes = {(uint8_t)(i + 1)}};
+      snprintf(racers[i].type, sizeof racers[i].type, "race-%d", round);
+      assert_int_equal(pthread_create(&threads[i], NULL, race, &racers[i]), 0);
+    }
+    for (int i = 0; i < RACERS; i++) {
+      pthread_join(threads[i], NULL);
+      winners += racers[i].outcome == OUTCOME_YES;
+      losers += racers[i].outcome == OUTCOME_NO;
+    }
+    pthread_barrier_destroy(&start);
+    assert_int_equal(winners, 1);
+    assert_int_equal(losers, RACERS - 1);
+  }
+}
+
+/* ---- ledger: fence ---- */
+
+static void fence_from_nothing(void **state)
+{
+  (void)state;
+  struct ledger ledger, before;
+  assert_int_equal(ledger_read(store, MY_TYPE, &ledger, &error), OUTCOME_NO);
+  assert_int_equal(ledger.epoch, 0);
+  assert_int_equal(ledger_fence(store, MY_TYPE, 1, &alice, &before, &error), OUTCOME_NO);
+  assert_int_equal(ledger_fence(store, MY_TYPE, 0, &alice, &before, &error), OUTCOME_YES);
+  assert_int_equal(before.epoch, 0);
+  assert_false(before.clean);
+  assert_int_equal(ledger_read(store, MY_TYPE, &ledger, &error), OUTCOME_YES);
+  assert_int_equal(ledger.v, 1);
+  assert_int_equal(ledger.epoch, 1);
+  assert_true(ledger.has_owner);
+  assert_memory_equal(&ledger.owner, &alice, sizeof alice);
+  assert_false(ledger.clean);
+  struct committed nothing = {0};
+  assert_memory_equal(&ledger.end, &nothing, sizeof nothing);
+  assert_int_equal(ledger.settled, 0);
+  assert_string_equal(ledger.machine, "");
+}
+
+static void one_fence_an_epoch(void **state)
+{
+  (void)state;
+  struct ledger before;
+  assert_int_equal(ledger_fence(store, MY_TYPE, 0, &alice, &before, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence(store, MY_TYPE, 0, &bob, &before, &error), OUTCOME_NO);
+  assert_int_equal(ledger_fence(store, MY_TYPE, 1, &bob, &before, &error), OUTCOME_YES);
+  assert_int_equal(before.epoch, 1);
+  assert_memory_equal(&before.owner, &alice, sizeof alice);
+  assert_int_equal(ledger_fence(store, MY_TYPE, 1, &alice, &before, &error), OUTCOME_NO);
+  assert_int_equal(before.epoch, 0);
+  assert_int_equal(ledger_fence(store, MY_TYPE, 0, &alice, &before, &error), OUTCOME_NO);
+}
+
+/* ---- ledger: commit ---- */
+
+static struct committed end_at(const char *type, int64_t seq)
+{
+  struct committed end = {.uuid = "0123456789abcde", .length = 4096 + 100 * seq, .tail = seq ? 4096 + 100 * (seq - 1) : 0};
+  snprintf(end.file, sizeof end.file, "%s.bin", type);
+  end.link = 0xfedcba9800000000u + (uint64_t)seq; /* negative as an int64 */
+  end.seq = seq;
+  end.items = 2 * seq;
+  return end;
+}
+
+static struct ledger_commit commit_of(const char *type, int64_t epoch, const struct owner *owner, int64_t from, int64_t to)
+{
+  struct ledger_commit commit = {.epoch = epoch, .owner = *owner, .before = end_at(type, from), .after = end_at(type, to)};
+  return commit;
+}
+
+/* A type of which alice, as epoch 1, has committed a new segment. */
+static void begin_file(const char *type)
+{
+  struct ledger before;
+  struct ledger_commit commit = commit_of(type, 1, &alice, 0, 0);
+  commit.before = (struct committed){0};
+  commit.machine = "machine-1";
+  assert_int_equal(ledger_fence(store, type, 0, &alice, &before, &error), OUTCOME_YES);
+  assert_int_equal(ledger_commit(store, type, &commit, &error), OUTCOME_YES);
+}
+
+static struct ledger read_ledger(const char *type)
+{
+  struct ledger ledger;
+  assert_int_equal(ledger_read(store, type, &ledger, &error), OUTCOME_YES);
+  return ledger;
+}
+
+static void commit_moves_the_end(void **state)
+{
+  (void)state;
+  begin_file(MY_TYPE);
+  struct ledger_commit commit = commit_of(MY_TYPE, 1, &alice, 0, 10);
+  commit.settled = 3;
+  assert_int_equal(ledger_commit(store, MY_TYPE, &commit, &error), OUTCOME_YES);
+  struct ledger ledger = read_ledger(MY_TYPE);
+  assert_memory_equal(&ledger.end, &commit.after, sizeof ledger.end);
+  assert_int_equal(ledger.settled, 3);
+  assert_string_equal(ledger.machine, "machine-1");
+  assert_false(ledger.clean);
+}
+
+static void repeated_commit_is_yes(void **state)
+{
+  (void)state;
+  begin_file(MY_TYPE);
+  struct ledger_commit commit = commit_of(MY_TYPE, 1, &alice, 0, 10);
+  assert_int_equal(ledger_commit(store, MY_TYPE, &commit, &error), OUTCOME_YES);
+  assert_int_equal(ledger_commit(store, MY_TYPE, &commit, &error), OUTCOME_YES);
+  assert_int_equal(read_ledger(MY_TYPE).end.seq, 10);
+}
+
+static void late_commit_changes_nothing(void **state)
+{
+  (void)state;
+  begin_file(MY_TYPE);
+  struct ledger_commit first = commit_of(MY_TYPE, 1, &alice, 0, 10), second = commit_of(MY_TYPE, 1, &alice, 10, 20);
+  struct ledger_commit third = commit_of(MY_TYPE, 1, &alice, 20, 30);
+  assert_int_equal(ledger_commit(store, MY_TYPE, &first, &error), OUTCOME_YES);
+  assert_int_equal(ledger_commit(store, MY_TYPE, &third, &error), OUTCOME_NO);
+  assert_int_equal(ledger_commit(store, MY_TYPE, &second, &error), OUTCOME_YES);
+  assert_int_equal(ledger_commit(store, MY_TYPE, &first, &error), OUTCOME_NO);
+  assert_int_equal(read_ledger(MY_TYPE).end.seq, 20);
+}
+
+static void first_commit_late_changes_nothing(void **state)
+{
+  (void)state;
+  begin_file(MY_TYPE);
+  struct ledger_commit file = commit_of(MY_TYPE, 1, &alice, 0, 0), block = commit_of(MY_TYPE, 1, &alice, 0, 10);
+  file.before = (struct committed){0};
+  assert_int_equal(ledger_commit(store, MY_TYPE, &file, &error), OUTCOME_YES);
+  assert_int_equal(ledger_commit(store, MY_TYPE, &block, &error), OUTCOME_YES);
+  assert_int_equal(ledger_commit(store, MY_TYPE, &file, &error), OUTCOME_NO);
+  assert_int_equal(read_ledger(MY_TYPE).end.seq, 10);
+}
+
+static void commit_needs_epoch_owner_and_link(void **state)
+{
+  (void)state;
+  begin_file(MY_TYPE);
+  struct ledger_commit other = commit_of(MY_TYPE, 1, &bob, 0, 10);
+  assert_int_equal(ledger_commit(store, MY_TYPE, &other, &error), OUTCOME_NO);
+  other = commit_of(MY_TYPE, 2, &alice, 0, 10);
+  assert_int_equal(ledger_commit(store, MY_TYPE, &other, &error), OUTCOME_NO);
+  other = commit_of(MY_TYPE, 1, &alice, 5, 10);
+  assert_int_equal(ledger_commit(store, MY_TYPE, &other, &error), OUTCOME_NO);
+  assert_int_equal(ledger_commit(store, "no-such-type", &other, &error), OUTCOME_NO);
+  struct ledger before;
+  assert_int_equal(ledger_fence(store, MY_TYPE, 1, &bob, &before, &error), OUTCOME_YES);
+  other = commit_of(MY_TYPE, 1, &alice, 0, 10);
+  assert_int_equal(ledger_commit(store, MY_TYPE, &other, &error), OUTCOME_NO);
+  assert_int_equal(read_ledger(MY_TYPE).end.seq, 0);
+}
+
+static void fence_keeps_the_end(void **state)
+{
+  (void)state;
+  begin_file(MY_TYPE);
+  struct ledger_commit commit = commit_of(MY_TYPE, 1, &alice, 0, 10);
+  commit.settled = 10;
+  commit.set_clean = commit.clean = true;
+  commit.machine = "machine-2";
+  assert_int_equal(ledger_commit(store, MY_TYPE, &commit, &error), OUTCOME_YES);
+  struct ledger before, after;
+  assert_int_equal(ledger_fence(store, MY_TYPE, 1, &bob, &before, &error), OUTCOME_YES);
+  assert_memory_equal(&before.end, &commit.after, sizeof before.end);
+  assert_true(before.clean);
+  assert_int_equal(before.settled, 10);
+  after = read_ledger(MY_TYPE);
+  assert_memory_equal(&after.end, &commit.after, sizeof after.end);
+  assert_false(after.clean);
+  assert_int_equal(after.settled, 10);
+  assert_string_equal(after.machine, "machine-2");
+}
+
+static void clean_is_set_and_put_back(void **state)
+{
+  (void)state;
+  begin_file(MY_TYPE);
+  struct ledger_commit same = commit_of(MY_TYPE, 1, &alice, 0, 0);
+  same.set_clean = same.clean = true;
+  assert_int_equal(ledger_commit(store, MY_TYPE, &same, &error), OUTCOME_YES);
+  assert_true(read_ledger(MY_TYPE).clean);
+  same.set_clean = false, same.clean = false;
+  assert_int_equal(ledger_commit(store, MY_TYPE, &same, &error), OUTCOME_YES);
+  assert_true(read_ledger(MY_TYPE).clean);
+  same.set_clean = true;
+  assert_int_equal(ledger_commit(store, MY_TYPE, &same, &error), OUTCOME_YES);
+  assert_false(read_ledger(MY_TYPE).clean);
+  assert_string_equal(read_ledger(MY_TYPE).machine, "machine-1");
+}
+
+static void clean_without_a_file(void **state)
+{
+  (void)state;
+  struct ledger before, ledger;
+  struct ledger_commit commit = {.epoch = 1, .owner = alice, .set_clean = true, .clean = true};
+  assert_int_equal(ledger_fence(store, MY_TYPE, 0, &alice, &before, &error), OUTCOME_YES);
+  assert_int_equal(ledger_commit(store, MY_TYPE, &commit, &error), OUTCOME_YES);
+  ledger = read_ledger(MY_TYPE);
+  assert_true(ledger.clean);
+  assert_string_equal(ledger.end.file, "");
+}
+
+static void settled_never_lowers(void **state)
+{
+  (void)state;
+  begin_file(MY_TYPE);
+  struct ledger_commit commit = commit_of(MY_TYPE, 1, &alice, 0, 10);
+  assert_int_equal(ledger_commit(store, MY_TYPE, &commit, &error), OUTCOME_YES);
+  assert_int_equal(ledger_settle(store, MY_TYPE, 1, &alice, 7, &error), OUTCOME_YES);
+  assert_int_equal(ledger_settle(store, MY_TYPE, 1, &alice, 4, &error), OUTCOME_YES);
+  assert_int_equal(read_ledger(MY_TYPE).settled, 7);
+  commit.settled = 5;
+  assert_int_equal(ledger_commit(store, MY_TYPE, &commit, &error), OUTCOME_YES);
+  assert_int_equal(read_ledger(MY_TYPE).settled, 7);
+  assert_int_equal(ledger_settle(store, MY_TYPE, 1, &bob, 9, &error), OUTCOME_NO);
+  assert_int_equal(ledger_settle(store, MY_TYPE, 2, &alice, 9, &error), OUTCOME_NO);
+  assert_int_equal(read_ledger(MY_TYPE).settled, 7);
+}
+
+static void newer_ledger_is_refused(void **state)
+{
+  (void)state;
+  struct ledger ledger;
+  struct ledger_commit commit = {.epoch = 5, .owner = alice};
+  fixture_put_v2(MY_TYPE);
+  assert_int_equal(ledger_read(store, MY_TYPE, &ledger, &error), OUTCOME_REFUSED);
+  assert_int_equal(ledger.v, 2);
+  assert_non_null(strstr(error.text, "a newer pawl"));
+  assert_int_equal(ledger_fence(store, MY_TYPE, 0, &alice, &ledger, &error), OUTCOME_NO);
+  assert_int_equal(ledger_fence(store, MY_TYPE, 5, &alice, &ledger, &error), OUTCOME_NO);
+  assert_int_equal(ledger_commit(store, MY_TYPE, &commit, &error), OUTCOME_NO);
+  assert_int_equal(ledger_settle(store, MY_TYPE, 5, &alice, 0, &error), OUTCOME_NO);
+}
+
+/* ---- lists ---- */
+
+struct seen {
+  int lists_a, lists_b, problems, disorders;
+  char last[TYPE_BYTES_MAX + 1];
+};
+
+static void see(struct seen *seen, const char *type, const char *problem)
+{
+  seen->lists_a += strcmp(type, "list-a") == 0;
+  seen->lists_b += strcmp(type, "list-b") == 0;
+  seen->problems += problem != NULL;
+  seen->disorders += strcmp(type, seen->last) < 0;
+  snprintf(seen->last, sizeof seen->last, "%s", type);
+}
+
+static void see_lock(void *context, const char *type, int slot, const struct lock_view *view, const char *problem)
+{
+  if (strcmp(type, "list-b") == 0)
+    assert_true(slot == 3 && view->holder.pid == 42);
+  see(context, type, problem);
+}
+
+static void see_ledger(void *context, const char *type, const struct ledger *ledger, const char *problem)
+{
+  if (strcmp(type, "list-b") == 0)
+    assert_int_equal(ledger->epoch, 1);
+  see(context, type, problem);
+}
+
+static void lists_are_whole_and_in_order(void **state)
+{
+  (void)state;
+  struct ledger before;
+  struct seen locks = {0}, ledgers = {0};
+  assert_int_equal(lock_take(store, "list-b", 3, &alice, LONG_MS, &someone, &error), OUTCOME_YES);
+  assert_int_equal(lock_take(store, "list-a", 0, &alice, LONG_MS, &someone, &error), OUTCOME_YES);
+  assert_int_equal(lock_take(store, "list-a", 1, &alice, LONG_MS, &someone, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence(store, "list-b", 0, &alice, &before, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence(store, "list-a", 0, &alice, &before, &error), OUTCOME_YES);
+  fixture_put_v2("list-c");
+  assert_int_equal(lock_list(store, see_lock, &locks, &error), OUTCOME_YES);
+  assert_int_equal(ledger_list(store, see_ledger, &ledgers, &error), OUTCOME_YES);
+  assert_int_equal(locks.lists_a, 2);
+  assert_int_equal(locks.lists_b, 1);
+  assert_int_equal(locks.problems, 0);
+  assert_int_equal(locks.disorders, 0);
+  assert_int_equal(ledgers.lists_a, 1);
+  assert_int_equal(ledgers.lists_b, 1);
+  assert_true(ledgers.problems >= 1);
+  assert_int_equal(ledgers.disorders, 0);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(insert_decides),
+      cmocka_unit_test(my_own_nonce_is_mine_again),
+      cmocka_unit_test(read_tells_who_holds_it),
+      cmocka_unit_test(expired_lock_is_stolen_once),
+      cmocka_unit_test(live_lock_is_not_stolen),
+      cmocka_unit_test(lock_of_a_jumped_clock_is_stolen),
+      cmocka_unit_test(renewal_gives_a_full_lease),
+      cmocka_unit_test(expired_lock_is_not_renewed),
+      cmocka_unit_test(release_is_mine_and_once),
+      cmocka_unit_test(one_of_many_wins),
+      cmocka_unit_test(fence_from_nothing),
+      cmocka_unit_test(one_fence_an_epoch),
+      cmocka_unit_test(commit_moves_the_end),
+      cmocka_unit_test(repeated_commit_is_yes),
+      cmocka_unit_test(late_commit_changes_nothing),
+      cmocka_unit_test(first_commit_late_changes_nothing),
+      cmocka_unit_test(commit_needs_epoch_owner_and_link),
+      cmocka_unit_test(fence_keeps_the_end),
+      cmocka_unit_test(clean_is_set_and_put_back),
+      cmocka_unit_test(clean_without_a_file),
+      cmocka_unit_test(settled_never_lowers),
+      cmocka_unit_test(newer_ledger_is_refused),
+      cmocka_unit_test(lists_are_whole_and_in_order),
+  };
+  if (!fixture_begin())
+    return SKIPPED;
+  store = fixture_store();
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  fixture_end();
+  return failed ? 1 : 0;
+}

@@ -1,0 +1,30 @@
+/*
+ * What the lockstore suite needs of the thing it runs against. test_lockstore_twin.c is the one in memory, test_lockstore_real.c
+ * the one at PAWL_TEST_URI, in a database of its own that is dropped at the end.
+ */
+#ifndef PAWL_TESTS_TEST_LOCKSTORE_H
+#define PAWL_TESTS_TEST_LOCKSTORE_H
+
+#include "lockstore/lockstore.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+enum { SKIPPED = 77 }; /* exit code: nothing was run */
+
+/* False: it cannot run here, and has said why. */
+bool fixture_begin(void);
+void fixture_end(void);
+/* Prepared, and open until fixture_end. */
+struct lockstore *fixture_store(void);
+/* Returns when the lease of that lock is over. */
+void fixture_wait_expired(const char *type, int slot);
+/* Moves the end of that lock as far ahead as only a clock that jumped can have. */
+void fixture_jump(const char *type, int slot);
+void fixture_put_v2(const char *type);
+
+#endif

@@ -1,0 +1,483 @@
+/* What only a real MongoDB can show: foreign documents and indexes, lost replies, URIs. */
+#include "lockstore/mongo.h"
+#include "test_lockstore.h"
+#include "test_lockstore_real.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+static struct lockstore *store;
+static struct error error;
+
+static const struct owner alice = {"alice..........."}, bob = {"bob............."};
+static const struct lock_holder someone = {.host = "host", .pid = 42};
+
+#define OWNER_JSON "{\"$binary\": {\"base64\": \"YWxpY2UuLi4uLi4uLi4uLg==\", \"subType\": \"00\"}}"
+
+/* ---- URI ---- */
+
+static void wrong_uri_shows_no_password(void **state)
+{
+  (void)state;
+  static const char *const uris[] = {
+      "mongodb://user:s3cret@",
+      "mongodb://user:s3cret@host:port/",
+      "mongodb://user:s3c@ret@host",
+      "mongodb://user:s3cret/@host",
+      "mongodb://user:%zzs3cret@host",
+      "mongodb://user:s3cret",
+      "user:s3cret@host",
+      "mongodb://user:s3cret@host/db?authMechanism=MADE-UP",
+      "mongodb://host/?tlsCertificateKeyFilePassword=s3cret&directConnection=perhaps",
+      "mongodb://user:s3cret@a,b/?directConnection=true",
+      "mongodb://user:12/s3c.ret@host",
+      "nonsense",
+      "",
+  };
+  int refused = 0;
+  for (size_t i = 0; i < sizeof uris / sizeof *uris; i++) {
+    struct lockstore_options options = {.uri = uris[i], .timeout_ms = 100, .connections_max = 1};
+    struct lockstore *opened = lockstore_open(&options, &error);
+    if (opened) /* what the driver only warns about */
+      lockstore_close(opened);
+    else if (strstr(error.text, "s3c") || strstr(error.text, "ret@") || !strstr(error.text, "URI"))
+      fail_msg("%s: %s", uris[i], error.text);
+    refused += opened == NULL;
+  }
+  assert_true(refused >= 8);
+}
+
+static void db_is_chosen_and_checked(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *uri, *db, *expected;
+  } cases[] = {
+      {"mongodb://h", NULL, "pawl"},   {"mongodb://h/", "", "pawl"},      {"mongodb://h/other", NULL, "other"},
+      {"mongodb://h/other", "x", "x"}, {"mongodb://h", "bad.name", NULL}, {"mongodb://h", "a b", NULL},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct lockstore_options options = {.uri = cases[i].uri, .db = cases[i].db, .timeout_ms = 100, .connections_max = 1};
+    struct lockstore *opened = lockstore_open(&options, &error);
+    assert_true((opened != NULL) == (cases[i].expected != NULL));
+    if (opened)
+      assert_string_equal(mongo_db(lockstore_mongo(opened)), cases[i].expected);
+    else
+      assert_non_null(strstr(error.text, cases[i].db));
+    lockstore_close(opened);
+  }
+}
+
+static int64_t now_ms(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void absent_server_is_unknown_in_time(void **state)
+{
+  (void)state;
+  struct lockstore_options options = {.uri = "mongodb://127.0.0.1:1", .timeout_ms = 700, .connections_max = 1};
+  struct lockstore *opened = lockstore_open(&options, &error);
+  struct lock_view view;
+  assert_non_null(opened);
+  int64_t began = now_ms();
+  assert_int_equal(lockstore_prepare(opened, &error), OUTCOME_UNKNOWN);
+  assert_non_null(strstr(error.text, "127.0.0.1:1"));
+  assert_int_equal(lock_read(opened, "t", 0, &view, &error), OUTCOME_UNKNOWN);
+  assert_in_range(now_ms() - began, 500, 6000);
+  lockstore_close(opened);
+}
+
+/* ---- what every request carries ---- */
+
+static void read_concern_fits_the_server(void **state)
+{
+  (void)state;
+  struct mongo *mongo = lockstore_mongo(store);
+  struct ledger before;
+  assert_int_equal(ledger_fence(store, "concern", 0, &alice, &before, &error), OUTCOME_YES);
+  bson_t command = BSON_INITIALIZER;
+  mongo_append_read_concern(mongo, &command, "snapshot", true);
+  bson_iter_t at, found;
+  assert_true(bson_iter_init(&at, &command) && bson_iter_find_descendant(&at, "readConcern.level", &found));
+  assert_string_equal(bson_iter_utf8(&found, NULL), mongo_is_replica_set(mongo) ? "snapshot" : "local");
+  bool after = bson_iter_init(&at, &command) && bson_iter_find_descendant(&at, "readConcern.afterClusterTime", &found);
+  assert_true(after == mongo_is_replica_set(mongo));
+  bson_destroy(&command);
+}
+
+static void fail_next(const char *data)
+{
+  char json[1024];
+  snprintf(json, sizeof json, "{\"configureFailPoint\": \"failCommand\", \"mode\": {\"times\": 1}, \"data\": {\"appName\": \"%s\", %s}}",
+           REAL_PROGRAM, data);
+  real_run(store, "admin", json);
+}
+
+static struct ledger_commit first_commit(const char *type)
+{
+  struct ledger_commit commit = {.epoch = 1, .owner = alice};
+  snprintf(commit.after.file, sizeof commit.after.file, "%s.bin", type);
+  commit.after.length = 4096;
+  commit.after.link = 0xffffffff00000000u;
+  return commit;
+}
+
+static void unknown_commit_is_repeated(void **state)
+{
+  (void)state;
+  static const char *const faults[] = {
+      "\"failCommands\": [\"update\"], \"closeConnection\": true",
+      "\"failCommands\": [\"update\"], \"errorCode\": 10107",
+      "\"failCommands\": [\"update\"], \"errorCode\": 91, \"errorLabels\": [\"RetryableWriteError\"]",
+      "\"failCommands\": [\"update\"], \"writeConcernError\": {\"code\": 64, \"errmsg\": \"waiting timed out\"}",
+  };
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+    char type[32];
+    struct ledger ledger;
+    snprintf(type, sizeof type, "unknown-%zu", i);
+    struct ledger_commit commit = first_commit(type);
+    assert_int_equal(ledger_fence(store, type, 0, &alice, &ledger, &error), OUTCOME_YES);
+    fail_next(faults[i]);
+    error.text[0] = '\0';
+    assert_int_equal(ledger_commit(store, type, &commit, &error), OUTCOME_UNKNOWN);
+    assert_non_null(strstr(error.text, "committing: "));
+    if (ledger_commit(store, type, &commit, &error) != OUTCOME_YES)
+      fail_msg("%s: %s", faults[i], error.text);
+    assert_int_equal(ledger_read(store, type, &ledger, &error), OUTCOME_YES);
+    assert_int_equal(ledger.end.length, 4096);
+  }
+}
+
+/* The fault point that has no effect but the reply: what was asked for is done, and the answer is unknown all the same. */
+static void unknown_take_is_mine(void **state)
+{
+  (void)state;
+  struct lock_view view;
+  fail_next("\"failCommands\": [\"update\"], \"writeConcernError\": {\"code\": 91, \"errmsg\": \"shut\\ndown\"}");
+  assert_int_equal(lock_take(store, "unknown-take", 0, &alice, 60000, &someone, &error), OUTCOME_UNKNOWN);
+  assert_non_null(strstr(error.text, "shut down"));
+  assert_int_equal(lock_read(store, "unknown-take", 0, &view, &error), OUTCOME_YES);
+  assert_int_equal(lock_take(store, "unknown-take", 0, &alice, 60000, &someone, &error), OUTCOME_YES);
+  fail_next("\"failCommands\": [\"delete\"], \"writeConcernError\": {\"code\": 91, \"errmsg\": \"shutdown\"}");
+  assert_int_equal(lock_release(store, "unknown-take", 0, &alice, &error), OUTCOME_UNKNOWN);
+  assert_int_equal(lock_release(store, "unknown-take", 0, &alice, &error), OUTCOME_NO);
+}
+
+static void unknown_beats_a_duplicate(void **state)
+{
+  (void)state;
+  assert_int_equal(lock_take(store, "beats", 0, &alice, 60000, &someone, &error), OUTCOME_YES);
+  fail_next("\"failCommands\": [\"update\"], \"writeConcernError\": {\"code\": 64, \"errmsg\": \"waiting timed out\"}");
+  assert_int_equal(lock_take(store, "beats", 0, &bob, 60000, &someone, &error), OUTCOME_UNKNOWN);
+  assert_int_equal(lock_take(store, "beats", 0, &bob, 60000, &someone, &error), OUTCOME_NO);
+}
+
+static void unknown_fence_may_have_happened(void **state)
+{
+  (void)state;
+  struct ledger before, ledger;
+  fail_next("\"failCommands\": [\"findAndModify\"], \"writeConcernError\": {\"code\": 64, \"errmsg\": \"waiting timed out\"}");
+  assert_int_equal(ledger_fence(store, "unknown-fence", 0, &alice, &before, &error), OUTCOME_UNKNOWN);
+  assert_int_equal(ledger_fence(store, "unknown-fence", 0, &alice, &before, &error), OUTCOME_NO);
+  assert_int_equal(ledger_read(store, "unknown-fence", &ledger, &error), OUTCOME_YES);
+  assert_int_equal(ledger.epoch, 1);
+}
+
+static void slow_server_is_unknown_in_time(void **state)
+{
+  (void)state;
+  struct lockstore *hasty = real_open(mongo_db(lockstore_mongo(store)), 500);
+  struct lock_view view;
+  assert_int_equal(lock_read(hasty, "slow", 0, &view, &error), OUTCOME_NO);
+  fail_next("\"failCommands\": [\"find\"], \"blockConnection\": true, \"blockTimeMS\": 3000");
+  int64_t began = now_ms();
+  assert_int_equal(lock_read(hasty, "slow", 0, &view, &error), OUTCOME_UNKNOWN);
+  assert_in_range(now_ms() - began, 200, 2000);
+  assert_int_equal(lock_read(hasty, "slow", 0, &view, &error), OUTCOME_NO);
+  lockstore_close(hasty);
+}
+
+/* ---- documents that pawl did not write ---- */
+
+static void insert(const char *collection, const char *document)
+{
+  char json[2048];
+  snprintf(json, sizeof json, "{\"insert\": \"%s\", \"documents\": [%s]}", collection, document);
+  real_run(store, NULL, json);
+}
+
+static void lock_without_owner_is_refused(void **state)
+{
+  (void)state;
+  static const char *const owners[] = {
+      "\"me\"",
+      "null",
+      "{\"$binary\": {\"base64\": \"AAAA\", \"subType\": \"00\"}}",
+      "{\"$binary\": {\"base64\": \"YWxpY2UuLi4uLi4uLi4uLg==\", \"subType\": \"04\"}}",
+  };
+  for (size_t i = 0; i < sizeof owners / sizeof *owners; i++) {
+    char type[32], document[512];
+    struct lock_view view;
+    snprintf(type, sizeof type, "foreign-%zu", i);
+    snprintf(document, sizeof document, "{\"type\": \"%s\", \"slot\": 0, \"owner\": %s}", type, owners[i]);
+    insert("locks", document);
+    assert_int_equal(lock_take(store, type, 0, &alice, 60000, &someone, &error), OUTCOME_NO);
+    assert_int_equal(lock_read(store, type, 0, &view, &error), OUTCOME_REFUSED);
+    assert_non_null(strstr(error.text, "deleteOne({_id: {"));
+    assert_non_null(strstr(error.text, type));
+  }
+}
+
+static void lock_with_odd_times_is_judged(void **state)
+{
+  (void)state;
+  static const char far[] = "{\"$date\": {\"$numberLong\": \"9223372036854775807\"}}";
+  static const char past[] = "{\"$date\": {\"$numberLong\": \"-9223372036854775808\"}}";
+  const char *const odd[][2] = {
+      {"null", "1000"},
+      {"\"tomorrow\"", "1000"},
+      {"{\"$timestamp\": {\"t\": 4000000000, \"i\": 1}}", "1000"},
+      {past, "1000"},
+      {far, "1000"},
+      {far, "null"},
+      {far, "\"long\""},
+      {far, "-1"},
+      {far, "{\"$numberLong\": \"9223372036854775807\"}"},
+      {far, "{\"$numberDouble\": \"NaN\"}"},
+      {far, "{\"$numberDouble\": \"Infinity\"}"},
+      {far, "[1, 2]"},
+  };
+  for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+    char type[32], document[512];
+    struct lock_view view;
+    snprintf(type, sizeof type, "odd-%zu", i);
+    snprintf(document, sizeof document,
+             "{\"type\": \"%s\", \"slot\": 0, \"owner\": " OWNER_JSON ", \"expires_at\": %s, \"ttl_ms\": %s, \"holder\": 7}", type,
+             odd[i][0], odd[i][1]);
+    insert("locks", document);
+    assert_int_equal(lock_read(store, type, 0, &view, &error), OUTCOME_YES);
+    assert_true(view.stealable);
+    assert_true((view.left_ms > 0) == (odd[i][0] == far));
+    assert_int_equal(lock_steal(store, type, 0, &alice, &error), OUTCOME_YES);
+    assert_int_equal(lock_take(store, type, 0, &bob, 60000, &someone, &error), OUTCOME_YES);
+  }
+}
+
+static void malformed_ledger_is_refused(void **state)
+{
+  (void)state;
+  /* What is laid over a good ledger, and what the text must name. NULL: it is good. */
+  static const char *const cases[][2] = {
+      {"\"clean\": true", NULL},
+      {"\"owner\": \"none\"", NULL},
+      {"\"epoch\": 3, \"length\": {\"$numberDouble\": \"4196.0\"}", NULL},
+      {"\"v\": \"1\"", "v is \"1\""},
+      {"\"v\": null", "v is null"},
+      {"\"epoch\": 0", "epoch is 0"},
+      {"\"epoch\": \"3\"", "epoch is"},
+      {"\"epoch\": {\"$numberDouble\": \"1.5\"}", "epoch is 1.5"},
+      {"\"epoch\": {\"$numberDouble\": \"NaN\"}", "epoch is"},
+      {"\"clean\": 1", "clean is 1"},
+      {"\"file\": \"../t.bin\"", "file is \"../t.bin\""},
+      {"\"file\": \"other.bin\"", "file is"},
+      {"\"file\": \"TYPE@5.bin\"", NULL},
+      {"\"file\": \"TYPE.bin\"", NULL},
+      {"\"file\": \"TYPE@0.bin\"", "file is"},
+      {"\"file\": \"TYPE@05.bin\"", "file is"},
+      {"\"file\": \"TYPE@5x.bin\"", "file is"},
+      {"\"file\": \"TYPE@.bin\"", "file is"},
+      {"\"file\": \"TYPE5.bin\"", "file is"},
+      {"\"file\": 5", "file is 5"},
+      {"\"file\": null", "file is null"},
+      {"\"uuid\": null", "uuid is null"},
+      {"\"uuid\": \"0123456789abcdef\"", "uuid is"},
+      {"\"length\": -1", "length is -1"},
+      {"\"length\": \"x\"", "length is \"x\""},
+      {"\"tail\": -1", "tail is -1"},
+      {"\"tail\": 99999", "tail is 99999"},
+      {"\"link\": \"0\"", "link is"},
+      {"\"seq\": -3", "seq is -3"},
+      {"\"items\": null", "items is null"},
+      {"\"settled\": -1", "settled is -1"},
+      {"\"settled\": 99", "settled is 99"},
+      {"\"machine\": 1", "machine is 1"},
+      {"\"machine\": \"0123456789012345678901234567890123456789012345678901234567890123456789\"", "machine is"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char type[32], json[1024];
+    struct ledger ledger;
+    snprintf(type, sizeof type, "bad-%zu", i);
+    snprintf(json, sizeof json,
+             "{\"_id\": \"%s\", \"v\": 1, \"epoch\": 3, \"owner\": " OWNER_JSON
+             ", \"clean\": true, \"file\": \"%s@3.bin\", \"uuid\": " OWNER_JSON
+             ", \"length\": 4196, \"tail\": 4096, \"link\": {\"$numberLong\": \"-1\"}, \"seq\": 2, \"items\": 2, \"settled\": 1}",
+             type, type);
+    insert("ledger", json);
+    const char *named = strstr(cases[i][0], "TYPE"), *rest = named ? named + 4 : cases[i][0];
+    snprintf(json, sizeof json, "{\"update\": \"ledger\", \"updates\": [{\"q\": {\"_id\": \"%s\"}, \"u\": {\"$set\": {%.*s%s%s}}}]}", type,
+             named ? (int)(named - cases[i][0]) : 0, cases[i][0], named ? type : "", rest);
+    real_run(store, NULL, json);
+    enum outcome outcome = ledger_read(store, type, &ledger, &error);
+    if (outcome != (cases[i][1] ? OUTCOME_REFUSED : OUTCOME_YES) || (cases[i][1] && !strstr(error.text, cases[i][1])))
+      fail_msg("%s: %d %s", cases[i][0], outcome, outcome == OUTCOME_YES ? "" : error.text);
+    assert_true(ledger.v <= 1);
+  }
+}
+
+static void ledger_without_file_has_nothing_of_it(void **state)
+{
+  (void)state;
+  struct ledger ledger;
+  insert("ledger",
+         "{\"_id\": \"nofile-1\", \"v\": 1, \"epoch\": 3, \"clean\": true, \"seq\": 0, \"items\": 0, \"settled\": 0, \"link\": 5}");
+  insert("ledger", "{\"_id\": \"nofile-2\", \"v\": 1, \"epoch\": 3, \"clean\": true, \"seq\": 4, \"items\": 4, \"settled\": 0}");
+  insert("ledger",
+         "{\"_id\": \"nofile-3\", \"v\": 1, \"epoch\": 3, \"clean\": true, \"seq\": 0, \"items\": 0, \"settled\": 0, \"link\": 0}");
+  assert_int_equal(ledger_read(store, "nofile-1", &ledger, &error), OUTCOME_REFUSED);
+  assert_non_null(strstr(error.text, "link is 5"));
+  assert_int_equal(ledger_read(store, "nofile-2", &ledger, &error), OUTCOME_REFUSED);
+  assert_non_null(strstr(error.text, "seq is 4"));
+  assert_int_equal(ledger_read(store, "nofile-3", &ledger, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence(store, "nofile-3", 3, &alice, &ledger, &error), OUTCOME_YES);
+  struct ledger_commit commit = first_commit("nofile-3");
+  commit.epoch = 4;
+  assert_int_equal(ledger_commit(store, "nofile-3", &commit, &error), OUTCOME_YES);
+}
+
+static void see_any_lock(void *context, const char *type, int slot, const struct lock_view *view, const char *problem)
+{
+  (void)slot, (void)view;
+  *(int *)context += type && problem;
+}
+
+static void see_any_ledger(void *context, const char *type, const struct ledger *ledger, const char *problem)
+{
+  (void)ledger;
+  *(int *)context += type && problem;
+}
+
+static void lists_name_what_is_malformed(void **state)
+{
+  (void)state;
+  int locks = 0, ledgers = 0;
+  insert("locks", "{\"nothing\": 1}");
+  insert("locks", "{\"type\": {\"a\": 1}, \"slot\": \"x\", \"owner\": " OWNER_JSON "}");
+  insert("ledger", "{\"_id\": {\"a\": 1}, \"v\": 1}");
+  assert_int_equal(lock_list(store, see_any_lock, &locks, &error), OUTCOME_YES);
+  assert_int_equal(ledger_list(store, see_any_ledger, &ledgers, &error), OUTCOME_YES);
+  assert_true(locks >= 2);
+  assert_true(ledgers >= 1);
+}
+
+static void count_one(void *context, const char *type, const struct ledger *ledger, const char *problem)
+{
+  (void)ledger, (void)problem;
+  *(int *)context += strncmp(type, "many-", 5) == 0;
+}
+
+static void long_list_is_whole(void **state)
+{
+  (void)state;
+  int count = 0;
+  for (int from = 0; from < 250; from += 10) {
+    char documents[1024];
+    size_t used = 0;
+    for (int i = from; i < from + 10; i++)
+      used += (size_t)snprintf(documents + used, sizeof documents - used, "%s{\"_id\": \"many-%d\"}", i == from ? "" : ", ", i);
+    insert("ledger", documents);
+  }
+  assert_int_equal(ledger_list(store, count_one, &count, &error), OUTCOME_YES);
+  assert_int_equal(count, 250);
+}
+
+/* ---- prepare ---- */
+
+static void prepare_is_repeatable(void **state)
+{
+  (void)state;
+  for (int i = 0; i < 2; i++)
+    assert_int_equal(lockstore_prepare(store, &error), OUTCOME_YES);
+}
+
+static void database_is_refused(void **state)
+{
+  (void)state;
+  /* What is there before pawl comes, and what the text must name. NULL: pawl takes it. */
+  static const char *const cases[][2] = {
+      {"{\"createIndexes\": \"locks\", \"indexes\": [{\"key\": {\"type\": 1, \"slot\": 1}, \"name\": \"mine\", \"unique\": true}]}", NULL},
+      {"{\"createIndexes\": \"messages\", \"indexes\": [{\"key\": {\"type\": 1, \"_id\": 1}, \"name\": \"mine\"}]}", NULL},
+      {"{\"createIndexes\": \"messages\", \"indexes\": [{\"key\": {\"type\": 1}, \"name\": \"other\"}]}", NULL},
+      {"{\"createIndexes\": \"locks\", \"indexes\": [{\"key\": {\"type\": 1, \"slot\": 1}, \"name\": \"mine\"}]}", "is not unique"},
+      {"{\"createIndexes\": \"locks\", \"indexes\": [{\"key\": {\"type\": 1, \"slot\": 1}, \"name\": \"mine\", \"unique\": true, "
+       "\"partialFilterExpression\": {\"slot\": {\"$gt\": 0}}}]}",
+       "is partial"},
+      {"{\"createIndexes\": \"locks\", \"indexes\": [{\"key\": {\"type\": 1, \"slot\": 1}, \"name\": \"mine\", \"unique\": true, "
+       "\"sparse\": true}]}",
+       "is sparse"},
+      {"{\"createIndexes\": \"locks\", \"indexes\": [{\"key\": {\"type\": 1, \"slot\": 1}, \"name\": \"mine\", \"unique\": true, "
+       "\"collation\": {\"locale\": \"en\", \"strength\": 2}}]}",
+       "collation"},
+      {"{\"createIndexes\": \"locks\", \"indexes\": [{\"key\": {\"slot\": 1, \"type\": 1}, \"name\": \"type_1_slot_1\"}]}",
+       "type_1_slot_1"},
+      {"{\"insert\": \"locks\", \"documents\": [{\"type\": \"a\", \"slot\": 0}, {\"type\": \"a\", \"slot\": 0}]}",
+       "unique index {type: 1, slot: 1}"},
+      {"{\"createIndexes\": \"messages\", \"indexes\": [{\"key\": {\"at\": 1}, \"name\": \"ttl\", \"expireAfterSeconds\": 60}]}",
+       "expireAfterSeconds"},
+      {"{\"createIndexes\": \"messages\", \"indexes\": [{\"key\": {\"type\": 1, \"_id\": 1}, \"name\": \"mine\", \"hidden\": true}]}",
+       "is hidden"},
+      {"{\"createIndexes\": \"messages\", \"indexes\": [{\"key\": {\"type\": 1, \"_id\": 1}, \"name\": \"mine\", "
+       "\"partialFilterExpression\": {\"type\": \"t1\"}}]}",
+       "is partial"},
+      {"{\"create\": \"messages\", \"capped\": true, \"size\": 100000}", "is capped"},
+      {"{\"create\": \"messages\", \"viewOn\": \"elsewhere\"}", "view"},
+      {"{\"create\": \"messages\", \"timeseries\": {\"timeField\": \"at\"}}", "time-series"},
+      {"{\"create\": \"messages\", \"collation\": {\"locale\": \"en\"}}", "collation"},
+      {"{\"create\": \"locks\", \"collation\": {\"locale\": \"en\"}}", "collation"},
+      {"{\"create\": \"ledger\", \"collation\": {\"locale\": \"en\"}}", "collation"},
+      {"{\"create\": \"ledger\", \"collation\": {\"locale\": \"simple\"}}", NULL},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char db[64];
+    snprintf(db, sizeof db, "%s_%zu", mongo_db(lockstore_mongo(store)), i);
+    struct lockstore *other = real_open(db, 5000);
+    real_run(other, NULL, cases[i][0]);
+    enum outcome outcome = lockstore_prepare(other, &error);
+    if (outcome != (cases[i][1] ? OUTCOME_REFUSED : OUTCOME_YES) || (cases[i][1] && !strstr(error.text, cases[i][1])))
+      fail_msg("%s: %d %s", cases[i][0], outcome, outcome == OUTCOME_YES ? "" : error.text);
+    if (cases[i][1])
+      assert_null(strchr(error.text, '\n'));
+    real_drop(other);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(wrong_uri_shows_no_password),
+      cmocka_unit_test(db_is_chosen_and_checked),
+      cmocka_unit_test(absent_server_is_unknown_in_time),
+      cmocka_unit_test(read_concern_fits_the_server),
+      cmocka_unit_test(unknown_commit_is_repeated),
+      cmocka_unit_test(unknown_take_is_mine),
+      cmocka_unit_test(unknown_beats_a_duplicate),
+      cmocka_unit_test(unknown_fence_may_have_happened),
+      cmocka_unit_test(slow_server_is_unknown_in_time),
+      cmocka_unit_test(lock_without_owner_is_refused),
+      cmocka_unit_test(lock_with_odd_times_is_judged),
+      cmocka_unit_test(malformed_ledger_is_refused),
+      cmocka_unit_test(ledger_without_file_has_nothing_of_it),
+      cmocka_unit_test(lists_name_what_is_malformed),
+      cmocka_unit_test(long_list_is_whole),
+      cmocka_unit_test(prepare_is_repeatable),
+      cmocka_unit_test(database_is_refused),
+  };
+  if (!fixture_begin())
+    return SKIPPED;
+  store = fixture_store();
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  fixture_end();
+  return failed ? 1 : 0;
+}

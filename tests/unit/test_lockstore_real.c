@@ -1,0 +1,99 @@
+#include "test_lockstore_real.h"
+#include "lockstore/mongo.h"
+#include "test_lockstore.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+static struct lockstore *store;
+static char db[64];
+
+struct lockstore *real_open(const char *name, int64_t timeout_ms)
+{
+  struct lockstore_options options = {
+      .uri = getenv("PAWL_TEST_URI"), .db = name, .timeout_ms = timeout_ms, .connections_max = 16, .program = REAL_PROGRAM};
+  struct error error = {""};
+  struct lockstore *opened = lockstore_open(&options, &error);
+  if (!opened)
+    fail_msg("%s", error.text);
+  return opened;
+}
+
+void real_run(struct lockstore *at, const char *database, const char *json)
+{
+  bson_error_t reason;
+  bson_t reply, *command = bson_new_from_json((const uint8_t *)json, -1, &reason);
+  if (!command)
+    fail_msg("%s: %s", json, reason.message);
+  mongoc_client_pool_t *pool = mongo_pool(lockstore_mongo(at));
+  mongoc_client_t *client = mongoc_client_pool_pop(pool);
+  bool ok = mongoc_client_command_simple(client, database ? database : mongo_db(lockstore_mongo(at)), command, NULL, &reply, &reason);
+  mongoc_client_pool_push(pool, client);
+  if (!ok || bson_has_field(&reply, "writeErrors"))
+    fail_msg("%s: %s", json, ok ? "writeErrors" : reason.message);
+  bson_destroy(command);
+  bson_destroy(&reply);
+}
+
+void real_drop(struct lockstore *at)
+{
+  real_run(at, NULL, "{\"dropDatabase\": 1}");
+  lockstore_close(at);
+}
+
+bool fixture_begin(void)
+{
+  struct error error;
+  if (!getenv("PAWL_TEST_URI")) {
+    fprintf(stderr, "skipped: PAWL_TEST_URI names no MongoDB to test against\n");
+    return false;
+  }
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  snprintf(db, sizeof db, "pawl_test_%llx_%lx", (unsigned long long)now.tv_sec, (unsigned long)now.tv_nsec);
+  store = real_open(db, 5000);
+  if (lockstore_prepare(store, &error) == OUTCOME_YES)
+    return true;
+  fprintf(stderr, "%s\n", error.text);
+  exit(1);
+}
+
+void fixture_end(void)
+{
+  real_drop(store);
+}
+
+struct lockstore *fixture_store(void)
+{
+  return store;
+}
+
+void fixture_wait_expired(const char *type, int slot)
+{
+  struct lock_view view;
+  struct error error;
+  for (int tries = 0; tries < 1000; tries++) {
+    assert_int_equal(lock_read(store, type, slot, &view, &error), OUTCOME_YES);
+    if (view.stealable)
+      return;
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+  }
+  fail_msg("the lease of %s does not end", type);
+}
+
+void fixture_jump(const char *type, int slot)
+{
+  char json[512];
+  snprintf(json, sizeof json,
+           "{\"update\": \"locks\", \"updates\": [{\"q\": {\"type\": \"%s\", \"slot\": %d}, \"u\": [{\"$set\": {\"expires_at\": "
+           "{\"$add\": [\"$$NOW\", {\"$multiply\": [3, \"$ttl_ms\"]}]}}}]}]}",
+           type, slot);
+  real_run(store, NULL, json);
+}
+
+void fixture_put_v2(const char *type)
+{
+  char json[512];
+  snprintf(json, sizeof json, "{\"insert\": \"ledger\", \"documents\": [{\"_id\": \"%s\", \"v\": 2, \"epoch\": 5}]}", type);
+  real_run(store, NULL, json);
+}

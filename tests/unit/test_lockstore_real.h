@@ -1,0 +1,15 @@
+/* What the tests that need a real MongoDB share; beside the functions of test_lockstore.h. */
+#ifndef PAWL_TESTS_TEST_LOCKSTORE_REAL_H
+#define PAWL_TESTS_TEST_LOCKSTORE_REAL_H
+
+#include "lockstore/lockstore.h"
+
+#define REAL_PROGRAM "pawl-test-lockstore"
+
+struct lockstore *real_open(const char *name, int64_t timeout_ms);
+/* Runs a command given as JSON; `database` NULL: the store's. Anything but success fails the test. */
+void real_run(struct lockstore *at, const char *database, const char *json);
+/* Drops the database, and closes. */
+void real_drop(struct lockstore *at);
+
+#endif

@@ -1,0 +1,45 @@
+#include "lockstore/lockstore_memory.h"
+#include "test_lockstore.h"
+
+static struct memory_server *server;
+static struct lockstore *store;
+
+bool fixture_begin(void)
+{
+  server = memory_server_new();
+  store = lockstore_memory_open(server);
+  return true;
+}
+
+void fixture_end(void)
+{
+  lockstore_close(store);
+  memory_server_free(server);
+}
+
+struct lockstore *fixture_store(void)
+{
+  return store;
+}
+
+void fixture_wait_expired(const char *type, int slot)
+{
+  struct lock_view view;
+  struct error error;
+  assert_int_equal(lock_read(store, type, slot, &view, &error), OUTCOME_YES);
+  memory_server_set_now(server, memory_server_now(server) + view.left_ms + 1);
+}
+
+void fixture_jump(const char *type, int slot)
+{
+  struct lock_view view;
+  struct error error;
+  assert_int_equal(lock_read(store, type, slot, &view, &error), OUTCOME_YES);
+  memory_server_set_now(server, memory_server_now(server) - 3 * view.ttl_ms);
+}
+
+void fixture_put_v2(const char *type)
+{
+  struct ledger ledger = {.v = 2, .epoch = 5};
+  memory_server_put_ledger(server, type, &ledger);
+}
