@@ -318,10 +318,11 @@ static int64_t cursor_id(const bson_t *reply)
   return bson_iter_init(&at, reply) && bson_iter_find_descendant(&at, "cursor.id", &id) ? bson_iter_as_int64(&id) : 0;
 }
 
+/* A command begins with its name and the collection. */
 static const char *command_collection(const bson_t *command)
 {
   bson_iter_t at;
-  return bson_iter_init_find(&at, command, "find") && BSON_ITER_HOLDS_UTF8(&at) ? bson_iter_utf8(&at, NULL) : NULL;
+  return bson_iter_init(&at, command) && bson_iter_next(&at) && BSON_ITER_HOLDS_UTF8(&at) ? bson_iter_utf8(&at, NULL) : NULL;
 }
 
 static enum outcome find_in_session(struct mongo *mongo, mongoc_client_t *client, const char *doing, const bson_t *command,

@@ -61,12 +61,14 @@ static uint64_t get_u64(const uint8_t *at)
   return (uint64_t)get_u32(at) | (uint64_t)get_u32(at + 4) << 32;
 }
 
-/* Counts, offsets and times are below 2^63; `*valid` is cleared otherwise. */
+/* Counts, offsets and times are at most 2^62, so that sums of two do not overflow; `*valid` is cleared otherwise. */
 static int64_t get_i64(const uint8_t *at, bool *valid)
 {
   uint64_t value = get_u64(at);
-  if (value > INT64_MAX)
+  if (value > INT64_MAX / 2) {
     *valid = false;
+    return 0;
+  }
   return (int64_t)value;
 }
 

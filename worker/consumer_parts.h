@@ -1,5 +1,6 @@
 /*
- * consumer_parts: what consumer.c (the way to the lock and back) and consumer_epoch.c (what a holder does) share. Not for
+ * consumer_parts: what consumer.c (the way to the lock and back), consumer_epoch.c (what a holder does before and
+ * after draining) and consumer_drain.c (draining) share. Not for
  * anybody else.
  */
 #ifndef PAWL_WORKER_CONSUMER_PARTS_H
@@ -37,6 +38,14 @@ void consumer_epoch_main(struct turn *turn, struct completion *completion);
 void consumer_epoch_read(struct turn *turn, struct completion *completion);
 void consumer_epoch_delete(struct turn *turn, struct completion *completion);
 void consumer_epoch_step(struct turn *turn);
+/* By step 5 of the protocol: what was written is closed and committed as clean, or `clean` goes back to what it was. */
+void consumer_release(struct turn *turn, enum consumer_state after, const char *why);
+/* The epoch is another's by now, or the file is dead to this process: nothing more is written or committed. */
+void consumer_fenced(struct turn *turn);
+void consumer_disk_failed(struct turn *turn, const char *text);
+void consumer_commit_fill(struct turn *turn, struct action *action, const struct committed *after);
+void consumer_draining_main(struct turn *turn, const struct completion *completion);
+void consumer_draining_step(struct turn *turn);
 /* Forgets the epoch; frees its loads. */
 void consumer_epoch_end(struct consumer *consumer);
 
