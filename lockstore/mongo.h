@@ -49,7 +49,8 @@ MUST_CHECK enum outcome mongo_client_command(struct mongo *mongo, mongoc_client_
                                              const bson_t *opts, bson_t *reply, int *code, struct error *error);
 
 /*
- * Runs a `find` or `aggregate`, with the getMores it takes, in one session, and hands every document to `each`. The outcome as above, never NO.
+ * Runs a `find` or `aggregate`, with the getMores it takes, in one session, and hands every document to `each`. The outcome as above, never
+ * NO.
  */
 typedef void mongo_each(void *context, const bson_t *document);
 MUST_CHECK enum outcome mongo_find(struct mongo *mongo, const char *doing, const bson_t *command, mongo_each *each, void *context,

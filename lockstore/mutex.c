@@ -161,11 +161,12 @@ static enum outcome parse_view(const bson_t *document, struct lock_view *view, s
   }
   if (document_binary(document, "owner", view->owner.bytes, OWNER_BYTES))
     return OUTCOME_YES;
+  const struct document_shown type = document_show(document, "type"), slot = document_show(document, "slot");
   error_set(error,
             "the document of locks with type %s and slot %s is not pawl's: its owner is %s, and should be 16 bytes of binary, subtype 0; "
-            "remove it with db.locks.deleteOne({_id: %s})",
-            document_show(document, "type").text, document_show(document, "slot").text, document_show(document, "owner").text,
-            document_show(document, "_id").text);
+            "remove it with db.locks.deleteOne({type: %s, slot: %s})",
+            type.text, slot.text, document_show(document, "owner").text, document_has(document, "type") ? type.text : "null",
+            document_has(document, "slot") ? slot.text : "null");
   return OUTCOME_REFUSED;
 }
 

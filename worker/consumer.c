@@ -7,6 +7,7 @@
 
 enum {
   PEEK_WHILE_WAITING_MS = 1000, /* a waiter sees this often whether there still is anything to wait for */
+  STOP_PATIENCE_MS = 4000,      /* so long, of the 8 s that a stop may take, answers are still hoped for */
   UNKNOWN_PAUSE_MS = 100,
   UNKNOWN_PAUSE_MAX_MS = 3000,
 };
@@ -131,6 +132,18 @@ int64_t consumer_backoff(const struct turn *turn, int64_t row)
   return consumer_jitter(turn, pause < UNKNOWN_PAUSE_MAX_MS ? pause : UNKNOWN_PAUSE_MAX_MS);
 }
 
+bool consumer_hurries(const struct turn *turn)
+{
+  return turn->consumer->stopping && turn->moment->now_ms - turn->consumer->stop_ms >= STOP_PATIENCE_MS;
+}
+
+void consumer_untrusted(struct turn *turn, const char *text)
+{
+  consumer_note(turn, NOTE_ERROR, "untrusted",
+                "the storage cannot be trusted: %s. If these files are the right ones: pawl-setup --adopt %s --dir DIR", text,
+                turn->consumer->type);
+}
+
 /* ---- the way to the lock ---- */
 
 static void to_idle(struct turn *turn, const char *why)
@@ -138,6 +151,13 @@ static void to_idle(struct turn *turn, const char *why)
   struct consumer *consumer = turn->consumer;
   consumer->looked_free = consumer->check_fresh = consumer->steal = consumer->peek_first = false;
   consumer_enter(turn, STATE_IDLE, why);
+}
+
+static void to_checking(struct turn *turn, const char *why)
+{
+  turn->consumer->distrust_since_ms = -1;
+  turn->consumer->said_distrust = false;
+  consumer_enter(turn, STATE_CHECKING, why);
 }
 
 /* The database is not as it should be: somebody has to see to that, and waiting does not help. */
@@ -162,7 +182,7 @@ static void idle_main(struct turn *turn, const struct completion *completion)
   if (consumer->empty)
     consumer->next_ms = turn->moment->now_ms + consumer_jitter(turn, consumer->options.poll_ms);
   else
-    consumer_enter(turn, STATE_CHECKING, "a message is in the queue");
+    to_checking(turn, "a message is in the queue");
 }
 
 /* The check failed, and the ledger did not move meanwhile: believed when it goes on for distrust_ms. */
@@ -174,9 +194,7 @@ static void checking_refused(struct turn *turn, const struct completion *complet
     consumer->distrust_since_ms = now;
   int64_t left = consumer->distrust_since_ms + consumer->options.distrust_ms - now;
   if (left <= 0) {
-    consumer_note(turn, NOTE_ERROR, "untrusted",
-                  "the storage cannot be trusted: %s. If these files are the right ones: pawl-setup --adopt %s --dir DIR",
-                  completion->error.text, consumer->type);
+    consumer_untrusted(turn, completion->error.text);
     consumer_enter(turn, STATE_STOPPED, "the storage cannot be trusted");
     return;
   }
@@ -187,9 +205,29 @@ static void checking_refused(struct turn *turn, const struct completion *complet
   consumer->next_ms = now + (left < RECHECK_MS ? left : RECHECK_MS);
 }
 
+/* While the check goes on failing, others may have drained the queue. */
+static void checking_peeked(struct turn *turn, const struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  if (completion->result == RESULT_UNKNOWN)
+    return;
+  if (completion->result == RESULT_REFUSED) {
+    peek_refused(turn, completion);
+    return;
+  }
+  consumer->peeked_ms = turn->moment->now_ms;
+  consumer->empty = completion->result == RESULT_NO;
+  if (consumer->empty)
+    to_idle(turn, "the queue is empty");
+}
+
 static void checking_main(struct turn *turn, const struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
+  if (completion->kind == ACTION_PEEK) {
+    checking_peeked(turn, completion);
+    return;
+  }
   switch (completion->result) {
   case RESULT_YES:
     consumer->distrust_since_ms = -1;
@@ -215,13 +253,14 @@ static void checking_main(struct turn *turn, const struct completion *completion
   case RESULT_UNKNOWN:
     consumer->distrust_since_ms = -1;
     return;
-  case RESULT_CHANGED:
+  case RESULT_CHANGED: /* a holder is at work: the failure does not count, and the check starts over */
   case RESULT_NO:
   case RESULT_NO_SPACE:
   case RESULT_SPENT:
   case RESULT_FAILED:
   case RESULT_COUNT:
-    consumer->next_ms = turn->moment->now_ms + 1;
+    consumer->distrust_since_ms = -1;
+    consumer->next_ms = turn->moment->now_ms + consumer_jitter(turn, consumer->options.retry_ms);
     return;
   }
 }
@@ -265,7 +304,7 @@ static void waiting_main(struct turn *turn, const struct completion *completion)
     if (consumer->empty)
       to_idle(turn, "the queue is empty");
     else if (consumer->looked_free)
-      consumer_enter(turn, STATE_CHECKING, "the lock became free");
+      to_checking(turn, "the lock became free");
   } else if (completion->result == RESULT_NO) {
     waiting_free(turn, false, NULL);
   } else if (completion->result == RESULT_YES && view->stealable) {
@@ -307,18 +346,23 @@ static void taking_main(struct turn *turn, const struct completion *completion)
   consumer->renew_ms = completion->sent_ms + consumer->options.lease_ms / 3;
   if (completion->result == RESULT_YES)
     consumer_enter(turn, STATE_FENCING, "the lock is mine");
-  else
+  else {
+    consumer->give_up_row++;
     give_up(turn, STATE_IDLE, "whether the lock is mine is not known");
+  }
 }
 
 static void fencing_main(struct turn *turn, const struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
   if (completion->result != RESULT_YES) {
+    /* A server that refuses this but lets the lock go would be asked without a pause. */
+    consumer->give_up_row += completion->result != RESULT_NO;
     consumer_epoch_end(consumer);
     give_up(turn, STATE_IDLE, completion->result == RESULT_NO ? "the ledger has moved on" : "whether the ledger is mine is not known");
     return;
   }
+  consumer->give_up_row = 0;
   consumer->epoch = ++consumer->epoch_seen;
   consumer->before = completion->ledger;
   consumer->committed = completion->ledger.end;
@@ -327,24 +371,33 @@ static void fencing_main(struct turn *turn, const struct completion *completion)
   consumer_enter(turn, STATE_OPENING, "the epoch is mine");
 }
 
+/* 1 s, doubling to a minute. */
+static int64_t disk_pause(int64_t failures)
+{
+  int64_t pause = 1000;
+  for (int64_t i = 1; i < failures && pause < 60000; i++)
+    pause *= 2;
+  return pause < 60000 ? pause : 60000;
+}
+
 static void unlocking_main(struct turn *turn, const struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
   /* Not known to be gone: the lease ends it. Nobody waits for that who was asked to stop. */
   bool expired = turn->moment->now_ms > consumer->deadline_ms + consumer->options.lease_ms / 3;
-  if (completion->result == RESULT_UNKNOWN && !consumer->stopping && !expired)
+  if (completion->result == RESULT_UNKNOWN && !consumer_hurries(turn) && !expired)
     return;
   consumer->locked = false;
   if (consumer->after == STATE_IDLE)
     to_idle(turn, "the lock is released");
   else
     consumer_enter(turn, consumer->after, "the lock is released");
-  if (consumer->state == STATE_BACKING_OFF) {
-    int64_t pause = 1000;
-    for (int64_t i = 1; i < consumer->disk_failures && pause < 60000; i++)
-      pause *= 2;
-    consumer->next_ms = turn->moment->now_ms + (pause < 60000 ? pause : 60000);
-  }
+  if (consumer->state == STATE_IDLE && consumer->give_up_row > 0)
+    consumer->next_ms += consumer_backoff(turn, consumer->give_up_row);
+  else if (consumer->state == STATE_CHECKING)
+    consumer->next_ms += RECHECK_MS;
+  else if (consumer->state == STATE_BACKING_OFF)
+    consumer->next_ms += disk_pause(consumer->disk_failures);
 }
 
 /* ---- the lock while it is held ---- */
@@ -478,9 +531,10 @@ static void idle_step(struct turn *turn)
   struct consumer *consumer = turn->consumer;
   if (consumer->state == STATE_IDLE)
     consumer_start(turn, ACTION_PEEK)->linearizable = consumer->options.linearizable_peek;
-  else if (consumer->state == STATE_CHECKING)
+  else if (consumer->state == STATE_CHECKING && turn->moment->now_ms - consumer->peeked_ms < PEEK_WHILE_WAITING_MS)
     consumer_start(turn, ACTION_CHECK);
-  else if (consumer->peek_first || (!consumer->check_fresh && turn->moment->now_ms - consumer->peeked_ms >= PEEK_WHILE_WAITING_MS))
+  else if (consumer->state == STATE_CHECKING || consumer->peek_first ||
+           (!consumer->check_fresh && turn->moment->now_ms - consumer->peeked_ms >= PEEK_WHILE_WAITING_MS))
     consumer_start(turn, ACTION_PEEK)->linearizable = consumer->options.linearizable_peek;
   else
     consumer_start(turn, ACTION_LOOK);
@@ -555,6 +609,8 @@ void consumer_handle(struct consumer *consumer, const struct event *event, const
   case EVENT_TIMER:
     break;
   case EVENT_STOP:
+    if (!consumer->stopping)
+      consumer->stop_ms = moment->now_ms;
     consumer->stopping = true;
     break;
   case EVENT_COMPLETION:
@@ -576,7 +632,7 @@ void consumer_init(struct consumer *consumer, const char *type, const struct con
   assert(type_name_valid(type));
   snprintf(consumer->type, sizeof consumer->type, "%s", type);
   consumer->options = *options;
-  consumer->distrust_since_ms = -1;
+  consumer->distrust_since_ms = consumer->open_refused_since_ms = -1;
   consumer_epoch_end(consumer);
 }
 
@@ -607,6 +663,8 @@ int64_t consumer_wake_ms(const struct consumer *consumer)
     if (!consumer_runs(consumer, ACTIVITY_DELETE))
       wake_by(consumer, consumer->delete_ms, &wake);
     wake_by(consumer, consumer->deadline_ms, &wake);
+    if (consumer->empty_since_ms >= 0)
+      wake_by(consumer, consumer->empty_since_ms + consumer->options.linger_ms, &wake);
   }
   return wake;
 }

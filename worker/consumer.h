@@ -184,6 +184,7 @@ struct consumer {
   struct consumer_options options;
   enum consumer_state state;
   bool stopping;
+  int64_t stop_ms; /* when that was asked */
   bool refused;    /* stopped because the database is not as it should be, not because of the storage */
   uint64_t number; /* of the last action */
   int64_t now_ms;  /* of the last event */
@@ -204,11 +205,13 @@ struct consumer {
   bool looked_free; /* the mutex was seen free (or stealable) after waiting */
   bool steal;       /* it is there, but expired: of `seen` */
   struct owner seen;
-  int64_t peeked_ms;         /* when the queue was last looked at */
-  bool empty;                /* and nothing was in it */
-  int64_t seq_seen;          /* in the ledger, or committed by me: for the notes */
-  int64_t epoch_seen;        /* by the check */
-  int64_t distrust_since_ms; /* the check has failed since; -1: it has not */
+  int64_t peeked_ms;             /* when the queue was last looked at */
+  bool empty;                    /* and nothing was in it */
+  int64_t seq_seen;              /* in the ledger, or committed by me: for the notes */
+  int64_t epoch_seen;            /* by the check */
+  int64_t distrust_since_ms;     /* the check has failed since; -1: it has not */
+  int64_t open_refused_since_ms; /* OPEN has failed since, while the check said yes; -1: it has not */
+  int64_t give_up_row;           /* takes and fences in a row whose answer was not known: the back-off */
   bool said_distrust, said_newer, said_lock, said_stall;
 
   /* the lock */
@@ -243,8 +246,9 @@ struct consumer {
   struct load *ready[LOADS_READY_MAX]; /* read and not yet written */
   int ready_count;
   bool pass_open;
-  int64_t pass_messages;                             /* read in this pass */
-  int64_t read_ms;                                   /* no pass begins before */
+  int64_t pass_messages; /* read in this pass */
+  int64_t read_ms;       /* no pass begins before */
+  int64_t read_unknown_row;
   struct load *committed_loads[LOADS_COMMITTED_MAX]; /* and not yet deleted; oldest first */
   int committed_count;
   int64_t delete_ms; /* no delete before (back-off) */

@@ -8,6 +8,8 @@
  * is written only when the one before it is committed; deletes follow behind, at most LOADS_COMMITTED_MAX loads.
  */
 
+enum { READ_UNKNOWN_TOLD = 5 };
+
 /* ---- draining: the block in hand ---- */
 
 /*
@@ -68,7 +70,7 @@ static void create_done(struct turn *turn, const struct completion *completion)
     consumer->after = STATE_IDLE;
     return;
   case RESULT_REFUSED:
-    consumer_note(turn, NOTE_ERROR, "untrusted", "the storage cannot be trusted: %s", completion->error.text);
+    consumer_untrusted(turn, completion->error.text);
     consumer->stage = STAGE_NONE;
     consumer->leave = LEAVE_RELEASE;
     consumer->after = STATE_STOPPED;
@@ -239,9 +241,12 @@ void consumer_epoch_read(struct turn *turn, struct completion *completion)
     consumer->ready[consumer->ready_count++] = completion->load;
     consumer->empty_since_ms = -1;
   }
+  consumer->read_unknown_row = completion->result == RESULT_UNKNOWN ? consumer->read_unknown_row + 1 : 0;
   if (completion->result == RESULT_UNKNOWN) {
-    consumer_note(turn, NOTE_DEBUG, "pass", "the pass ended early: %s", completion->error.text);
-    consumer->read_ms = now + consumer_backoff(turn, 1);
+    /* One is nothing unusual: a snapshot that was too old, an election. Many in a row are told, once. */
+    bool told = consumer->read_unknown_row == READ_UNKNOWN_TOLD;
+    consumer_note(turn, told ? NOTE_WARN : NOTE_DEBUG, "pass", "the pass ended early: %s", completion->error.text);
+    consumer->read_ms = now + consumer_backoff(turn, consumer->read_unknown_row);
   } else if (completion->result == RESULT_NO && consumer->pass_messages == 0) {
     if (consumer->empty_since_ms < 0)
       consumer->empty_since_ms = now;

@@ -30,7 +30,7 @@ void consumer_epoch_end(struct consumer *consumer)
   consumer->begun = consumer->wrote = consumer->commit_sent = false;
   consumer->stage = STAGE_NONE;
   consumer->pass_open = false;
-  consumer->pass_messages = 0;
+  consumer->pass_messages = consumer->read_unknown_row = 0;
   consumer->read_ms = consumer->delete_ms = 0;
   consumer->delete_unknown_row = 0;
   consumer->empty_since_ms = -1;
@@ -79,11 +79,32 @@ void consumer_disk_failed(struct turn *turn, const char *text)
 
 /* ---- opening ---- */
 
+/*
+ * The check before the lock was taken saw it otherwise: the file may not be writable, or a block before the last is damaged. Believed
+ * when it goes on for distrust_ms; until then the lock is left to others between the tries.
+ */
+static void opening_refused(struct turn *turn, const struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  int64_t now = turn->moment->now_ms;
+  if (consumer->open_refused_since_ms < 0) {
+    consumer->open_refused_since_ms = now;
+    consumer_note(turn, NOTE_WARN, "untrusted", "leaves, and tries again: %s", completion->error.text);
+  }
+  if (completion->result == RESULT_NEWER || now - consumer->open_refused_since_ms < consumer->options.distrust_ms) {
+    consumer_release(turn, STATE_CHECKING, "the storage is not what the ledger says");
+    return;
+  }
+  consumer_untrusted(turn, completion->error.text);
+  consumer_release(turn, STATE_STOPPED, "the storage cannot be trusted");
+}
+
 static void opening_main(struct turn *turn, const struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
   const struct ledger *before = &consumer->before;
   if (completion->result == RESULT_YES) {
+    consumer->open_refused_since_ms = -1;
     if (!consumer->rolling)
       consumer_note(turn, NOTE_INFO, "takeover",
                     "holder after seq %" PRId64 "; the last end was %s; %" PRId64 " committed messages are to be settled", before->end.seq,
@@ -96,9 +117,7 @@ static void opening_main(struct turn *turn, const struct completion *completion)
   }
   if (completion->result == RESULT_UNKNOWN)
     return;
-  /* The check before the lock was taken saw it otherwise: it decides, again and again, whether this is to be believed. */
-  consumer_note(turn, NOTE_WARN, "untrusted", "leaves: %s", completion->error.text);
-  consumer_release(turn, STATE_CHECKING, "the storage is not what the ledger says");
+  opening_refused(turn, completion);
 }
 
 /* ---- settling: the `_id`s come from the files, and are deleted ---- */
@@ -107,14 +126,19 @@ static void settle_refused(struct turn *turn, const struct completion *completio
 {
   struct consumer *consumer = turn->consumer;
   int64_t now = turn->moment->now_ms;
+  if (completion->result == RESULT_NEWER) {
+    consumer_note(turn, NOTE_WARN, "newer", "leaves, a newer pawl is needed: %s", completion->error.text);
+    consumer_release(turn, STATE_CHECKING, "a newer pawl is needed");
+    return;
+  }
   if (consumer->distrust_since_ms < 0) {
     consumer->distrust_since_ms = now;
-    consumer_note(turn, NOTE_WARN, "untrusted", "cannot settle: %s", completion->error.text);
+    consumer_note(turn, NOTE_WARN, "untrusted", "cannot settle, and tries again: %s", completion->error.text);
   }
   consumer->next_ms = now + RECHECK_MS;
   if (now - consumer->distrust_since_ms < consumer->options.distrust_ms)
     return;
-  consumer_note(turn, NOTE_ERROR, "untrusted", "the storage cannot be trusted: %s", completion->error.text);
+  consumer_untrusted(turn, completion->error.text);
   consumer_release(turn, STATE_STOPPED, "the storage cannot be trusted");
 }
 
@@ -125,7 +149,7 @@ static void settling_main(struct turn *turn, struct completion *completion)
   bool yes = completion->result == RESULT_YES;
   if (completion->kind != ACTION_SETTLE_RECORD)
     consumer->settle = load;
-  if (completion->result == RESULT_REFUSED) {
+  if (completion->result == RESULT_REFUSED || completion->result == RESULT_NEWER) {
     settle_refused(turn, completion);
     return;
   }
@@ -237,7 +261,7 @@ static void close_done(struct turn *turn, const struct completion *completion)
 static void clean_done(struct turn *turn, const struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
-  if (completion->result == RESULT_UNKNOWN && !consumer->stopping)
+  if (completion->result == RESULT_UNKNOWN && !consumer_hurries(turn))
     return; /* sent again */
   if (completion->result == RESULT_YES && consumer->leave == LEAVE_ROLL && !consumer->stopping && consumer_alive(turn)) {
     rolled(turn);
@@ -248,7 +272,7 @@ static void clean_done(struct turn *turn, const struct completion *completion)
     consumer_note(turn, NOTE_WARN, "lock", "the lock is left to its lease: %s", completion->error.text);
     consumer_epoch_end(consumer);
     consumer->locked = false;
-    consumer_enter(turn, STATE_DONE, "asked to stop");
+    consumer_enter(turn, consumer->after == STATE_STOPPED ? STATE_STOPPED : STATE_DONE, "asked to stop");
     return;
   }
   unlock(turn, completion->result == RESULT_YES ? "the end is clean" : "another holder has taken over");

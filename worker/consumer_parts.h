@@ -28,6 +28,10 @@ bool consumer_runs(const struct consumer *consumer, enum activity activity);
 bool consumer_main_ready(const struct turn *turn);
 /* May a holder begin something that only a holder may? Not when the lock is lost, nor after two thirds of the lease. */
 bool consumer_alive(const struct turn *turn);
+/* Asked to stop, and much of the time for it is gone: what is not known is left to the lease and to the next holder. */
+bool consumer_hurries(const struct turn *turn);
+/* Says, as an error, that the storage cannot be trusted, and the way out. */
+void consumer_untrusted(struct turn *turn, const char *text);
 /* Half to all of `ms`, so that many workers do not march in step. */
 int64_t consumer_jitter(const struct turn *turn, int64_t ms);
 /* The pause after so many failures in a row: 100 ms doubling to 3 s, jittered. */

@@ -51,7 +51,7 @@ struct loop {
   struct empty_job empty;
   int64_t empty_next_ms;
   bool away; /* the database did not answer the last time */
-  bool stopping, empty_found, timed_out;
+  bool signalled, stopping, timed_out;
 };
 
 int loop_connections(size_t type_count)
@@ -176,7 +176,6 @@ static void empty_done(struct loop *loop)
   loop->empty_next_ms = clock_boot_ms() + EMPTY_RECHECK_MS;
   if (loop->empty.outcome != OUTCOME_NO)
     return;
-  loop->empty_found = true;
   say(CONFIG_LOG_INFO, "empty", "no message is left");
   stop_all(loop);
 }
@@ -265,11 +264,11 @@ static void on_signal(struct ev_loop *ev, ev_signal *watcher, int events)
 {
   struct loop *loop = watcher->data;
   (void)ev, (void)events;
-  if (loop->stopping && !loop->empty_found && !loop->timed_out) {
+  if (loop->signalled) {
     say(CONFIG_LOG_ERROR, "stop", "asked to stop a second time: ends at once, as safe as any crash");
     _exit(EXIT_FAILED);
   }
-  loop->empty_found = loop->timed_out = false;
+  loop->signalled = true;
   say(CONFIG_LOG_INFO, "stop", "asked to stop: finishes the batch in hand");
   stop_all(loop);
   settle_down(loop);

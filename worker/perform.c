@@ -67,16 +67,21 @@ static enum result of_check(enum check_status status)
 
 /* ---- on the way to the lock ---- */
 
+/* Collections and indexes: seen once, and again when the queue could not be read. */
+static enum outcome prepare(struct performer *performer, struct error *error)
+{
+  enum outcome prepared = performer->prepared ? OUTCOME_YES : lockstore_prepare(performer->options.store, error);
+  performer->prepared = prepared == OUTCOME_YES;
+  return prepared;
+}
+
 static enum result perform_peek(struct performer *performer, const struct action *action, struct completion *completion)
 {
   const char *type = performer->options.writer.type;
-  if (!performer->prepared) {
-    enum outcome prepared = lockstore_prepare(performer->options.store, &completion->error);
-    if (prepared != OUTCOME_YES)
-      return of_outcome(prepared);
-    performer->prepared = true;
-  }
-  enum outcome outcome = queue_peek(performer->options.store, &type, 1, action->linearizable, &completion->error);
+  enum outcome outcome = prepare(performer, &completion->error);
+  if (outcome != OUTCOME_YES)
+    return of_outcome(outcome);
+  outcome = queue_peek(performer->options.store, &type, 1, action->linearizable, &completion->error);
   if (outcome == OUTCOME_UNKNOWN) /* perhaps the index is gone with its database: it is made again */
     performer->prepared = false;
   return of_outcome(outcome);
@@ -304,6 +309,8 @@ static enum result perform_read(struct performer *performer, const struct action
 {
   const struct performer_options *options = &performer->options;
   if (action->begin) {
+    if (prepare(performer, &completion->error) != OUTCOME_YES)
+      return RESULT_UNKNOWN;
     queue_pass_close(performer->pass, !performer->unanswered);
     performer->pass = queue_pass_open(options->store, options->writer.type, options->batch_messages, options->batch_bytes);
     if (performer->pass == NULL) {
@@ -312,6 +319,8 @@ static enum result perform_read(struct performer *performer, const struct action
     }
   }
   enum outcome outcome = queue_pass_next(performer->pass, &completion->load, &completion->error);
+  if (outcome == OUTCOME_UNKNOWN)
+    performer->prepared = false;
   if (outcome != OUTCOME_YES) {
     queue_pass_close(performer->pass, !performer->unanswered);
     performer->pass = NULL;

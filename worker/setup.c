@@ -1,0 +1,156 @@
+/*
+ * pawl-setup: what an operator does once. It waits for the server, initiates the replica set if it is asked to, waits for a
+ * primary, and makes the collections and indexes. Each step is left as it is where it was done before.
+ */
+#include "config/config.h"
+#include "lockstore/initiate.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+enum { REQUEST_MS = 3000, WAIT_MS_DEFAULT = 60000, PAUSE_MS = 200, MEMBERS_MAX = 50, CONNECTIONS = 1 };
+
+static int64_t now_ms(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+struct setup {
+  struct config config;
+  int64_t deadline_ms;
+  struct error waiting; /* what was said last about waiting */
+};
+
+static void say(const char *text)
+{
+  printf("%s\n", text);
+  fflush(stdout);
+}
+
+static int fail(const struct error *error, int code)
+{
+  fprintf(stderr, "pawl-setup: %s\n", error->text);
+  return code;
+}
+
+/* False: the time is over. A reason for waiting is said when it is new. */
+static bool wait_on(struct setup *setup, const struct error *error)
+{
+  if (now_ms() >= setup->deadline_ms)
+    return false;
+  if (setup->config.log_level >= CONFIG_LOG_INFO && strcmp(setup->waiting.text, error->text) != 0)
+    fprintf(stderr, "pawl-setup: waiting: %s\n", error->text);
+  setup->waiting = *error;
+  nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000l}, NULL);
+  return true;
+}
+
+static struct lockstore *open_store(const char *uri, const char *db, bool direct, struct error *error)
+{
+  struct lockstore_options options = {
+      .uri = uri, .db = db, .timeout_ms = REQUEST_MS, .connections_max = CONNECTIONS, .program = "pawl-setup", .direct = direct};
+  return lockstore_open(&options, error);
+}
+
+static int exit_code_of(enum outcome outcome)
+{
+  switch (outcome) {
+  case OUTCOME_YES:
+    return EXIT_DONE;
+  case OUTCOME_UNKNOWN:
+    return EXIT_UNAVAILABLE;
+  case OUTCOME_NO:
+  case OUTCOME_REFUSED:
+    return EXIT_FAILED;
+  }
+  return EXIT_FAILED;
+}
+
+/* ---- the replica set ---- */
+
+static int initiate_with(struct setup *setup, const char *direct, const char *const *members, size_t count)
+{
+  struct error error;
+  bool made;
+  const char *name = setup->config.replica_set;
+  struct lockstore *store = open_store(direct, "admin", true, &error);
+  if (!store)
+    return fail(&error, EXIT_USAGE);
+  enum outcome outcome = replica_set_initiate(store, name, members, count, &made, &error);
+  while (outcome == OUTCOME_UNKNOWN && wait_on(setup, &error))
+    outcome = replica_set_initiate(store, name, members, count, &made, &error);
+  lockstore_close(store);
+  if (outcome != OUTCOME_YES)
+    return fail(&error, exit_code_of(outcome));
+  printf("replica set %s: %s", name, made ? "initiated, with" : "was initiated already");
+  for (size_t i = 0; made && i < count; i++)
+    printf("%s%s", i ? ", " : " ", members[i]);
+  say("");
+  return EXIT_DONE;
+}
+
+/* --member may be a comma list. It is cut where it stands. */
+static size_t members_cut(char *list, char **members)
+{
+  size_t count = 0;
+  char *rest = NULL;
+  for (char *one = strtok_r(list, ", ", &rest); one && count < MEMBERS_MAX; one = strtok_r(NULL, ", ", &rest))
+    members[count++] = one;
+  return count;
+}
+
+/* The members are those of --member, else the hosts of the URI. */
+static int initiate(struct setup *setup)
+{
+  struct error error;
+  char *direct, *hosts[MEMBERS_MAX], *named[MEMBERS_MAX];
+  size_t count, named_count;
+  int code = EXIT_USAGE;
+  if (!uri_split(setup->config.uri, &direct, hosts, MEMBERS_MAX, &count, &error))
+    return fail(&error, EXIT_USAGE);
+  char *list = strdup(setup->config.member ? setup->config.member : "");
+  named_count = list ? members_cut(list, named) : 0;
+  if (named_count)
+    code = initiate_with(setup, direct, (const char *const *)named, named_count);
+  else if (count)
+    code = initiate_with(setup, direct, (const char *const *)hosts, count);
+  for (size_t i = 0; i < count; i++)
+    free(hosts[i]);
+  free(list);
+  free(direct);
+  return code;
+}
+
+/* ---- the database ---- */
+
+static int prepare(struct setup *setup)
+{
+  struct error error;
+  struct lockstore *store = open_store(setup->config.uri, setup->config.db, false, &error);
+  if (!store)
+    return fail(&error, EXIT_USAGE);
+  enum outcome outcome = lockstore_prepare(store, &error);
+  while (outcome == OUTCOME_UNKNOWN && wait_on(setup, &error))
+    outcome = lockstore_prepare(store, &error);
+  lockstore_close(store);
+  if (outcome != OUTCOME_YES)
+    return fail(&error, exit_code_of(outcome));
+  say("collections messages, locks and ledger: there, with their indexes");
+  return EXIT_DONE;
+}
+
+int main(int argc, char **argv)
+{
+  struct setup setup = {0};
+  int code;
+  if (!config_begin(&setup.config, CONFIG_SETUP, argc, argv, stdout, stderr, &code))
+    return code;
+  setup.deadline_ms = now_ms() + (setup.config.timeout_ms ? setup.config.timeout_ms : WAIT_MS_DEFAULT);
+  code = setup.config.replica_set ? initiate(&setup) : EXIT_DONE;
+  if (code == EXIT_DONE)
+    code = prepare(&setup);
+  config_free(&setup.config);
+  return code;
+}

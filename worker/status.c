@@ -1,0 +1,116 @@
+/*
+ * pawl-status: who holds what, how much is queued, how far each type is. It only reads: it makes no collection and no index.
+ *
+ * As a table, or with --json one document a type and line, for programs (pawl-dump --uri is one):
+ *
+ *   type            string; the types are those that have a ledger, a lock or a message, or those of --type
+ *   queued          messages in the queue; null: they could not be counted in time
+ *   holder          {host, pid, program, boot}, or null
+ *   lease_left_ms   of the holder's lease, by the server's clock, not above 0: expired; null without a holder
+ *   epoch           0: there is no ledger yet
+ *   clean           whether the last holder left in order
+ *   seq, items, settled, length, tail    as in the ledger; 0 where they do not apply
+ *   file            the current segment; null: none
+ *   uuid            of the file's header, 32 hex digits; null without a file
+ *   link            as 16 hex digits (two's complement of the ledger's int64); null without a file
+ *   machine         boot id of the kernel that wrote the end; null: none
+ *   rate            messages a second since the last look; --watch only, and not the first time
+ *   problem         why the ledger or the lock could not be read; only then, and the exit code is 1
+ */
+#include "worker/status.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { TIMEOUT_MS = 5000, CONNECTIONS = 1 };
+
+static bool has_problem(const struct status_table *table)
+{
+  for (size_t i = 0; i < table->count; i++)
+    if (table->rows[i].problem.text[0])
+      return true;
+  return false;
+}
+
+static int exit_code_of(enum outcome outcome, const struct status_table *table)
+{
+  switch (outcome) {
+  case OUTCOME_YES:
+    return has_problem(table) ? EXIT_FAILED : EXIT_DONE;
+  case OUTCOME_UNKNOWN:
+    return EXIT_UNAVAILABLE;
+  case OUTCOME_NO:
+  case OUTCOME_REFUSED:
+    return EXIT_FAILED;
+  }
+  return EXIT_FAILED;
+}
+
+/* One look. *before is the one before it, and becomes this one. */
+static int show(const struct config *config, struct lockstore *store, struct status_table *before)
+{
+  struct status_table table = {.config = config};
+  struct error error;
+  enum outcome outcome = status_gather(&table, store, &error);
+  if (config->watch && isatty(STDOUT_FILENO))
+    fputs("\033[H\033[2J", stdout);
+  if (outcome == OUTCOME_YES) {
+    status_compute_rates(&table, before);
+    if (config->json)
+      status_print_json(&table);
+    else
+      status_print_text(&table);
+  } else {
+    fprintf(stderr, "pawl-status: %s\n", error.text);
+  }
+  int code = exit_code_of(outcome, &table);
+  if (fflush(stdout) != 0 || ferror(stdout))
+    code = EXIT_FAILED;
+  free(before->rows);
+  *before = table;
+  return code;
+}
+
+/* It only reads: there is nothing to finish. */
+static void on_signal(int number)
+{
+  (void)number;
+  _exit(EXIT_DONE);
+}
+
+static void watch_begin(void)
+{
+  struct sigaction action = {.sa_handler = on_signal};
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+}
+
+int main(int argc, char **argv)
+{
+  struct config config;
+  struct error error;
+  int code;
+  if (!config_begin(&config, CONFIG_STATUS, argc, argv, stdout, stderr, &code))
+    return code;
+  struct lockstore_options options = {
+      .uri = config.uri, .db = config.db, .timeout_ms = TIMEOUT_MS, .connections_max = CONNECTIONS, .program = "pawl-status"};
+  struct lockstore *store = lockstore_open(&options, &error);
+  if (store) {
+    struct status_table before = {0};
+    if (config.watch)
+      watch_begin();
+    code = show(&config, store, &before);
+    while (config.watch && !ferror(stdout)) {
+      nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+      code = show(&config, store, &before);
+    }
+    free(before.rows);
+  } else {
+    fprintf(stderr, "pawl-status: %s\n", error.text);
+    code = EXIT_USAGE;
+  }
+  lockstore_close(store);
+  config_free(&config);
+  return code;
+}

@@ -1,0 +1,46 @@
+/*
+ * status: one look at every type, for pawl-status; and the two ways to show it.
+ *
+ * One thread. Only status_gather blocks: for a few requests, each at most the lockstore's time-out.
+ */
+#ifndef PAWL_WORKER_STATUS_H
+#define PAWL_WORKER_STATUS_H
+
+#include "config/config.h"
+#include "lockstore/lockstore.h"
+
+#include <time.h>
+
+enum { QUEUED_UNKNOWN = -1 };
+
+struct status_row {
+  char type[TYPE_BYTES_MAX + 1];
+  int64_t queued;
+  struct ledger ledger;
+  bool held;
+  struct lock_view lock;
+  struct error problem; /* empty: none */
+  double rate;          /* negative: not known */
+};
+
+struct status_table {
+  const struct config *config;
+  struct status_row *rows; /* in order of type */
+  size_t count;
+  struct timespec at;
+  bool failed; /* no memory */
+};
+
+/*
+ * Fills a table that is all zero but for `config`; the caller frees its rows, whatever the answer. UNKNOWN: no server, or no
+ * primary. REFUSED: one that pawl cannot use. It makes nothing there.
+ */
+MUST_CHECK enum outcome status_gather(struct status_table *table, struct lockstore *store, struct error *error);
+/* From the table of an earlier look; one that is all zero says nothing. */
+void status_compute_rates(struct status_table *table, const struct status_table *earlier);
+
+/* To stdout. */
+void status_print_text(const struct status_table *table);
+void status_print_json(const struct status_table *table);
+
+#endif
