@@ -248,9 +248,15 @@ static enum outcome index_look(struct mongo *mongo, const struct wanted *want, s
  */
 static enum outcome index_make(struct mongo *mongo, const struct wanted *want, struct error *error)
 {
-  bson_t *command =
-      BCON_NEW("createIndexes", BCON_UTF8(want->collection), "indexes", "[", "{", "key", "{", want->keys[0], BCON_INT32(1), want->keys[1],
-               BCON_INT32(1), "}", "name", BCON_UTF8(want->index), "unique", BCON_BOOL(want->unique), "}", "]");
+  bson_t *command = BCON_NEW("createIndexes", BCON_UTF8(want->collection));
+  bson_t indexes, index;
+  BSON_APPEND_ARRAY_BEGIN(command, "indexes", &indexes);
+  BSON_APPEND_DOCUMENT_BEGIN(&indexes, "0", &index);
+  BCON_APPEND(&index, "key", "{", want->keys[0], BCON_INT32(1), want->keys[1], BCON_INT32(1), "}", "name", BCON_UTF8(want->index));
+  if (want->unique)
+    BSON_APPEND_BOOL(&index, "unique", true);
+  bson_append_document_end(&indexes, &index);
+  bson_append_array_end(command, &indexes);
   enum { INDEX_OPTIONS_CONFLICT = 85, INDEX_KEY_SPECS_CONFLICT = 86, CANNOT_CREATE_INDEX = 67 };
   bson_t reply;
   char doing[128];

@@ -115,7 +115,11 @@ static enum check_status segment_check(struct reader *reader, const char *dir, c
       return CHECK_OK;
     reader_close(reader);
   }
-  error_set(error, "%.200s: %s", dir, cause.text);
+  if (status == READ_ABSENT)
+    error_set(error, "%s/%s, of which the ledger has %" PRId64 " bytes as committed, is not there (is this the right directory?)", dir,
+              end->file, end->length);
+  else
+    error_set(error, "%.200s: %s", dir, cause.text);
   return status == READ_NEWER ? CHECK_NEWER : CHECK_UNTRUSTED;
 }
 

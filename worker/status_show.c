@@ -28,7 +28,7 @@ static void row_cells(const struct status_row *row, char cells[COLUMNS][CELL_SIZ
   else
     snprintf(cells[1], CELL_SIZE, "%" PRId64, row->queued);
   if (row->held)
-    snprintf(cells[2], CELL_SIZE, "%s:%" PRId64, row->lock.holder.host, row->lock.holder.pid);
+    snprintf(cells[2], CELL_SIZE, "%s:%" PRId64, row->lock.holder.host[0] ? row->lock.holder.host : "?", row->lock.holder.pid);
   else
     strcpy(cells[2], "-");
   lease_text(row, cells[3]);
