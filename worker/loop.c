@@ -1,4 +1,5 @@
 #include "worker/loop.h"
+#include "worker/clock.h"
 #include "worker/executor.h"
 #include "worker/log.h"
 

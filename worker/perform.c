@@ -1,24 +1,10 @@
 #include "worker/perform.h"
 #include "storage/chain.h"
+#include "worker/clock.h"
 #include "worker/fault.h"
 
 #include <assert.h>
 #include <inttypes.h>
-#include <time.h>
-
-int64_t clock_boot_ms(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-int64_t clock_wall_us(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
 
 static enum result of_outcome(enum outcome outcome)
 {

@@ -39,8 +39,4 @@ void performer_deinit(struct performer *performer);
 /* *completion is overwritten; its load, if any, belongs to the receiver. */
 void perform(struct performer *performer, const struct action *action, struct completion *completion);
 
-/* Milliseconds of CLOCK_BOOTTIME; µs since 1970 UTC. */
-int64_t clock_boot_ms(void);
-int64_t clock_wall_us(void);
-
 #endif

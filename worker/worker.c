@@ -1,5 +1,6 @@
 /* pawl-worker: drains the queues of its types into their files. */
 #include "config/config.h"
+#include "worker/clock.h"
 #include "worker/fault.h"
 #include "worker/log.h"
 #include "worker/loop.h"
