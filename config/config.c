@@ -124,6 +124,14 @@ static bool arguments_check(const struct config *config, struct error *error)
   return false;
 }
 
+static bool adopt_check(const struct config *config, struct error *error)
+{
+  if (config->adopt == NULL || type_name_valid(config->adopt))
+    return true;
+  error_set(error, "--adopt: got \"%.150s\": takes a type, 1 to 128 bytes of A-Z a-z 0-9 _ . -, the first neither . nor -", config->adopt);
+  return false;
+}
+
 /* ---- public ---- */
 
 enum config_status config_load(struct config *config, enum config_program program, int argc, char **argv, struct error *error)
@@ -146,6 +154,8 @@ enum config_status config_load(struct config *config, enum config_program progra
   if (!arguments_check(config, error) || !uri_resolve(config, error) || !values_store(config, error))
     return CONFIG_WRONG;
   if (program == CONFIG_WORKER && !worker_derive(config, error))
+    return CONFIG_WRONG;
+  if (!adopt_check(config, error))
     return CONFIG_WRONG;
   return status;
 }

@@ -83,6 +83,8 @@ struct config {
   /* pawl-setup */
   const char *replica_set; /* NULL: do not initiate */
   const char *member;      /* HOST:PORT; NULL: not given */
+  const char *adopt;       /* a valid type; NULL: none. `dir` is given then */
+  bool yes;
 
   /* pawl-dump */
   const char *format;    /* one of relaxed canonical payload bson hex blocks summary none */

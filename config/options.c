@@ -28,7 +28,7 @@ const struct option_row config_options[] = {
   {"MongoDB", "replica-set", 0, OPTION_TEXT, SETUP, .placeholder = "NAME", FIELD(replica_set),
    .help = "initiate a replica set of one node under this name; default: do not initiate"},
   {"MongoDB", "member", 0, OPTION_TEXT, SETUP, .placeholder = "HOST:PORT", FIELD(member),
-   .help = "address under which clients reach that node"},
+   .help = "address under which clients reach that node; a comma list for several; default: the URI's"},
 
   {"Messages", "type", 0, OPTION_TYPES, WORKER, .placeholder = "TYPE", FIELD(types),
    .help = "serve this type; at least one; may be repeated, or a comma list"},
@@ -59,6 +59,11 @@ const struct option_row config_options[] = {
    .help = "how long one action may run before the lease is let go; never less than 3 leases"},
 
   {"Storage", "dir", 0, OPTION_TEXT, WORKER, ".", .placeholder = "DIR", FIELD(dir), .help = "where the storage files live"},
+  {"Storage", "dir", 0, OPTION_TEXT, SETUP, ".", .placeholder = "DIR", FIELD(dir), .help = "where the files to be adopted lie"},
+  {"Storage", "adopt", 0, OPTION_TEXT, SETUP, .placeholder = "TYPE", FIELD(adopt),
+   .help = "make a new ledger for the files of TYPE in DIR, whose ledger is lost or does not agree with them; shows what it found, and asks "
+           "first"},
+  {"Storage", "yes", 0, OPTION_BOOL, SETUP, .text = "false", FIELD(yes), .help = "do not ask"},
   {"Storage", "dir", 0, OPTION_TEXT, DUMP, .placeholder = "DIR", FIELD(dir),
    .help = "read the whole chains of segments in DIR instead of FILEs"},
   {"Storage", "segment-bytes", 0, OPTION_BYTES, WORKER, "never", 64 * KIB, INT64_MAX, "never", .placeholder = "SIZE",
@@ -72,8 +77,10 @@ const struct option_row config_options[] = {
    .help = "exit 0 when no message of its types is left, whoever wrote them"},
   {"End", "timeout", 0, OPTION_DURATION, WORKER, "none", 1, 8760ll * HOUR, "none", .placeholder = "TIME", FIELD(timeout_ms),
    .help = "exit 69 if it still runs after so long"},
+  {"End", "timeout", 0, OPTION_DURATION, SETUP, "60s", 1, 24 * HOUR, .placeholder = "TIME", FIELD(timeout_ms),
+   .help = "how long the server is waited for; then exit 69"},
 
-  {"Output", "json", 0, OPTION_BOOL, STATUS, .text = "false", FIELD(json), .help = "one JSON document"},
+  {"Output", "json", 0, OPTION_BOOL, STATUS, .text = "false", FIELD(json), .help = "one JSON document a type, one a line"},
   {"Output", "watch", 0, OPTION_BOOL, STATUS, .text = "false", FIELD(watch), .help = "show it again and again, with rates"},
   {"Output", "format", 0, OPTION_WORD, DUMP, "relaxed",
    .choices = {"relaxed", "canonical", "payload", "bson", "hex", "blocks", "summary", "none"}, .placeholder = "FORMAT", FIELD(format),

@@ -319,3 +319,40 @@ enum outcome ledger_settle(struct lockstore *store, const char *type, int64_t ep
                "owner", OWNER(owner), "}", "u", "{", "$max", "{", "settled", BCON_INT64(settled), "}", "}", "}", "]");
   return send_update(store, "recording what is settled", command, error);
 }
+
+/* ---- adopting ---- */
+
+static bson_t *put_document(const char *type, const struct ledger *ledger)
+{
+  const struct committed *end = &ledger->end;
+  bson_t *document =
+      BCON_NEW("_id", BCON_UTF8(type), "v", BCON_INT32(1), "epoch", BCON_INT64(ledger->epoch), "owner", OWNER(&ledger->owner), "clean",
+               BCON_BOOL(ledger->clean), "file", BCON_UTF8(end->file), "uuid", BCON_BIN(BSON_SUBTYPE_BINARY, end->uuid, sizeof end->uuid),
+               "length", BCON_INT64(end->length), "tail", BCON_INT64(end->tail), "link", BCON_INT64((int64_t)end->link), "seq",
+               BCON_INT64(end->seq), "items", BCON_INT64(end->items), "settled", BCON_INT64(ledger->settled));
+  return document;
+}
+
+/* A repetition of it matches too: nobody else writes this epoch with this owner. */
+enum outcome ledger_put(struct lockstore *store, const char *type, int64_t epoch_seen, bool malformed, const struct ledger *ledger,
+                        struct error *error)
+{
+  assert(has_file(&ledger->end) && ledger->has_owner && ledger->epoch > epoch_seen);
+  bson_t *document = put_document(type, ledger);
+  bson_t *command = BCON_NEW("update", "ledger"), updates, update, filter;
+  BSON_APPEND_ARRAY_BEGIN(command, "updates", &updates);
+  BSON_APPEND_DOCUMENT_BEGIN(&updates, "0", &update);
+  BSON_APPEND_DOCUMENT_BEGIN(&update, "q", &filter);
+  BSON_APPEND_UTF8(&filter, "_id", type);
+  if (malformed)
+    BCON_APPEND(&filter, "v", "{", "$not", "{", "$gt", BCON_INT32(1), "}", "}");
+  else
+    BCON_APPEND(&filter, "v", BCON_INT32(1), "epoch", BCON_INT64(epoch_seen));
+  bson_append_document_end(&update, &filter);
+  BSON_APPEND_DOCUMENT(&update, "u", document);
+  BSON_APPEND_BOOL(&update, "upsert", epoch_seen == 0 && !malformed);
+  bson_append_document_end(&updates, &update);
+  bson_append_array_end(command, &updates);
+  bson_destroy(document);
+  return send_update(store, "writing the ledger", command, error);
+}

@@ -438,6 +438,25 @@ enum outcome ledger_settle(struct lockstore *store, const char *type, int64_t ep
   return call_end(store, lost, outcome, error);
 }
 
+enum outcome ledger_put(struct lockstore *store, const char *type, int64_t epoch_seen, bool malformed, const struct ledger *ledger,
+                        struct error *error)
+{
+  bool lost;
+  enum outcome outcome = OUTCOME_NO;
+  if (call_begin(store, &lost)) {
+    struct ledger_document *document = ledger_find(store->server, type);
+    if (!document && epoch_seen == 0 && !malformed)
+      document = ledger_make(store->server, type);
+    else if (document && !(malformed ? document->ledger.v <= 1 : document->ledger.v == 1 && document->ledger.epoch == epoch_seen))
+      document = NULL;
+    if (document) {
+      document->ledger = *ledger;
+      outcome = OUTCOME_YES;
+    }
+  }
+  return call_end(store, lost, outcome, error);
+}
+
 enum outcome ledger_list(struct lockstore *store, ledger_each *each, void *context, struct error *error)
 {
   bool lost;

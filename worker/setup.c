@@ -1,21 +1,17 @@
 /*
  * pawl-setup: what an operator does once. It waits for the server, initiates the replica set if it is asked to, waits for a
- * primary, and makes the collections and indexes. Each step is left as it is where it was done before.
+ * primary, and makes the collections and indexes; and it adopts files whose ledger is lost. Each step is left as it is where it was done
+ * before.
  */
 #include "config/config.h"
 #include "lockstore/initiate.h"
+#include "worker/adopt.h"
+#include "worker/clock.h"
 
 #include <stdlib.h>
 #include <time.h>
 
 enum { REQUEST_MS = 3000, WAIT_MS_DEFAULT = 60000, PAUSE_MS = 200, MEMBERS_MAX = 50, CONNECTIONS = 1 };
-
-static int64_t now_ms(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 struct setup {
   struct config config;
@@ -38,7 +34,7 @@ static int fail(const struct error *error, int code)
 /* False: the time is over. A reason for waiting is said when it is new. */
 static bool wait_on(struct setup *setup, const struct error *error)
 {
-  if (now_ms() >= setup->deadline_ms)
+  if (clock_boot_ms() >= setup->deadline_ms)
     return false;
   if (setup->config.log_level >= CONFIG_LOG_INFO && strcmp(setup->waiting.text, error->text) != 0)
     fprintf(stderr, "pawl-setup: waiting: %s\n", error->text);
@@ -141,16 +137,58 @@ static int prepare(struct setup *setup)
   return EXIT_DONE;
 }
 
+/* ---- adopting ---- */
+
+static bool confirm(void *context, const char *text)
+{
+  const struct setup *setup = context;
+  char answer[16] = "";
+  say(text);
+  if (setup->config.yes)
+    return true;
+  printf("Go on? [y/N] ");
+  fflush(stdout);
+  return fgets(answer, sizeof answer, stdin) != NULL && (answer[0] == 'y' || answer[0] == 'Y');
+}
+
+static int adopt_type(struct setup *setup)
+{
+  struct error error;
+  struct lockstore *store = open_store(setup->config.uri, setup->config.db, false, &error);
+  if (!store)
+    return fail(&error, EXIT_USAGE);
+  struct adoption adoption = {.type = setup->config.adopt, .dir = setup->config.dir, .confirm = confirm, .context = setup};
+  enum adopt_status status = adopt(store, &adoption, &error);
+  lockstore_close(store);
+  switch (status) {
+  case ADOPT_DONE:
+    say("adopted: the next worker deletes from the queue what the files hold, and goes on behind it");
+    return EXIT_DONE;
+  case ADOPT_DECLINED:
+    say("nothing was changed");
+    return EXIT_FAILED;
+  case ADOPT_UNTRUSTED:
+    return fail(&error, EXIT_UNTRUSTED);
+  case ADOPT_BUSY:
+    return fail(&error, EXIT_FAILED);
+  case ADOPT_UNAVAILABLE:
+    return fail(&error, EXIT_UNAVAILABLE);
+  }
+  return EXIT_FAILED;
+}
+
 int main(int argc, char **argv)
 {
   struct setup setup = {0};
   int code;
   if (!config_begin(&setup.config, CONFIG_SETUP, argc, argv, stdout, stderr, &code))
     return code;
-  setup.deadline_ms = now_ms() + (setup.config.timeout_ms ? setup.config.timeout_ms : WAIT_MS_DEFAULT);
+  setup.deadline_ms = clock_boot_ms() + (setup.config.timeout_ms ? setup.config.timeout_ms : WAIT_MS_DEFAULT);
   code = setup.config.replica_set ? initiate(&setup) : EXIT_DONE;
   if (code == EXIT_DONE)
     code = prepare(&setup);
+  if (code == EXIT_DONE && setup.config.adopt)
+    code = adopt_type(&setup);
   config_free(&setup.config);
   return code;
 }

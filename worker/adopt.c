@@ -1,0 +1,202 @@
+#include "worker/adopt.h"
+#include "storage/chain.h"
+#include "worker/clock.h"
+
+#include <inttypes.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+enum { LEASE_MS = 60000, RENEW_MS = 10000 };
+
+/* What the files say. */
+struct survey {
+  struct committed end;
+  int64_t epoch_max; /* in names, headers and blocks */
+  int64_t first_seq; /* of the oldest segment present */
+  int64_t segments;
+  bool tail;          /* something follows the last valid block */
+  struct owner owner; /* of the lock, to renew it on the way */
+  int64_t renewed_ms;
+};
+
+static enum adopt_status of_outcome(enum outcome outcome)
+{
+  return outcome == OUTCOME_UNKNOWN ? ADOPT_UNAVAILABLE : ADOPT_UNTRUSTED;
+}
+
+/* ---- the lock ---- */
+
+static enum adopt_status lock(struct lockstore *store, const char *type, struct survey *survey, struct error *error)
+{
+  struct lock_view view;
+  struct lock_holder holder = {.program = "pawl-setup --adopt", .pid = getpid(), .started_wall_ms = clock_wall_us() / 1000};
+  if (gethostname(holder.host, sizeof holder.host - 1) != 0 ||
+      getrandom(survey->owner.bytes, sizeof survey->owner.bytes, 0) != (ssize_t)sizeof survey->owner.bytes) {
+    error_set(error, "the system gives no host name or no random numbers");
+    return ADOPT_UNAVAILABLE;
+  }
+  enum outcome seen = lock_read(store, type, 0, &view, error);
+  if (seen == OUTCOME_YES && view.stealable)
+    seen = lock_steal(store, type, 0, &view.owner, error);
+  if (seen == OUTCOME_UNKNOWN || seen == OUTCOME_REFUSED)
+    return of_outcome(seen);
+  survey->renewed_ms = clock_boot_ms();
+  enum outcome taken = lock_take(store, type, 0, &survey->owner, LEASE_MS, &holder, error);
+  if (taken != OUTCOME_NO)
+    return taken == OUTCOME_YES ? ADOPT_DONE : of_outcome(taken);
+  error_set(error, "%s is held by %s, pid %" PRId64 ": stop the workers of this type first", type, view.holder.host, view.holder.pid);
+  return ADOPT_BUSY;
+}
+
+/* ---- the files ---- */
+
+static void epoch_raise(struct survey *survey, int64_t epoch)
+{
+  survey->epoch_max = epoch > survey->epoch_max ? epoch : survey->epoch_max;
+}
+
+/* Orphans too: no epoch that any of these files bears may come again. */
+static void epochs_of_orphans(const struct chain *chain, struct survey *survey)
+{
+  for (size_t i = 0; i < chain->orphan_count; i++) {
+    char type[TYPE_BYTES_MAX + 1];
+    int64_t epoch = 0;
+    if (segment_name_parse(chain->orphans[i], type, &epoch))
+      epoch_raise(survey, epoch);
+  }
+}
+
+static bool renewed(struct lockstore *store, const char *type, struct survey *survey, struct error *error)
+{
+  if (clock_boot_ms() - survey->renewed_ms < RENEW_MS)
+    return true;
+  survey->renewed_ms = clock_boot_ms();
+  if (lock_renew(store, type, 0, &survey->owner, LEASE_MS, error) == OUTCOME_YES)
+    return true;
+  error_set(error, "the lock of %s was lost while the files were being read", type);
+  return false;
+}
+
+/* Every block of every segment, checked. */
+static enum adopt_status blocks_read(struct lockstore *store, const struct adoption *adoption, const struct chain *chain,
+                                     struct survey *survey, struct error *error)
+{
+  struct chain_reader at;
+  enum read_status status = READ_OK;
+  chain_reader_init(&at, adoption->dir, chain);
+  while ((status = chain_reader_next(&at, error)) == READ_OK) {
+    survey->end.items += at.reader.block.items;
+    epoch_raise(survey, at.reader.block.epoch);
+    if (!renewed(store, adoption->type, survey, error)) {
+      chain_reader_deinit(&at);
+      return ADOPT_UNAVAILABLE;
+    }
+  }
+  if (status == READ_END || status == READ_TAIL) {
+    const struct reader *reader = &at.reader;
+    snprintf(survey->end.file, sizeof survey->end.file, "%s", chain->segments[chain->count - 1].name);
+    memcpy(survey->end.uuid, reader->header.uuid, sizeof survey->end.uuid);
+    survey->end.length = reader->offset;
+    survey->end.tail = reader->has_last ? reader->last.offset : 0;
+    survey->end.link = reader->has_last ? format_marker_link(&reader->last) : format_header_link(&reader->header);
+    survey->end.seq = reader->next_seq - 1;
+    survey->tail = status == READ_TAIL;
+  }
+  chain_reader_deinit(&at);
+  return status == READ_END || status == READ_TAIL ? ADOPT_DONE : ADOPT_UNTRUSTED;
+}
+
+/* What was read may be in this machine's memory only: it is on the disk before the ledger says so. */
+static enum adopt_status file_settle(const char *dir, const char *name, struct error *error)
+{
+  struct file file;
+  struct error ignored;
+  if (file_open(&file, dir, name, FILE_WRITE, 0, error) != FILE_OK)
+    return ADOPT_UNTRUSTED;
+  bool synced = file_sync_new(&file, dir, error) == FILE_OK;
+  return file_close(&file, synced ? error : &ignored) == FILE_OK && synced ? ADOPT_DONE : ADOPT_UNTRUSTED;
+}
+
+static enum adopt_status files_survey(struct lockstore *store, const struct adoption *adoption, struct survey *survey, struct error *error)
+{
+  struct chain chain;
+  enum adopt_status status = ADOPT_UNTRUSTED;
+  enum read_status loaded = chain_load(&chain, adoption->dir, adoption->type, NULL, error);
+  if (loaded == READ_OK && chain.count == 0) {
+    error_set(error, "%s has no segment of type %s", adoption->dir, adoption->type);
+  } else if (loaded == READ_OK) {
+    survey->segments = (int64_t)chain.count;
+    survey->first_seq = chain.segments[0].header.first_seq;
+    survey->end.items = survey->first_seq - 1; /* of what was pruned only the messages are known */
+    for (size_t i = 0; i < chain.count; i++)
+      epoch_raise(survey, chain.segments[i].header.epoch);
+    epochs_of_orphans(&chain, survey);
+    status = blocks_read(store, adoption, &chain, survey, error);
+    if (status == ADOPT_DONE)
+      status = file_settle(adoption->dir, survey->end.file, error);
+  }
+  chain_free(&chain);
+  return status;
+}
+
+/* ---- the ledger ---- */
+
+static void describe(const struct adoption *adoption, const struct survey *survey, enum outcome had, const struct ledger *old,
+                     const struct error *problem, struct error *text)
+{
+  char now[256];
+  if (had == OUTCOME_YES)
+    snprintf(now, sizeof now, "says epoch %" PRId64 ", seq %" PRId64 ", file %.100s", old->epoch, old->end.seq,
+             old->end.file[0] != 0 ? old->end.file : "none");
+  else
+    snprintf(now, sizeof now, "%.200s", had == OUTCOME_NO ? "is not there" : problem->text);
+  error_set(
+      text,
+      "%s/%s: %" PRId64 " segment%s, seq %" PRId64 " to %" PRId64 ", %" PRId64 " bytes of the last are whole%s.\nThe ledger of %s %s.\n"
+      "It will be replaced by epoch %" PRId64 ", seq %" PRId64 ", and the messages that are in these files will be deleted from the "
+      "queue.",
+      adoption->dir, survey->end.file, survey->segments, survey->segments == 1 ? "" : "s", survey->first_seq, survey->end.seq,
+      survey->end.length, survey->tail ? " (what follows is no block)" : "", adoption->type, now, survey->epoch_max + 1, survey->end.seq);
+}
+
+static enum adopt_status ledger_replace(struct lockstore *store, const struct adoption *adoption, struct survey *survey,
+                                        struct error *error)
+{
+  struct ledger old;
+  struct error text, problem = {""};
+  enum outcome had = ledger_read(store, adoption->type, &old, &problem);
+  if (had == OUTCOME_UNKNOWN || (had == OUTCOME_REFUSED && old.v > 1)) {
+    *error = problem;
+    return of_outcome(had);
+  }
+  epoch_raise(survey, old.epoch);
+  describe(adoption, survey, had, &old, &problem, &text);
+  if (!adoption->confirm(adoption->context, text.text))
+    return ADOPT_DECLINED;
+  if (lock_renew(store, adoption->type, 0, &survey->owner, LEASE_MS, error) != OUTCOME_YES) {
+    error_set(error, "the lock of %s was lost", adoption->type);
+    return ADOPT_UNAVAILABLE;
+  }
+  struct ledger ledger = {.v = 1, .epoch = survey->epoch_max + 1, .has_owner = true, .owner = survey->owner, .end = survey->end};
+  ledger.settled = survey->first_seq - 1;
+  enum outcome written = ledger_put(store, adoption->type, had == OUTCOME_YES ? old.epoch : 0, had == OUTCOME_REFUSED, &ledger, error);
+  if (written == OUTCOME_NO)
+    error_set(error, "the ledger of %s moved meanwhile: a worker is at work; nothing was changed", adoption->type);
+  return written == OUTCOME_YES ? ADOPT_DONE : written == OUTCOME_NO ? ADOPT_BUSY : of_outcome(written);
+}
+
+enum adopt_status adopt(struct lockstore *store, const struct adoption *adoption, struct error *error)
+{
+  struct survey survey = {0};
+  struct error ignored;
+  enum adopt_status status = lock(store, adoption->type, &survey, error);
+  if (status == ADOPT_DONE) {
+    status = files_survey(store, adoption, &survey, error);
+    if (status == ADOPT_DONE)
+      status = ledger_replace(store, adoption, &survey, error);
+  }
+  if (status != ADOPT_BUSY && lock_release(store, adoption->type, 0, &survey.owner, &ignored) == OUTCOME_UNKNOWN) {
+    /* Its lease ends it within a minute. */
+  }
+  return status;
+}
