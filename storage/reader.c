@@ -309,16 +309,19 @@ static bool fits_after_damage(const struct reader *reader, const struct block_ma
 static enum read_status tail_or_damage(struct reader *reader, bool body, struct error *error)
 {
   struct block_marker found;
-  struct error ignored;
+  struct error failure;
   int64_t size = 0;
-  bool in_body = reader->damage_in_body;
   if (file_size(&reader->file, &size, error) != FILE_OK)
     return READ_FAILED;
-  enum read_status proof = reader_search(reader, reader->offset, size, SEARCH_FIRST, fits_above_expected, &found, &ignored);
-  if (proof == READ_END)
-    return READ_TAIL;
-  if (proof != READ_OK || block_read(reader, size, body, error) == READ_OK)
-    return proof;
+  enum read_status proof = reader_search(reader, reader->offset, size, SEARCH_FIRST, fits_above_expected, &found, &failure);
+  if (proof == READ_FAILED)
+    *error = failure;
+  if (proof != READ_OK)
+    return proof == READ_END ? READ_TAIL : proof;
+  enum read_status again = block_read(reader, size, body, error);
+  if (again != READ_END)
+    return again;
+  bool in_body = reader->damage_in_body;
   enum read_status status = reader_damaged(reader, reader->offset);
   reader->damage_in_body = in_body;
   reader->lost_last = in_body ? reader->next_seq + reader->block.count - 1 : found.seq - 1;

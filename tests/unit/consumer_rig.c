@@ -1,0 +1,447 @@
+#include "consumer_rig.h"
+#include "consumer_watch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static const char *const kind_names[ACTION_COUNT] = {
+    [ACTION_PEEK] = "PEEK",
+    [ACTION_CHECK] = "CHECK",
+    [ACTION_LOOK] = "LOOK",
+    [ACTION_TAKE] = "TAKE",
+    [ACTION_FENCE] = "FENCE",
+    [ACTION_OPEN] = "OPEN",
+    [ACTION_SETTLE_FIND] = "SETTLE_FIND",
+    [ACTION_SETTLE_DELETE] = "SETTLE_DELETE",
+    [ACTION_SETTLE_RECORD] = "SETTLE_RECORD",
+    [ACTION_GUARD] = "GUARD",
+    [ACTION_VERIFY] = "VERIFY",
+    [ACTION_CUT] = "CUT",
+    [ACTION_CREATE] = "CREATE",
+    [ACTION_APPEND] = "APPEND",
+    [ACTION_COMMIT] = "COMMIT",
+    [ACTION_CLOSE] = "CLOSE",
+    [ACTION_UNLOCK] = "UNLOCK",
+    [ACTION_READ] = "READ",
+    [ACTION_DELETE] = "DELETE",
+    [ACTION_RENEW] = "RENEW",
+};
+
+static const char *const result_names[RESULT_COUNT] = {
+    [RESULT_YES] = "YES",           [RESULT_NO] = "NO",           [RESULT_UNKNOWN] = "UNKNOWN",
+    [RESULT_CHANGED] = "CHANGED",   [RESULT_REFUSED] = "REFUSED", [RESULT_NEWER] = "NEWER",
+    [RESULT_NO_SPACE] = "NO_SPACE", [RESULT_SPENT] = "SPENT",     [RESULT_FAILED] = "FAILED",
+};
+
+#define MAY(result) (1u << RESULT_##result)
+/* What worker/perform.c can answer. */
+static const unsigned answers[ACTION_COUNT] = {
+    [ACTION_PEEK] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED),
+    [ACTION_CHECK] = MAY(YES) | MAY(CHANGED) | MAY(REFUSED) | MAY(NEWER) | MAY(UNKNOWN),
+    [ACTION_LOOK] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED),
+    [ACTION_TAKE] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
+    [ACTION_FENCE] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED),
+    [ACTION_OPEN] = MAY(YES) | MAY(REFUSED) | MAY(NEWER),
+    [ACTION_SETTLE_FIND] = MAY(YES) | MAY(REFUSED) | MAY(NEWER),
+    [ACTION_SETTLE_DELETE] = MAY(YES) | MAY(UNKNOWN),
+    [ACTION_SETTLE_RECORD] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
+    [ACTION_GUARD] = MAY(YES) | MAY(FAILED),
+    [ACTION_VERIFY] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED),
+    [ACTION_CUT] = MAY(YES) | MAY(FAILED),
+    [ACTION_CREATE] = MAY(YES) | MAY(NO_SPACE) | MAY(SPENT) | MAY(REFUSED) | MAY(FAILED),
+    [ACTION_APPEND] = MAY(YES) | MAY(NO_SPACE) | MAY(FAILED),
+    [ACTION_COMMIT] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
+    [ACTION_CLOSE] = MAY(YES) | MAY(NO_SPACE) | MAY(FAILED),
+    [ACTION_UNLOCK] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
+    [ACTION_READ] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
+    [ACTION_DELETE] = MAY(YES) | MAY(UNKNOWN),
+    [ACTION_RENEW] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
+};
+
+bool rig_may_answer(const struct action *action, enum result result)
+{
+  if (action->kind == ACTION_CLOSE && !action->write_close)
+    return result == RESULT_YES; /* nothing is written that could fail */
+  return (answers[action->kind] & 1u << result) != 0;
+}
+
+const char *rig_kind_name(enum action_kind kind)
+{
+  return kind_names[kind];
+}
+
+const char *rig_result_name(enum result result)
+{
+  return result_names[result];
+}
+
+/* ---- the story ---- */
+
+static void history_add(struct rig *rig, const char *event, enum consumer_state before)
+{
+  char *line = rig->history[rig->events++ % RIG_HISTORY];
+  snprintf(line, sizeof rig->history[0], "%8lld  %-24s %s -> %s  [%s]", (long long)rig->moment.now_ms, event, consumer_state_name(before),
+           consumer_state_name(rig->consumer.state), rig_started(rig));
+}
+
+void rig_history(const struct rig *rig)
+{
+  fprintf(stderr, "seed %llu, the last events:\n", (unsigned long long)rig->seed);
+  for (int i = rig->events > RIG_HISTORY ? rig->events - RIG_HISTORY : 0; i < rig->events; i++)
+    fprintf(stderr, "  %s\n", rig->history[i % RIG_HISTORY]);
+}
+
+void rig_fail(const struct rig *rig, const char *file, int line, const char *what)
+{
+  rig_history(rig);
+  fprintf(stderr, "state %s, started [%s], running [%s]\n", consumer_state_name(rig->consumer.state), rig_started(rig), rig_running(rig));
+  for (int i = 0; i < rig->effects.note_count; i++)
+    fprintf(stderr, "  note: %s: %s\n", rig->effects.notes[i].event, rig->effects.notes[i].text);
+  fprintf(stderr, "%s:%d: does not hold: %s\n", file, line, what);
+  fail();
+}
+
+static void name_append(char *names, size_t size, enum action_kind kind)
+{
+  size_t length = strlen(names);
+  snprintf(names + length, size - length, "%s%s", length > 0 ? " " : "", kind_names[kind]);
+}
+
+const char *rig_started(const struct rig *rig)
+{
+  static char names[128];
+  names[0] = 0;
+  for (int i = 0; i < rig->effects.action_count; i++)
+    name_append(names, sizeof names, rig->effects.actions[i].kind);
+  return names;
+}
+
+const char *rig_running(const struct rig *rig)
+{
+  static char names[128];
+  names[0] = 0;
+  for (int i = 0; i < ACTIVITY_COUNT; i++)
+    if (rig->slots[i].running)
+      name_append(names, sizeof names, rig->slots[i].action.kind);
+  return names;
+}
+
+bool rig_noted(const struct rig *rig, const char *event)
+{
+  for (int i = 0; i < rig->effects.note_count; i++)
+    if (strcmp(rig->effects.notes[i].event, event) == 0)
+      return true;
+  return false;
+}
+
+void rig_expect_at(const struct rig *rig, enum consumer_state state, const char *started, const char *file, int line)
+{
+  char what[256];
+  snprintf(what, sizeof what, "state %s, started [%s]", consumer_state_name(state), started);
+  if (rig->consumer.state != state || strcmp(rig_started(rig), started) != 0)
+    rig_fail(rig, file, line, what);
+}
+
+/* ---- randomness: splitmix64 (Steele, Lea, Flood 2014) ---- */
+
+static uint64_t random_next(struct rig *rig)
+{
+  uint64_t z = rig->random += 0x9E3779B97F4A7C15u;
+  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+  return z ^ z >> 31;
+}
+
+uint64_t rig_random(struct rig *rig, uint64_t below)
+{
+  return below == 0 ? 0 : random_next(rig) % below;
+}
+
+/* ---- the world's answers ---- */
+
+static struct load *load_make(size_t ids, uint32_t messages, int64_t seq_last)
+{
+  struct load *load = load_new();
+  assert_non_null(load);
+  load->ids = calloc(ids, sizeof *load->ids);
+  for (load->ids_count = 0; load->ids_count < ids; load->ids_count++)
+    load->ids[load->ids_count] = bson_new();
+  load->messages = messages;
+  load->seq_last = seq_last;
+  assert_true(batch_add(&load->batch, (const uint8_t *)"\5\0\0\0", 5, 1));
+  return load;
+}
+
+static struct load *settle_load(const struct rig *rig, const struct action *action)
+{
+  int64_t last = action->settled + rig->load_messages;
+  last = last < action->end.seq ? last : action->end.seq;
+  return load_make(rig->load_ids, (uint32_t)(last - action->settled), last);
+}
+
+static struct committed end_after(const struct committed *end, int64_t bytes, uint32_t messages)
+{
+  struct committed after = *end;
+  after.tail = end->length;
+  after.length += bytes;
+  after.link++;
+  after.seq += messages;
+  after.items += messages;
+  return after;
+}
+
+static struct committed end_created(const struct rig *rig, const struct action *action)
+{
+  struct committed end = rig->watch.committed;
+  snprintf(end.file, sizeof end.file, "t1@%lld.bin", (long long)action->epoch);
+  memcpy(end.uuid, action->uuid, sizeof end.uuid);
+  end.length = 4096;
+  end.tail = 0;
+  end.link = (uint64_t)action->epoch << 40;
+  return end;
+}
+
+static void answer_fence(struct rig *rig, const struct action *action, struct completion *completion)
+{
+  completion->ledger = rig->ledger;
+  completion->ledger.epoch = action->epoch_seen;
+  rig->ledger.epoch = action->epoch_seen + 1;
+  rig->ledger.clean = false;
+}
+
+static void answer_commit(struct rig *rig, const struct ledger_commit *commit)
+{
+  rig->ledger.end = commit->after;
+  if (commit->settled > rig->ledger.settled)
+    rig->ledger.settled = commit->settled;
+  if (commit->set_clean)
+    rig->ledger.clean = commit->clean;
+}
+
+static void answer_yes(struct rig *rig, const struct action *action, struct completion *completion)
+{
+  const struct committed *committed = &rig->watch.committed;
+  if (action->kind == ACTION_CHECK)
+    completion->ledger = rig->ledger;
+  else if (action->kind == ACTION_LOOK)
+    completion->view = rig->view;
+  else if (action->kind == ACTION_FENCE)
+    answer_fence(rig, action, completion);
+  else if (action->kind == ACTION_GUARD)
+    completion->ground = rig->ground;
+  else if (action->kind == ACTION_CREATE)
+    completion->end = end_created(rig, action);
+  else if (action->kind == ACTION_APPEND)
+    completion->end = end_after(committed, rig->block_bytes, action->load->messages);
+  else if (action->kind == ACTION_CLOSE)
+    completion->end = action->write_close ? end_after(committed, 160, 0) : *committed;
+  else if (action->kind == ACTION_READ)
+    completion->load = load_make(rig->load_ids, rig->load_messages, 0);
+  else if (action->kind == ACTION_SETTLE_FIND)
+    completion->load = settle_load(rig, action);
+  else if (action->kind == ACTION_COMMIT)
+    answer_commit(rig, &action->commit);
+  else if (action->kind == ACTION_SETTLE_RECORD)
+    rig->ledger.settled = action->settled;
+}
+
+/* ---- events ---- */
+
+static void moment_fresh(struct rig *rig, int64_t ms_later)
+{
+  uint64_t low = random_next(rig), high = random_next(rig);
+  rig->moment.now_ms += ms_later;
+  rig->moment.wall_us += ms_later * 1000;
+  memcpy(rig->moment.random, &low, sizeof low);
+  memcpy(rig->moment.random + sizeof low, &high, sizeof high);
+}
+
+static void handle(struct rig *rig, const struct event *event, const char *text)
+{
+  enum consumer_state before = rig->consumer.state;
+  consumer_handle(&rig->consumer, event, &rig->moment, &rig->effects);
+  history_add(rig, text, before);
+  for (int i = 0; i < rig->effects.action_count; i++)
+    watch_started(rig, &rig->effects.actions[i]);
+  watch_turn(rig, before);
+}
+
+void rig_timer(struct rig *rig, int64_t ms_later)
+{
+  struct event event = {.kind = EVENT_TIMER};
+  moment_fresh(rig, ms_later);
+  handle(rig, &event, "timer");
+}
+
+void rig_stop(struct rig *rig)
+{
+  struct event event = {.kind = EVENT_STOP};
+  moment_fresh(rig, 0);
+  handle(rig, &event, "stop");
+}
+
+/* Of an action that nobody waits for (any more): its memory is freed, and that is all. */
+void rig_stale(struct rig *rig)
+{
+  struct completion completion = {.kind = (enum action_kind)rig_random(rig, ACTION_COUNT),
+                                  .result = (enum result)rig_random(rig, RESULT_COUNT)};
+  struct event event = {.kind = EVENT_COMPLETION, .completion = &completion};
+  enum consumer_state before = rig->consumer.state;
+  completion.number = rig->number_last + 1000;
+  completion.load = load_make(1, 1, 1);
+  moment_fresh(rig, 0);
+  handle(rig, &event, "stale");
+  rig_assert(rig, rig->consumer.state == before && rig->effects.action_count == 0 && rig->effects.note_count == 0);
+}
+
+void rig_answer(struct rig *rig, enum activity activity, enum result result)
+{
+  struct rig_slot *slot = &rig->slots[activity];
+  rig_assert(rig, slot->running);
+  struct action action = slot->action;
+  struct completion completion = {.kind = action.kind, .number = action.number, .epoch = action.epoch, .result = result};
+  struct event event = {.kind = EVENT_COMPLETION, .completion = &completion};
+  char text[64];
+  rig_assert(rig, rig_may_answer(&action, result));
+  completion.sent_ms = slot->started_ms;
+  if (rig->late_answers)
+    completion.sent_ms += (int64_t)rig_random(rig, (uint64_t)(rig->moment.now_ms - slot->started_ms + 1));
+  completion.load = action.load;
+  completion.unnamed = action.kind == ACTION_CLOSE && action.discard && rig->discard_fails;
+  if (result == RESULT_YES)
+    answer_yes(rig, &action, &completion);
+  else if (result != RESULT_NO)
+    error_set(&completion.error, "%s came back %s", kind_names[action.kind], result_names[result]);
+  snprintf(text, sizeof text, "%s %s", kind_names[action.kind], result_names[result]);
+  watch_answered(rig, &action, &completion);
+  moment_fresh(rig, 0);
+  handle(rig, &event, text);
+}
+
+/* ---- events as text ---- */
+
+static void variant_ledger(struct rig *rig, const char *variant)
+{
+  struct ledger *ledger = &rig->ledger;
+  if (strcmp(variant, "none") == 0)
+    memset(ledger, 0, sizeof *ledger);
+  ledger->clean = strcmp(variant, "clean") == 0 || strcmp(variant, "unsettled") == 0;
+  ledger->settled = ledger->end.seq - (strcmp(variant, "unsettled") == 0 ? 30 : 0);
+}
+
+static void variant_apply(struct rig *rig, enum action_kind kind, const char *variant)
+{
+  if (kind == ACTION_LOOK) {
+    rig->view.stealable = strcmp(variant, "expired") == 0;
+    rig->view.left_ms = rig->view.stealable ? -5 : 20000;
+  } else if (kind == ACTION_CHECK || kind == ACTION_FENCE) {
+    variant_ledger(rig, variant);
+  } else if (kind == ACTION_GUARD) {
+    bool local = strcmp(variant, "local") == 0, busy = strcmp(variant, "busy") == 0;
+    rig->ground = (struct writer_ground){.local = local || busy, .guarded = local, .exact = strcmp(variant, "exact") == 0};
+  } else if (kind == ACTION_APPEND) {
+    rig->block_bytes = (int64_t)1 << 30;
+  } else if (kind == ACTION_CLOSE) {
+    rig->discard_fails = true;
+  } else if (kind == ACTION_READ) {
+    rig->load_ids = 2;
+  }
+}
+
+static int name_find(const char *const *names, int count, const char *name)
+{
+  for (int i = 0; i < count; i++)
+    if (strcmp(names[i], name) == 0)
+      return i;
+  return count;
+}
+
+static void play_answer(struct rig *rig, const char *event)
+{
+  char kind_name[32], result_name[32];
+  rig_assert(rig, sscanf(event, "%31s %31[A-Z_]", kind_name, result_name) == 2);
+  const char *variant = strchr(event, ':');
+  enum action_kind kind = name_find(kind_names, ACTION_COUNT, kind_name);
+  enum result result = name_find(result_names, RESULT_COUNT, result_name);
+  rig_assert(rig, kind < ACTION_COUNT && result < RESULT_COUNT);
+  enum activity activity = action_activity(kind);
+  if (!rig->slots[activity].running || rig->slots[activity].action.kind != kind)
+    rig_fail(rig, __FILE__, __LINE__, event);
+  if (variant != NULL)
+    variant_apply(rig, kind, variant + 1);
+  rig_answer(rig, activity, result);
+}
+
+void rig_play(struct rig *rig, const char *event)
+{
+  if (strncmp(event, "wait ", 5) == 0) {
+    rig_timer(rig, atoll(event + 5));
+  } else if (strcmp(event, "wake") == 0) {
+    int64_t wake = consumer_wake_ms(&rig->consumer);
+    rig_assert(rig, wake < INT64_MAX);
+    rig_timer(rig, wake - rig->moment.now_ms);
+  } else if (strcmp(event, "stop") == 0) {
+    rig_stop(rig);
+  } else if (strcmp(event, "stale") == 0) {
+    rig_stale(rig);
+  } else {
+    play_answer(rig, event);
+  }
+}
+
+void rig_play_all(struct rig *rig, const char *events)
+{
+  char text[64];
+  while (*events != 0) {
+    size_t length = strcspn(events, ";");
+    rig_assert(rig, length < sizeof text);
+    snprintf(text, sizeof text, "%.*s", (int)length, events);
+    rig_play(rig, text);
+    events += length;
+    events += strspn(events, "; ");
+  }
+}
+
+/* ---- begin and end ---- */
+
+struct consumer_options rig_options(void)
+{
+  return (struct consumer_options){.lease_ms = 30000,
+                                   .retry_ms = 100,
+                                   .poll_ms = 100,
+                                   .linger_ms = 5000,
+                                   .stall_ms = 90000,
+                                   .segment_bytes = (int64_t)1 << 30,
+                                   .distrust_ms = 60000};
+}
+
+void rig_init(struct rig *rig, const struct consumer_options *options, uint64_t seed)
+{
+  memset(rig, 0, sizeof *rig);
+  rig->seed = rig->random = seed;
+  rig->moment = (struct moment){.now_ms = 1000000, .wall_us = 1700000000000000};
+  rig->load_ids = 1;
+  rig->load_messages = 10;
+  rig->block_bytes = 1000;
+  rig->ledger = (struct ledger){.v = 1, .epoch = 7, .clean = true, .settled = 100};
+  rig->ledger.end = (struct committed){.file = "t1.bin", .length = 50000, .tail = 49000, .link = 77, .seq = 100, .items = 100};
+  rig->ground = (struct writer_ground){.local = true, .guarded = true, .exact = true};
+  rig->view = (struct lock_view){.owner = {{1, 2, 3}}, .ttl_ms = 30000, .left_ms = 20000};
+  consumer_init(&rig->consumer, "t1", options);
+}
+
+void rig_deinit(struct rig *rig)
+{
+  for (int i = 0; i < ACTIVITY_COUNT; i++) {
+    struct rig_slot *slot = &rig->slots[i];
+    /* A load that is being deleted is still the consumer's. */
+    if (slot->running && i == ACTIVITY_MAIN)
+      load_free(slot->action.load);
+    slot->running = false;
+  }
+  consumer_deinit(&rig->consumer);
+}

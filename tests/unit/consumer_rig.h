@@ -1,0 +1,112 @@
+/*
+ * consumer_rig: drives one consumer without threads, database or disk, and watches it from outside. The world answers what it is told
+ * to; the watch knows the protocol's rules (docs/protocol.md) and fails the test at the first action that breaks one,
+ * with the events that led there.
+ *
+ * An event is a line of text, so that a test reads like the story it tells:
+ *
+ *   "wait 100"          100 ms pass, then the timer          "wake"     to the time the consumer asked for, then the timer
+ *   "stop"              finish and leave                     "stale"    a completion nobody waits for, with a load
+ *   "APPEND NO_SPACE"   the running action comes back so; some results have variants, see rig_play
+ */
+#ifndef PAWL_TESTS_CONSUMER_RIG_H
+#define PAWL_TESTS_CONSUMER_RIG_H
+
+#include "worker/consumer.h"
+
+enum { RIG_HISTORY = 50, RIG_LOADS = 32 };
+
+struct rig_slot { /* an action under way */
+  bool running;
+  struct action action;
+  int64_t started_ms;
+};
+
+struct rig_load { /* as the watch remembers it */
+  struct load *load;
+  size_t ids, deleted;
+  uint32_t messages;
+  int64_t seq_last;
+};
+
+struct rig_watch {
+  /* the lock */
+  bool checked, locked, lost, unlock_tried;
+  int64_t epoch_checked;
+  bool seen_stealable;
+  struct owner owner, seen;
+  uint64_t taken_number;
+  int64_t deadline_ms;
+  /* the epoch */
+  int64_t epoch;
+  bool before_clean, rolled, fenced, failed, spent;
+  bool guarded, verified, may_append; /* what the first block waits for */
+  bool appended, wrote, closed;       /* APPEND was sent; one was synced; CLOSE was */
+  bool unnamed;                       /* a segment that the ledger does not name may lie there */
+  bool clean_sent;
+  struct committed committed, written;
+  bool pending, pending_segment, pending_sent; /* `written` is not known to be committed; it is a new segment; COMMIT was sent */
+  int64_t settled;
+  struct rig_load settle;
+  struct rig_load loads[RIG_LOADS]; /* of this epoch, in the order in which they were read */
+  int loads_read, loads_committed, loads_deleted;
+};
+
+struct rig {
+  struct consumer consumer;
+  struct moment moment;
+  struct effects effects; /* of the last event */
+  struct rig_slot slots[ACTIVITY_COUNT];
+  struct rig_watch watch;
+  uint64_t seed, random, number_last;
+
+  /* the world */
+  struct ledger ledger;
+  struct writer_ground ground;
+  struct lock_view view;
+  size_t load_ids;        /* delete commands a load takes */
+  uint32_t load_messages; /* in a load */
+  int64_t block_bytes;
+  bool discard_fails;
+  bool late_answers; /* RENEW and TAKE were sent at some time between start and answer */
+
+  char history[RIG_HISTORY][256];
+  int events;
+};
+
+void rig_init(struct rig *rig, const struct consumer_options *options, uint64_t seed);
+/* Answers what is still running (into the void), and frees all. */
+void rig_deinit(struct rig *rig);
+struct consumer_options rig_options(void);
+uint64_t rig_random(struct rig *rig, uint64_t below);
+
+/*
+ * One event. Variants: `LOOK YES:busy`, `:expired`; `CHECK` and `FENCE YES:none` (no ledger), `:clean`, `:unclean`, `:unsettled`;
+ * `GUARD YES:local`, `:busy`, `:exact`, `:longer`; `APPEND YES:large`; `CLOSE YES:left`; `READ YES:many` (ids for two commands).
+ * Without one the world stays as it is.
+ */
+void rig_play(struct rig *rig, const char *event);
+/* Several, separated by "; ". */
+void rig_play_all(struct rig *rig, const char *events);
+void rig_timer(struct rig *rig, int64_t ms_later);
+void rig_stop(struct rig *rig);
+void rig_stale(struct rig *rig);
+void rig_answer(struct rig *rig, enum activity activity, enum result result);
+
+/* The actions that the last event started, in order: "APPEND READ"; "" if none. And those that run now, in order of activity. */
+const char *rig_started(const struct rig *rig);
+const char *rig_running(const struct rig *rig);
+bool rig_noted(const struct rig *rig, const char *event);
+/* May perform answer so? */
+bool rig_may_answer(const struct action *action, enum result result);
+const char *rig_kind_name(enum action_kind kind);
+const char *rig_result_name(enum result result);
+
+/* Fails with the story so far. */
+void rig_fail(const struct rig *rig, const char *file, int line, const char *what);
+void rig_history(const struct rig *rig);
+#define rig_assert(rig, condition) ((condition) ? (void)0 : rig_fail(rig, __FILE__, __LINE__, #condition))
+#define rig_expect(rig, expected, actions) rig_expect_at(rig, expected, actions, __FILE__, __LINE__)
+void rig_expect_at(const struct rig *rig, enum consumer_state state, const char *started, const char *file, int line);
+
+#endif

@@ -1,0 +1,494 @@
+#include "consumer_watch.h"
+
+#include <stdlib.h>
+
+static bool runs(const struct rig *rig, enum activity activity)
+{
+  return rig->slots[activity].running;
+}
+
+static bool alive(const struct rig *rig)
+{
+  return rig->watch.locked && !rig->watch.lost && !rig->watch.fenced && rig->moment.now_ms < rig->watch.deadline_ms;
+}
+
+static bool same_owner(const struct owner *a, const struct owner *b)
+{
+  return memcmp(a, b, sizeof *a) == 0;
+}
+
+static bool same_end(const struct committed *a, const struct committed *b)
+{
+  return strcmp(a->file, b->file) == 0 && a->length == b->length && a->tail == b->tail && a->link == b->link && a->seq == b->seq;
+}
+
+static void epoch_forget(struct rig_watch *watch)
+{
+  watch->epoch = 0;
+  watch->before_clean = watch->fenced = watch->failed = watch->spent = false;
+  watch->guarded = watch->verified = watch->may_append = false;
+  watch->appended = watch->wrote = watch->closed = watch->unnamed = watch->clean_sent = false;
+  watch->pending = watch->pending_segment = watch->pending_sent = false;
+  watch->loads_read = watch->loads_committed = watch->loads_deleted = 0;
+  memset(&watch->settle, 0, sizeof watch->settle);
+}
+
+/* ---- what may be started ---- */
+
+static void started_take(struct rig *rig, const struct action *action)
+{
+  struct rig_watch *watch = &rig->watch;
+  rig_assert(rig, watch->checked);
+  rig_assert(rig, !watch->locked || watch->unlock_tried);
+  rig_assert(rig, !runs(rig, ACTIVITY_READ) && !runs(rig, ACTIVITY_DELETE));
+  rig_assert(rig, !same_owner(&action->owner, &watch->owner)); /* new for every acquisition */
+  if (action->steal)
+    rig_assert(rig, watch->seen_stealable && same_owner(&action->seen, &watch->seen));
+  epoch_forget(watch);
+  watch->locked = watch->lost = watch->rolled = watch->unlock_tried = false;
+  watch->owner = action->owner;
+  watch->taken_number = action->number;
+}
+
+static void started_fence(struct rig *rig, const struct action *action)
+{
+  struct rig_watch *watch = &rig->watch;
+  rig_assert(rig, watch->locked);
+  rig_assert(rig, action->epoch_seen == watch->epoch_checked);
+  rig_assert(rig, watch->epoch == 0); /* one epoch a fence */
+}
+
+static void started_settle(struct rig *rig, const struct action *action)
+{
+  struct rig_watch *watch = &rig->watch;
+  rig_assert(rig, alive(rig));
+  rig_assert(rig, !watch->appended && !watch->clean_sent);
+  if (action->kind == ACTION_SETTLE_FIND) {
+    rig_assert(rig, action->settled == watch->settled && watch->settled < watch->committed.seq);
+    rig_assert(rig, same_end(&action->end, &watch->committed));
+  } else if (action->kind == ACTION_SETTLE_DELETE) {
+    rig_assert(rig, action->load == watch->settle.load && action->load->ids_deleted == watch->settle.deleted);
+    rig_assert(rig, watch->settle.deleted < watch->settle.ids);
+  } else {
+    rig_assert(rig, watch->settle.load != NULL && watch->settle.deleted == watch->settle.ids);
+    rig_assert(rig, action->settled == watch->settle.seq_last);
+  }
+}
+
+/* GUARD, VERIFY, CUT, CREATE, APPEND: on the way to a block in the file. */
+static void started_write(struct rig *rig, const struct action *action)
+{
+  struct rig_watch *watch = &rig->watch;
+  rig_assert(rig, alive(rig));
+  rig_assert(rig, watch->settled >= watch->committed.seq || watch->wrote); /* settled first */
+  rig_assert(rig, !watch->pending);                                        /* not before the commit before is known */
+  rig_assert(rig, !watch->clean_sent && !watch->closed && !watch->failed && !watch->spent);
+  rig_assert(rig, watch->loads_committed < watch->loads_read);
+  rig_assert(rig, watch->loads_committed - watch->loads_deleted < LOADS_COMMITTED_MAX);
+  if (action->kind == ACTION_APPEND) {
+    rig_assert(rig, watch->may_append);
+    rig_assert(rig, action->load == watch->loads[watch->loads_committed].load);
+    watch->appended = true;
+    return;
+  }
+  rig_assert(rig, !watch->may_append && !watch->appended); /* once an epoch, before its first block */
+  if (action->kind == ACTION_GUARD)
+    rig_assert(rig, watch->committed.file[0] != 0 && !watch->rolled);
+  else if (action->kind == ACTION_VERIFY)
+    rig_assert(rig, watch->guarded);
+  else if (action->kind == ACTION_CUT)
+    rig_assert(rig, watch->guarded && watch->verified);
+  else
+    rig_assert(rig, !watch->guarded);
+}
+
+/* The last commit of an epoch: `clean`. */
+static void started_clean(struct rig *rig, const struct ledger_commit *commit)
+{
+  struct rig_watch *watch = &rig->watch;
+  rig_assert(rig, commit->clean);
+  rig_assert(rig, !runs(rig, ACTIVITY_READ) && !runs(rig, ACTIVITY_DELETE));
+  rig_assert(rig, !watch->failed && !watch->fenced);
+  rig_assert(rig, watch->closed || !watch->appended);
+  rig_assert(rig, watch->closed || (watch->before_clean && !watch->unnamed));
+  rig_assert(rig, same_end(&commit->after, watch->closed ? &watch->written : &watch->committed));
+  watch->clean_sent = true;
+}
+
+static void started_commit(struct rig *rig, const struct action *action)
+{
+  struct rig_watch *watch = &rig->watch;
+  const struct ledger_commit *commit = &action->commit;
+  rig_assert(rig, !watch->fenced && !watch->failed);
+  rig_assert(rig, commit->epoch == watch->epoch && same_owner(&commit->owner, &watch->owner));
+  rig_assert(rig, same_end(&commit->before, &watch->committed));
+  rig_assert(rig, commit->settled == watch->settled && commit->settled <= commit->after.seq);
+  if (commit->set_clean) {
+    started_clean(rig, commit);
+    return;
+  }
+  rig_assert(rig, !watch->clean_sent && watch->pending && !watch->closed);
+  rig_assert(rig, same_end(&commit->after, &watch->written));
+  watch->pending_sent = true;
+}
+
+static void started_close(struct rig *rig, const struct action *action)
+{
+  struct rig_watch *watch = &rig->watch;
+  rig_assert(rig, !runs(rig, ACTIVITY_READ) && !runs(rig, ACTIVITY_DELETE));
+  rig_assert(rig, !watch->clean_sent && !watch->closed);
+  if (action->write_close) {
+    rig_assert(rig, watch->wrote && !watch->fenced && !watch->failed);
+    rig_assert(rig, !watch->pending); /* after a DATA nothing is written before it is committed */
+  }
+  rig_assert(rig, action->discard == (watch->pending && watch->pending_segment && !watch->pending_sent));
+  if (!watch->fenced && !watch->failed)
+    rig_assert(rig, !watch->pending || action->discard); /* what may be in the file is committed first */
+}
+
+static void started_read(struct rig *rig, const struct action *action)
+{
+  struct rig_watch *watch = &rig->watch;
+  rig_assert(rig, alive(rig) && !watch->clean_sent && !watch->closed && !watch->failed);
+  rig_assert(rig, watch->loads_read < RIG_LOADS);
+  rig_assert(rig, watch->loads_read - watch->loads_committed <= LOADS_READY_MAX);
+  if (!action->begin)
+    return;
+  rig_assert(rig, !runs(rig, ACTIVITY_MAIN) && !runs(rig, ACTIVITY_DELETE));
+  rig_assert(rig, watch->loads_deleted == watch->loads_read); /* else committed messages would be seen again */
+  rig_assert(rig, !watch->pending && watch->settled >= watch->committed.seq);
+}
+
+static void started_delete(struct rig *rig, const struct action *action)
+{
+  struct rig_watch *watch = &rig->watch;
+  rig_assert(rig, alive(rig) && !watch->clean_sent && !watch->failed);
+  rig_assert(rig, watch->loads_deleted < watch->loads_committed); /* only what is known to be committed */
+  const struct rig_load *load = &watch->loads[watch->loads_deleted];
+  rig_assert(rig, action->load == load->load && action->load->ids_deleted == load->deleted);
+}
+
+static void started_renew(struct rig *rig)
+{
+  const struct rig_watch *watch = &rig->watch;
+  rig_assert(rig, watch->locked && !watch->lost && !watch->unlock_tried);
+  for (int i = 0; i < ACTIVITY_RENEW; i++)
+    if (rig->slots[i].running)
+      rig_assert(rig, rig->moment.now_ms - rig->slots[i].started_ms < rig->consumer.options.stall_ms);
+}
+
+static void started_kind(struct rig *rig, const struct action *action)
+{
+  struct rig_watch *watch = &rig->watch;
+  switch (action->kind) {
+  case ACTION_PEEK:
+  case ACTION_CHECK:
+  case ACTION_LOOK:
+    rig_assert(rig, !watch->locked || watch->unlock_tried);
+    return;
+  case ACTION_TAKE:
+    started_take(rig, action);
+    return;
+  case ACTION_FENCE:
+    started_fence(rig, action);
+    return;
+  case ACTION_OPEN:
+    rig_assert(rig, !watch->appended && !watch->closed && action->ledger.epoch == watch->epoch - 1);
+    return;
+  case ACTION_SETTLE_FIND:
+  case ACTION_SETTLE_DELETE:
+  case ACTION_SETTLE_RECORD:
+    started_settle(rig, action);
+    return;
+  case ACTION_GUARD:
+  case ACTION_VERIFY:
+  case ACTION_CUT:
+  case ACTION_CREATE:
+  case ACTION_APPEND:
+    started_write(rig, action);
+    return;
+  case ACTION_COMMIT:
+    started_commit(rig, action);
+    return;
+  case ACTION_CLOSE:
+    started_close(rig, action);
+    return;
+  case ACTION_UNLOCK:
+    rig_assert(rig, watch->locked);
+    rig_assert(rig, !runs(rig, ACTIVITY_READ) && !runs(rig, ACTIVITY_DELETE));
+    watch->unlock_tried = true;
+    return;
+  case ACTION_READ:
+    started_read(rig, action);
+    return;
+  case ACTION_DELETE:
+    started_delete(rig, action);
+    return;
+  case ACTION_RENEW:
+    started_renew(rig);
+    return;
+  case ACTION_COUNT:
+    rig_assert(rig, !"an action");
+  }
+}
+
+void watch_started(struct rig *rig, const struct action *action)
+{
+  const struct rig_watch *watch = &rig->watch;
+  enum activity activity = action_activity(action->kind);
+  rig_assert(rig, !rig->slots[activity].running);
+  rig_assert(rig, action->number > rig->number_last);
+  rig->number_last = action->number;
+  if (action->kind >= ACTION_FENCE)
+    rig_assert(rig, same_owner(&action->owner, &watch->owner));
+  if ((action->kind >= ACTION_OPEN && action->kind <= ACTION_CLOSE) || action->kind == ACTION_READ || action->kind == ACTION_DELETE)
+    rig_assert(rig, action->epoch > 0 && action->epoch == watch->epoch);
+  if (watch->fenced)
+    rig_assert(rig, activity != ACTIVITY_READ && activity != ACTIVITY_DELETE && activity != ACTIVITY_RENEW);
+  started_kind(rig, action);
+  rig->slots[activity] = (struct rig_slot){.running = true, .action = *action, .started_ms = rig->moment.now_ms};
+}
+
+/* ---- what an answer says ---- */
+
+static void answered_lock(struct rig *rig, const struct completion *completion)
+{
+  struct rig_watch *watch = &rig->watch;
+  bool yes = completion->result == RESULT_YES, no = completion->result == RESULT_NO;
+  if (completion->kind == ACTION_TAKE) {
+    watch->locked = !no;
+    watch->checked = false; /* for this time only */
+    watch->deadline_ms = completion->sent_ms + rig->consumer.options.lease_ms * 2 / 3;
+  } else if (completion->kind == ACTION_UNLOCK) {
+    watch->locked = watch->locked && !yes && !no;
+  } else if (completion->number > watch->taken_number && yes) {
+    watch->deadline_ms = completion->sent_ms + rig->consumer.options.lease_ms * 2 / 3;
+  } else if (completion->number > watch->taken_number && no) {
+    watch->lost = true;
+  }
+}
+
+static void answered_fence(struct rig_watch *watch, const struct action *action, const struct completion *completion)
+{
+  if (completion->result != RESULT_YES)
+    return;
+  watch->epoch = action->epoch_seen + 1;
+  watch->before_clean = completion->ledger.clean;
+  watch->committed = completion->ledger.end;
+  watch->settled = completion->ledger.settled;
+}
+
+static void answered_settle(struct rig_watch *watch, const struct completion *completion)
+{
+  struct load *load = completion->load;
+  bool yes = completion->result == RESULT_YES;
+  if (completion->kind == ACTION_SETTLE_FIND && yes)
+    watch->settle = (struct rig_load){.load = load, .ids = load->ids_count, .seq_last = load->seq_last};
+  else if (completion->kind == ACTION_SETTLE_DELETE && yes)
+    watch->settle.deleted++;
+  else if (completion->kind == ACTION_SETTLE_RECORD && yes)
+    watch->settled = watch->settle.seq_last, watch->settle.load = NULL;
+  else if (completion->kind == ACTION_SETTLE_RECORD && completion->result == RESULT_NO)
+    watch->fenced = true;
+}
+
+static void answered_write(struct rig *rig, const struct completion *completion)
+{
+  struct rig_watch *watch = &rig->watch;
+  bool yes = completion->result == RESULT_YES;
+  watch->failed = watch->failed || completion->result == RESULT_FAILED;
+  if (completion->kind == ACTION_GUARD && yes) {
+    watch->guarded = completion->ground.local && completion->ground.guarded;
+    watch->may_append = !completion->ground.local && completion->ground.exact && watch->before_clean;
+  } else if (completion->kind == ACTION_VERIFY) {
+    watch->verified = yes;
+    watch->fenced = completion->result == RESULT_NO || completion->result == RESULT_REFUSED;
+  } else if (completion->kind == ACTION_CUT) {
+    watch->may_append = yes;
+  } else if (completion->kind == ACTION_CREATE) {
+    watch->spent = completion->result == RESULT_SPENT || completion->result == RESULT_REFUSED;
+    watch->unnamed = watch->unnamed || completion->result == RESULT_SPENT;
+    watch->pending = watch->pending_segment = yes;
+    watch->pending_sent = false;
+    watch->written = completion->end;
+  } else if (completion->kind == ACTION_APPEND && yes) {
+    watch->wrote = watch->pending = true;
+    watch->pending_segment = watch->pending_sent = false;
+    watch->written = completion->end;
+  } else if (completion->kind == ACTION_APPEND && completion->result == RESULT_NO_SPACE) {
+    watch->appended = watch->wrote; /* nothing was written */
+  }
+}
+
+static void answered_commit(struct rig *rig, const struct action *action, const struct completion *completion)
+{
+  struct rig_watch *watch = &rig->watch;
+  watch->fenced = watch->fenced || completion->result == RESULT_NO;
+  if (completion->result != RESULT_YES)
+    return;
+  if (action->commit.set_clean) { /* unlock, or roll */
+    watch->epoch_checked = watch->epoch;
+    bool unlock_tried = watch->unlock_tried;
+    epoch_forget(watch);
+    watch->unlock_tried = unlock_tried;
+    watch->rolled = true;
+    return;
+  }
+  watch->committed = watch->written;
+  watch->pending = false;
+  if (watch->pending_segment) {
+    watch->may_append = true;
+    return;
+  }
+  struct rig_load *load = &watch->loads[watch->loads_committed++];
+  load->seq_last = watch->committed.seq;
+}
+
+static void answered_read(struct rig *rig, const struct completion *completion)
+{
+  struct rig_watch *watch = &rig->watch;
+  struct load *load = completion->load;
+  if (load == NULL)
+    return;
+  if (watch->loads_read == RIG_LOADS) { /* forget those that are done with */
+    memmove(watch->loads, watch->loads + watch->loads_deleted, (size_t)(RIG_LOADS - watch->loads_deleted) * sizeof watch->loads[0]);
+    watch->loads_read -= watch->loads_deleted;
+    watch->loads_committed -= watch->loads_deleted;
+    watch->loads_deleted = 0;
+  }
+  watch->loads[watch->loads_read++] = (struct rig_load){.load = load, .ids = load->ids_count, .messages = load->messages};
+}
+
+static void answered_delete(struct rig *rig, const struct completion *completion)
+{
+  struct rig_watch *watch = &rig->watch;
+  struct rig_load *load = &watch->loads[watch->loads_deleted];
+  if (completion->result != RESULT_YES || ++load->deleted < load->ids)
+    return;
+  watch->settled = load->seq_last;
+  watch->loads_deleted++;
+}
+
+static void answered_close(struct rig *rig, const struct action *action, const struct completion *completion)
+{
+  struct rig_watch *watch = &rig->watch;
+  watch->unnamed = watch->unnamed || completion->unnamed;
+  if (action->write_close) {
+    watch->closed = completion->result == RESULT_YES;
+    watch->failed = watch->failed || completion->result == RESULT_FAILED;
+    watch->written = completion->end;
+  }
+  watch->pending = watch->pending && !action->discard;
+}
+
+void watch_answered(struct rig *rig, const struct action *action, const struct completion *completion)
+{
+  struct rig_watch *watch = &rig->watch;
+  rig->slots[action_activity(action->kind)].running = false;
+  switch (action->kind) {
+  case ACTION_PEEK:
+  case ACTION_OPEN:
+  case ACTION_COUNT:
+    return;
+  case ACTION_CHECK:
+    watch->checked = completion->result == RESULT_YES;
+    watch->epoch_checked = completion->ledger.epoch;
+    return;
+  case ACTION_LOOK:
+    watch->seen_stealable = completion->result == RESULT_YES && completion->view.stealable;
+    watch->seen = completion->view.owner;
+    return;
+  case ACTION_TAKE:
+  case ACTION_UNLOCK:
+  case ACTION_RENEW:
+    answered_lock(rig, completion);
+    return;
+  case ACTION_FENCE:
+    answered_fence(watch, action, completion);
+    return;
+  case ACTION_SETTLE_FIND:
+  case ACTION_SETTLE_DELETE:
+  case ACTION_SETTLE_RECORD:
+    answered_settle(watch, completion);
+    return;
+  case ACTION_GUARD:
+  case ACTION_VERIFY:
+  case ACTION_CUT:
+  case ACTION_CREATE:
+  case ACTION_APPEND:
+    answered_write(rig, completion);
+    return;
+  case ACTION_COMMIT:
+    answered_commit(rig, action, completion);
+    return;
+  case ACTION_CLOSE:
+    answered_close(rig, action, completion);
+    return;
+  case ACTION_READ:
+    answered_read(rig, completion);
+    return;
+  case ACTION_DELETE:
+    answered_delete(rig, completion);
+    return;
+  }
+}
+
+/* ---- after each event ---- */
+
+#define TO(state) (1u << STATE_##state)
+static const unsigned edges[STATE_COUNT] = {
+    [STATE_IDLE] = TO(CHECKING) | TO(STOPPED) | TO(DONE),
+    [STATE_CHECKING] = TO(IDLE) | TO(WAITING) | TO(TAKING) | TO(STOPPED) | TO(DONE),
+    [STATE_WAITING] = TO(IDLE) | TO(CHECKING) | TO(TAKING) | TO(STOPPED) | TO(DONE),
+    [STATE_TAKING] = TO(WAITING) | TO(FENCING) | TO(UNLOCKING) | TO(DONE),
+    [STATE_FENCING] = TO(OPENING) | TO(UNLOCKING),
+    [STATE_OPENING] = TO(SETTLING) | TO(RELEASING),
+    [STATE_SETTLING] = TO(DRAINING) | TO(RELEASING),
+    [STATE_DRAINING] = TO(RELEASING),
+    [STATE_RELEASING] = TO(FENCING) | TO(UNLOCKING) | TO(DONE),
+    [STATE_UNLOCKING] = TO(IDLE) | TO(CHECKING) | TO(BACKING_OFF) | TO(STOPPED) | TO(DONE),
+    [STATE_BACKING_OFF] = TO(IDLE) | TO(DONE),
+};
+
+static enum consumer_state state_named(const char *name, size_t length)
+{
+  for (int i = 0; i < STATE_COUNT; i++)
+    if (strlen(consumer_state_name(i)) == length && strncmp(consumer_state_name(i), name, length) == 0)
+      return i;
+  return STATE_COUNT;
+}
+
+/* Every change of the state is noted, and is one that the picture in consumer.h has. */
+static void watch_edges(struct rig *rig, enum consumer_state before)
+{
+  enum consumer_state at = before;
+  for (int i = 0; i < rig->effects.note_count; i++) {
+    const char *text = rig->effects.notes[i].text, *arrow = strstr(text, " -> ");
+    if (strcmp(rig->effects.notes[i].event, "state") != 0)
+      continue;
+    rig_assert(rig, arrow != NULL);
+    enum consumer_state from = state_named(text, (size_t)(arrow - text)), to = state_named(arrow + 4, strcspn(arrow + 4, ":"));
+    rig_assert(rig, from == at && to < STATE_COUNT && (edges[from] & 1u << to) != 0);
+    at = to;
+  }
+  rig_assert(rig, at == rig->consumer.state || rig->effects.note_count == EFFECTS_NOTES_MAX);
+}
+
+void watch_turn(struct rig *rig, enum consumer_state before)
+{
+  const struct consumer *consumer = &rig->consumer;
+  bool any = false;
+  watch_edges(rig, before);
+  for (int i = 0; i < ACTIVITY_COUNT; i++) {
+    any = any || (rig->slots[i].running && i != ACTIVITY_RENEW);
+    rig_assert(rig, consumer->activity[i].running == rig->slots[i].running);
+  }
+  int64_t wake = consumer_wake_ms(consumer);
+  rig_assert(rig, wake > rig->moment.now_ms); /* no loop without a pause */
+  bool over = consumer->state == STATE_STOPPED || consumer->state == STATE_DONE;
+  rig_assert(rig, consumer_is_over(consumer) == (over && !any));
+  rig_assert(rig, over || any || runs(rig, ACTIVITY_RENEW) || wake < INT64_MAX); /* never asleep for ever */
+  rig_assert(rig, rig->watch.loads_committed - rig->watch.loads_deleted <= LOADS_COMMITTED_MAX);
+  if (over || consumer->state == STATE_BACKING_OFF || consumer->state == STATE_IDLE)
+    rig_assert(rig, !runs(rig, ACTIVITY_READ) && !runs(rig, ACTIVITY_DELETE));
+}

@@ -1,0 +1,67 @@
+/*
+ * memory_disk: the calls of storage/file.h in memory, linked in place of file.c: a disk that runs full, writes short, fails, and
+ * loses what was not synced when its machine crashes.
+ *
+ * One global disk, for one thread. Every directory that is named exists. A file is as in Unix: names point to it, any number of
+ * descriptors are open on it, one of them may hold its guard. Each descriptor belongs to the process that was
+ * `memory_disk.process` when it was opened, so that many processes can be played on one disk.
+ */
+#ifndef PAWL_TESTS_MEMORY_DISK_H
+#define PAWL_TESTS_MEMORY_DISK_H
+
+#include "storage/file.h"
+
+enum disk_call {
+  DISK_OPEN,
+  DISK_CREATE,
+  DISK_CLOSE,
+  DISK_READ,
+  DISK_WRITE,
+  DISK_SYNC,
+  DISK_SYNC_NEW,
+  DISK_SIZE,
+  DISK_CUT,
+  DISK_GUARD,
+  DISK_UNLINK,
+  DISK_PLACE,
+  DISK_LIST,
+  DISK_CALLS
+};
+
+struct memory_disk {
+  bool local;                          /* what file_place answers */
+  int64_t free_bytes;                  /* what is left: writes use it up, and fail (ENOSPC) beyond it */
+  int process;                         /* who calls */
+  int fail_in[DISK_CALLS];             /* the Nth call from now fails (1: the next one); 0: none */
+  size_t failed_write_bytes;           /* how much of a failing write gets onto the disk: a short write */
+  int64_t calls[DISK_CALLS];           /* how many there were */
+  void (*before)(enum disk_call call); /* NULL, or called first: what others do meanwhile */
+};
+extern struct memory_disk memory_disk;
+
+/* An empty, local, roomy disk. Everything that was on it is freed. */
+void memory_disk_reset(void);
+
+/* What happens to what was not synced. */
+enum disk_fate {
+  FATE_KEPT,
+  FATE_LOST,
+  FATE_MIXED, /* each change, or each of its sectors, for itself, by `random` */
+};
+/* The machine crashes: unsynced changes of bytes, lengths and names meet their fate, all descriptors are gone. */
+void memory_disk_crash(enum disk_fate fate, uint64_t *random);
+/* A process dies: its descriptors are closed and its guards free; nothing is lost. */
+void memory_disk_kill(int process);
+
+/* The file's bytes to look at and to change behind everybody's back; valid until the next write. NULL: no such file. */
+uint8_t *memory_disk_bytes(const char *dir, const char *name, size_t *size);
+/* Puts a file there, synced, in place of what lay under the name. */
+void memory_disk_put(const char *dir, const char *name, const void *bytes, size_t size);
+/* Copies a file from the real disk, as put. */
+void memory_disk_load(const char *dir, const char *name, const char *path);
+void memory_disk_remove(const char *dir, const char *name);
+
+/* xorshift64*: the next number of a seed that is not 0. */
+uint64_t memory_disk_random(uint64_t *random);
+
+#endif

@@ -1,0 +1,301 @@
+/* check: the rows of docs/protocol.md, 5.2: when does the storage agree with the ledger? */
+#include "holder.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static struct holder holder;
+static struct error error;
+
+/* t1.bin with three blocks, committed, and held open for more. */
+static int begin(void **state)
+{
+  (void)state;
+  memory_disk_reset();
+  holder_init(&holder, "t1");
+  holder_create(&holder, "first");
+  holder_append(&holder, 2);
+  holder_append(&holder, 1);
+  holder_append(&holder, 3);
+  return 0;
+}
+
+static int finish(void **state)
+{
+  (void)state;
+  if (holder.writer.has_file)
+    holder_drop(&holder);
+  memory_disk_reset();
+  return 0;
+}
+
+static enum check_status check(const struct committed *end, int64_t epoch)
+{
+  struct reader reader;
+  enum check_status status = check_storage(&reader, DIR, "t1", end, epoch, &error);
+  if (status == CHECK_OK && end->file[0] != 0) {
+    /* It stands at the committed end. */
+    assert_int_equal(reader.offset, end->length);
+    assert_int_equal(reader.next_seq, end->seq + 1);
+    assert_int_equal(reader.has_last ? reader.last.offset : 0, end->tail);
+    assert_int_equal(reader_next(&reader, &error), READ_END);
+    reader_close(&reader);
+  }
+  return status;
+}
+
+static enum check_status check_now(void)
+{
+  return check(&holder.committed, holder.epoch);
+}
+
+static void assert_refused(enum check_status status, const char *part)
+{
+  assert_int_equal(status, CHECK_UNTRUSTED);
+  assert_contains(error.text, part);
+  assert_contains(error.text, DIR);
+}
+
+static uint8_t *file_bytes(size_t *size)
+{
+  return memory_disk_bytes(DIR, "t1.bin", size);
+}
+
+static void test_agrees(void **state)
+{
+  (void)state;
+  assert_int_equal(check_now(), CHECK_OK);
+  holder_leave(&holder);
+  assert_int_equal(check_now(), CHECK_OK);
+  holder_continue(&holder, "B");
+  holder_append(&holder, 1);
+  assert_int_equal(check_now(), CHECK_OK);
+  holder_create(&holder, "roll"); /* nothing but a header */
+  assert_int_equal(check_now(), CHECK_OK);
+}
+
+/* Only the end is looked at, whatever the file's length. */
+static void test_few_reads(void **state)
+{
+  (void)state;
+  for (int i = 0; i < 1000; i++)
+    holder_append(&holder, 1);
+  int64_t reads = memory_disk.calls[DISK_READ];
+  assert_int_equal(check_now(), CHECK_OK);
+  assert_in_range(memory_disk.calls[DISK_READ] - reads, 5, 60);
+}
+
+static void test_end_differs(void **state)
+{
+  (void)state;
+  struct committed end = holder.committed;
+  end.length--;
+  assert_refused(check(&end, 1), "t1.bin");
+  end = holder.committed, end.length++;
+  assert_refused(check(&end, 1), "is cut");
+  end = holder.committed, end.uuid[0] ^= 1;
+  assert_refused(check(&end, 1), "uuid");
+  end = holder.committed, end.link ^= 1;
+  assert_refused(check(&end, 1), "link");
+  end = holder.committed, end.seq++;
+  assert_refused(check(&end, 1), "seq");
+  end = holder.committed, end.seq--;
+  assert_refused(check(&end, 1), "seq");
+  end = holder.committed, end.tail = 4096; /* a block, but not the last one */
+  assert_refused(check(&end, 1), "t1.bin");
+  end = holder.committed, end.tail = 4097;
+  assert_refused(check(&end, 1), "t1.bin");
+  end = holder.committed, end.tail = 0;
+  assert_refused(check(&end, 1), "t1.bin");
+  end = holder.committed, strcpy(end.file, "t1@1.bin");
+  assert_refused(check(&end, 1), "t1@1.bin");
+}
+
+static void test_last_block_damaged(void **state)
+{
+  (void)state;
+  size_t size = 0;
+  uint8_t *bytes = file_bytes(&size);
+  for (size_t at = (size_t)holder.committed.tail; at < size; at++) {
+    bytes[at] ^= 16;
+    assert_int_equal(check_now(), CHECK_UNTRUSTED);
+    bytes[at] ^= 16;
+  }
+  bytes[200] ^= 1;
+  assert_refused(check_now(), "CRC");
+}
+
+static void test_header_only_differs(void **state)
+{
+  (void)state;
+  holder_create(&holder, "roll");
+  struct committed end = holder.committed;
+  end.link ^= (uint64_t)1 << 32;
+  assert_refused(check(&end, 2), "link");
+  end = holder.committed, end.length = 4097;
+  assert_refused(check(&end, 2), "cut");
+  end = holder.committed, end.seq = 0;
+  assert_refused(check(&end, 2), "seq");
+}
+
+/* ---- beyond the committed end ---- */
+
+static void test_uncommitted_block(void **state)
+{
+  (void)state;
+  size_t size = 0;
+  assert_int_equal(holder_write(&holder, 2), WRITER_OK);
+  assert_int_equal(check_now(), CHECK_OK);
+  /* Whatever is left of it. */
+  file_bytes(&size)[size - 1] ^= 1;
+  assert_int_equal(check_now(), CHECK_OK);
+  file_bytes(&size)[holder.committed.length + 9] ^= 1;
+  assert_int_equal(check_now(), CHECK_OK);
+}
+
+static void test_uncommitted_first_write(void **state)
+{
+  (void)state;
+  size_t size = 0;
+  holder_drop(&holder);
+  holder_continue(&holder, "B"); /* PAD, OPEN, DATA in one write */
+  assert_int_equal(holder_write(&holder, 2), WRITER_OK);
+  assert_int_equal(check_now(), CHECK_OK);
+  file_bytes(&size)[holder.committed.length] ^= 1; /* only its later pages came onto the disk */
+  assert_int_equal(check_now(), CHECK_OK);
+}
+
+static void test_uncommitted_close(void **state)
+{
+  (void)state;
+  struct committed end = holder.committed;
+  holder_leave(&holder);
+  assert_int_equal(check(&end, 1), CHECK_OK);
+}
+
+static void test_two_uncommitted_blocks(void **state)
+{
+  (void)state;
+  assert_int_equal(holder_write(&holder, 2), WRITER_OK);
+  assert_int_equal(holder_write(&holder, 1), WRITER_OK);
+  assert_refused(check_now(), "more than one block");
+  /* The first one torn, the second proves that it was there. */
+  size_t size = 0;
+  file_bytes(&size)[holder.committed.length] ^= 1;
+  assert_refused(check_now(), "more than one block");
+}
+
+/* ---- whose ledger is it? ---- */
+
+static void test_ledger_without_file(void **state)
+{
+  (void)state;
+  static const struct committed none = {.file = ""};
+  static const uint8_t zeros[5000];
+  assert_refused(check(&none, 0), "t1.bin");
+  assert_refused(check(&none, 5), "the ledger knows no file");
+  memory_disk_put(DIR, "t1.bin", file_bytes(&(size_t){0}), 4096);
+  assert_int_equal(check(&none, 1), CHECK_OK); /* a bare header, of a holder that died before its commit */
+  assert_int_equal(check(&none, 0), CHECK_OK);
+  memory_disk_put(DIR, "t1@3.bin", "", 0);
+  assert_int_equal(check(&none, 3), CHECK_OK);
+  memory_disk_remove(DIR, "t1.bin");
+  memory_disk_remove(DIR, "t1@3.bin");
+  assert_int_equal(check(&none, 0), CHECK_OK);
+  memory_disk_put(DIR, "t2.bin", zeros, sizeof zeros); /* another type's, another folder's */
+  memory_disk_put("elsewhere", "t1.bin", zeros, sizeof zeros);
+  assert_int_equal(check(&none, 0), CHECK_OK);
+}
+
+static void test_segment_of_a_higher_epoch(void **state)
+{
+  (void)state;
+  memory_disk_put(DIR, "t1@7.bin", "", 0);
+  assert_int_equal(check(&holder.committed, 7), CHECK_OK);
+  assert_refused(check(&holder.committed, 6), "t1@7.bin was made in epoch 7");
+}
+
+static void test_other_types_content(void **state)
+{
+  (void)state;
+  struct holder other;
+  struct committed end;
+  size_t size = 0;
+  holder_init(&other, "t2");
+  holder_create(&other, "first");
+  holder_append(&other, 1);
+  holder_drop(&other);
+  const uint8_t *bytes = memory_disk_bytes(DIR, "t2.bin", &size);
+  memory_disk_put(DIR, "t1.bin", bytes, size);
+  end = other.committed;
+  strcpy(end.file, "t1.bin");
+  assert_refused(check(&end, 1), "type t2");
+}
+
+static void test_features(void **state)
+{
+  (void)state;
+  size_t size = 0;
+  struct segment_header header;
+  holder_create(&holder, "roll");
+  uint8_t *bytes = memory_disk_bytes(DIR, "t1@2.bin", &size);
+  assert_int_equal(format_header_decode(bytes, &header, &error), FORMAT_OK);
+  struct committed end = holder.committed;
+
+  header.compat = 1;
+  format_header_encode(&header, bytes);
+  end.link = format_header_link(&header);
+  assert_int_equal(check(&end, 2), CHECK_OK);
+  header.ro_compat = 4;
+  format_header_encode(&header, bytes);
+  assert_int_equal(check(&end, 2), CHECK_NEWER);
+  assert_contains(error.text, "forbid appending");
+  header.ro_compat = 0;
+  header.incompat = 1;
+  format_header_encode(&header, bytes);
+  assert_int_equal(check(&end, 2), CHECK_NEWER);
+}
+
+static void test_failing_calls(void **state)
+{
+  (void)state;
+  static const enum disk_call calls[] = {DISK_LIST, DISK_OPEN, DISK_READ, DISK_SIZE};
+  for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
+    for (int n = 1;; n++) {
+      memory_disk.fail_in[calls[i]] = n;
+      enum check_status status = check_now();
+      bool failed = memory_disk.fail_in[calls[i]] == 0;
+      memory_disk.fail_in[calls[i]] = 0;
+      /* check() itself reads once more behind it. */
+      if (!failed || status == CHECK_OK)
+        break;
+      assert_refused(status, "as the test wants");
+    }
+  assert_int_equal(check_now(), CHECK_OK);
+}
+
+int main(void)
+{
+#define TEST(test) cmocka_unit_test_setup_teardown(test, begin, finish)
+  const struct CMUnitTest tests[] = {
+      TEST(test_agrees),
+      TEST(test_few_reads),
+      TEST(test_end_differs),
+      TEST(test_last_block_damaged),
+      TEST(test_header_only_differs),
+      TEST(test_uncommitted_block),
+      TEST(test_uncommitted_first_write),
+      TEST(test_uncommitted_close),
+      TEST(test_two_uncommitted_blocks),
+      TEST(test_ledger_without_file),
+      TEST(test_segment_of_a_higher_epoch),
+      TEST(test_other_types_content),
+      TEST(test_features),
+      TEST(test_failing_calls),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,598 @@
+/* The consumer's stories, from the first message to the release, and each way in which they can go wrong. */
+#include "consumer_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define TO_TAKING "wait 0; PEEK YES; CHECK YES; LOOK NO"
+#define TO_FENCING TO_TAKING "; TAKE YES"
+#define TO_DRAINING TO_FENCING "; FENCE YES:clean; OPEN YES"
+#define TO_APPENDING TO_DRAINING "; READ YES; GUARD YES:local; VERIFY YES; CUT YES"
+
+static struct rig rig;
+
+static int setup(void **state)
+{
+  struct consumer_options options = rig_options();
+  (void)state;
+  rig_init(&rig, &options, 1);
+  return 0;
+}
+
+static int teardown(void **state)
+{
+  (void)state;
+  rig_deinit(&rig);
+  return 0;
+}
+
+static const struct action *running(enum activity activity)
+{
+  rig_assert(&rig, rig.slots[activity].running);
+  return &rig.slots[activity].action;
+}
+
+static int64_t pause_ms(void)
+{
+  return consumer_wake_ms(&rig.consumer) - rig.moment.now_ms;
+}
+
+/* ---- the ordinary course ---- */
+
+static void test_happy_path(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_APPENDING "; APPEND YES; COMMIT YES");
+  rig_expect(&rig, STATE_DRAINING, "DELETE");
+  rig_play_all(&rig, "READ NO; DELETE YES");
+  rig_expect(&rig, STATE_DRAINING, "READ");
+  assert_true(running(ACTIVITY_READ)->begin);
+  rig_play_all(&rig, "READ NO; wait 6000");
+  rig_expect(&rig, STATE_RELEASING, "CLOSE");
+  assert_true(running(ACTIVITY_MAIN)->write_close);
+  rig_play(&rig, "CLOSE YES");
+  rig_expect(&rig, STATE_RELEASING, "COMMIT");
+  assert_true(running(ACTIVITY_MAIN)->commit.set_clean);
+  assert_int_equal(running(ACTIVITY_MAIN)->commit.settled, 110);
+  rig_play(&rig, "COMMIT YES");
+  rig_expect(&rig, STATE_UNLOCKING, "UNLOCK");
+  rig_play_all(&rig, "UNLOCK YES; PEEK NO");
+  rig_expect(&rig, STATE_IDLE, "");
+  assert_true(consumer_is_quiet(&rig.consumer));
+  assert_int_equal(rig.ledger.end.seq, 110);
+  assert_true(rig.ledger.clean);
+}
+
+static void test_first_segment(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES:none; LOOK NO; TAKE YES");
+  assert_int_equal(running(ACTIVITY_MAIN)->epoch_seen, 0);
+  rig_play_all(&rig, "FENCE YES; OPEN YES; READ YES");
+  rig_expect(&rig, STATE_DRAINING, "CREATE READ");
+  assert_string_equal(running(ACTIVITY_MAIN)->reason, "first");
+  assert_int_equal(running(ACTIVITY_MAIN)->epoch, 1);
+  rig_play(&rig, "CREATE YES");
+  rig_expect(&rig, STATE_DRAINING, "COMMIT");
+  assert_string_equal(running(ACTIVITY_MAIN)->commit.before.file, "");
+  rig_play(&rig, "COMMIT YES");
+  rig_expect(&rig, STATE_DRAINING, "APPEND");
+}
+
+static void test_unclean_network_makes_a_segment(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_FENCING "; FENCE YES:unclean; OPEN YES; READ YES; GUARD YES:exact");
+  rig_expect(&rig, STATE_DRAINING, "CREATE");
+  assert_string_equal(running(ACTIVITY_MAIN)->reason, "unclean");
+}
+
+/* A holder that writes nothing puts `clean` back as it was, and writes no CLOSE. */
+static void test_nothing_written(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_DRAINING "; READ NO; wait 6000");
+  rig_expect(&rig, STATE_RELEASING, "CLOSE");
+  assert_false(running(ACTIVITY_MAIN)->write_close);
+  rig_play(&rig, "CLOSE YES");
+  rig_expect(&rig, STATE_RELEASING, "COMMIT");
+  rig_play_all(
+      &rig, "COMMIT YES; UNLOCK YES; PEEK YES; CHECK YES; LOOK NO; TAKE YES; FENCE YES:unclean; OPEN YES; READ NO; wait 6000; CLOSE YES");
+  rig_expect(&rig, STATE_UNLOCKING, "UNLOCK");
+}
+
+static void test_linger(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_DRAINING "; READ NO; wait 4000; READ YES; READ NO; GUARD YES:local; VERIFY YES; CUT YES; APPEND YES; COMMIT YES");
+  rig_play_all(&rig, "DELETE YES; READ NO; wait 4000; READ NO");
+  rig_expect(&rig, STATE_DRAINING, ""); /* counted from when it was last empty */
+  rig_play(&rig, "wait 1000");
+  rig_expect(&rig, STATE_RELEASING, "CLOSE");
+}
+
+/* With a long --poll the end of the lingering is not slept through. */
+static void test_linger_ends_between_polls(void **state)
+{
+  (void)state;
+  struct consumer_options options = rig_options();
+  rig_deinit(&rig);
+  options.poll_ms = 60000;
+  rig_init(&rig, &options, 1);
+  rig_play_all(&rig, TO_DRAINING "; READ NO; wake");
+  rig_expect(&rig, STATE_RELEASING, "CLOSE");
+}
+
+static void test_four_blocks_wait_for_their_deletes(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_APPENDING "; READ YES; APPEND YES; COMMIT YES");
+  for (int i = 0; i < 3; i++)
+    rig_play_all(&rig, "READ YES; APPEND YES; COMMIT YES");
+  rig_expect(&rig, STATE_DRAINING, ""); /* the fifth waits */
+  assert_string_equal(rig_running(&rig), "READ DELETE");
+  rig_play(&rig, "READ YES");
+  rig_expect(&rig, STATE_DRAINING, ""); /* and so does reading ahead */
+  rig_play(&rig, "DELETE YES");
+  rig_expect(&rig, STATE_DRAINING, "APPEND DELETE READ");
+  assert_int_equal(running(ACTIVITY_MAIN)->load->messages, 10);
+}
+
+/* A pass begins only when every delete is acknowledged. */
+static void test_pass_waits_for_deletes(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_APPENDING "; APPEND YES; COMMIT YES; READ UNKNOWN; wait 5000");
+  rig_expect(&rig, STATE_DRAINING, "");
+  rig_play_all(&rig, "DELETE UNKNOWN; wake");
+  rig_expect(&rig, STATE_DRAINING, "DELETE");
+  rig_play(&rig, "DELETE YES");
+  rig_expect(&rig, STATE_DRAINING, "READ");
+  assert_true(running(ACTIVITY_READ)->begin);
+}
+
+/* ---- waiting ---- */
+
+static void test_waits_with_jitter(void **state)
+{
+  (void)state;
+  int64_t least = INT64_MAX, most = 0;
+  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES; LOOK YES:busy");
+  for (int i = 0; i < 200; i++) {
+    int64_t pause = pause_ms();
+    least = pause < least ? pause : least;
+    most = pause > most ? pause : most;
+    rig_play(&rig, "wake");
+    rig_play(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK ? "PEEK YES" : "LOOK YES");
+    if (rig.slots[ACTIVITY_MAIN].running)
+      rig_play(&rig, "LOOK YES");
+  }
+  rig_assert(&rig, least >= 50 && least < 70 && most <= 100 && most > 80);
+}
+
+static void test_wakes_at_the_end_of_the_lease(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES; LOOK YES:busy; wake");
+  rig.view.left_ms = 7;
+  rig_play(&rig, "LOOK YES");
+  assert_int_equal(pause_ms(), 8);
+}
+
+static void test_waiter_goes_when_the_queue_is_empty(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES; LOOK YES:busy; wait 1000");
+  rig_expect(&rig, STATE_WAITING, "PEEK");
+  rig_play(&rig, "PEEK NO");
+  rig_expect(&rig, STATE_IDLE, "PEEK");
+}
+
+static void test_steal(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES; LOOK YES:busy; wake; LOOK YES:expired");
+  rig_expect(&rig, STATE_WAITING, "PEEK"); /* others were at work since the check */
+  rig_play_all(&rig, "PEEK YES; CHECK YES");
+  rig_expect(&rig, STATE_TAKING, "TAKE");
+  assert_true(running(ACTIVITY_MAIN)->steal);
+  assert_memory_equal(&running(ACTIVITY_MAIN)->seen, &rig.view.owner, sizeof rig.view.owner);
+  rig_play(&rig, "TAKE NO");
+  rig_expect(&rig, STATE_WAITING, "");
+  rig_play_all(&rig, "wake; LOOK NO; PEEK YES; CHECK YES");
+  assert_false(running(ACTIVITY_MAIN)->steal);
+}
+
+/* ---- unknown and lost ---- */
+
+static void test_unknown_take_is_taken_back(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_TAKING "; TAKE UNKNOWN");
+  rig_expect(&rig, STATE_UNLOCKING, "UNLOCK");
+  rig_play(&rig, "UNLOCK UNKNOWN");
+  rig_expect(&rig, STATE_UNLOCKING, "");
+  rig_play(&rig, "wake");
+  rig_expect(&rig, STATE_UNLOCKING, "UNLOCK");
+  rig_play(&rig, "UNLOCK NO");
+  rig_expect(&rig, STATE_IDLE, ""); /* not at once again */
+}
+
+static void test_unlock_gives_up_with_the_lease(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_TAKING "; TAKE UNKNOWN; wait 31000; UNLOCK UNKNOWN");
+  assert_int_equal(rig.consumer.state, STATE_IDLE);
+}
+
+static void test_fence_lost(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_FENCING "; FENCE NO");
+  rig_expect(&rig, STATE_UNLOCKING, "UNLOCK");
+  rig_play(&rig, "UNLOCK YES");
+  rig_expect(&rig, STATE_IDLE, "PEEK");
+}
+
+static void test_unknown_commit_is_sent_again(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_APPENDING "; APPEND YES");
+  struct ledger_commit first = running(ACTIVITY_MAIN)->commit;
+  for (int i = 0; i < 5; i++) {
+    rig_play_all(&rig, "COMMIT UNKNOWN; wake");
+    rig_expect(&rig, STATE_DRAINING, "COMMIT");
+    assert_memory_equal(&running(ACTIVITY_MAIN)->commit, &first, sizeof first);
+  }
+  rig_play_all(&rig, "READ NO; COMMIT NO");
+  assert_true(rig_noted(&rig, "fenced"));
+  rig_expect(&rig, STATE_RELEASING, "CLOSE");
+  assert_false(running(ACTIVITY_MAIN)->write_close);
+  rig_play(&rig, "CLOSE YES");
+  rig_expect(&rig, STATE_UNLOCKING, "UNLOCK"); /* `clean` stays false */
+}
+
+/* Two thirds of the lease: no new block, no delete; what is synced is still tried to be committed. */
+static void test_deadline(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_APPENDING "; READ YES; wait 10000; wait 9999; APPEND YES");
+  rig_expect(&rig, STATE_DRAINING, "COMMIT");
+  rig_play_all(&rig, "wait 1; COMMIT YES");
+  rig_expect(&rig, STATE_DRAINING, ""); /* neither DELETE nor APPEND */
+  rig_play(&rig, "RENEW YES");          /* which counts from when it was sent, so the next one is due */
+  rig_expect(&rig, STATE_DRAINING, "RENEW APPEND DELETE");
+}
+
+/* The lease is lost, nobody came between: it leaves in order, and the end is clean. */
+static void test_lost_lease(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_APPENDING "; wait 10000; RENEW NO; APPEND YES");
+  rig_expect(&rig, STATE_DRAINING, "COMMIT");
+  rig_play_all(&rig, "COMMIT YES; READ YES");
+  rig_expect(&rig, STATE_RELEASING, "CLOSE");
+  assert_true(running(ACTIVITY_MAIN)->write_close);
+  rig_play_all(&rig, "CLOSE YES; COMMIT YES");
+  rig_expect(&rig, STATE_UNLOCKING, "UNLOCK");
+  assert_int_equal(rig.ledger.settled, 100); /* the next holder settles */
+  assert_true(rig.ledger.clean);
+}
+
+static void test_renewal_of_an_earlier_lock(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_FENCING "; wait 10000; FENCE NO; UNLOCK YES; PEEK YES; CHECK YES; LOOK NO; TAKE YES; RENEW NO");
+  rig_expect(&rig, STATE_FENCING, "");
+  rig_play_all(&rig, "FENCE YES; OPEN YES");
+  rig_expect(&rig, STATE_DRAINING, "READ"); /* not lost */
+}
+
+static void test_stall(void **state)
+{
+  (void)state;
+  rig_play(&rig, "wait 0");
+  rig_play_all(&rig, "PEEK YES; CHECK YES; LOOK NO; TAKE YES; FENCE YES; OPEN YES; READ YES");
+  for (int i = 0; i < 8; i++) { /* a slow disk keeps the lease */
+    rig_play(&rig, "wait 10000");
+    rig_expect(&rig, STATE_DRAINING, "RENEW");
+    rig_play(&rig, "RENEW YES");
+  }
+  rig_play(&rig, "wait 10000"); /* a stuck one does not: 90 s */
+  rig_expect(&rig, STATE_DRAINING, "");
+  assert_true(rig_noted(&rig, "stall"));
+  rig_play(&rig, "wait 10000");
+  rig_expect(&rig, STATE_DRAINING, "");
+  assert_false(rig_noted(&rig, "stall"));
+  rig_play_all(&rig, "READ NO; GUARD YES; wake");
+  rig_expect(&rig, STATE_DRAINING, "RENEW"); /* it came back after all: whose is the lock? */
+  rig_play(&rig, "RENEW NO");
+  rig_expect(&rig, STATE_RELEASING, "CLOSE");
+}
+
+/* ---- settling ---- */
+
+static void test_settles_in_chunks(void **state)
+{
+  (void)state;
+  rig.load_ids = 2;
+  rig_play_all(&rig, TO_FENCING "; FENCE YES:unsettled; OPEN YES");
+  for (int64_t settled = 70; settled < 100; settled += 10) {
+    rig_expect(&rig, STATE_SETTLING, "SETTLE_FIND");
+    assert_int_equal(running(ACTIVITY_MAIN)->settled, settled);
+    rig_play_all(&rig, "SETTLE_FIND YES; SETTLE_DELETE YES; SETTLE_DELETE UNKNOWN; wake; SETTLE_DELETE YES; SETTLE_RECORD UNKNOWN; wake");
+    rig_expect(&rig, STATE_SETTLING, "SETTLE_RECORD");
+    rig_play(&rig, "SETTLE_RECORD YES");
+  }
+  rig_expect(&rig, STATE_DRAINING, "READ");
+}
+
+static void test_settling_that_fails_for_long(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_FENCING "; FENCE YES:unsettled; OPEN YES; SETTLE_FIND REFUSED; wake; SETTLE_FIND YES; SETTLE_DELETE YES");
+  rig_play_all(&rig, "SETTLE_RECORD YES; SETTLE_FIND REFUSED");
+  for (int i = 0; i < 59; i++) { /* 60 s from the failure that began this row */
+    rig_play_all(&rig, "wait 1000; SETTLE_FIND REFUSED");
+    rig_expect(&rig, STATE_SETTLING, "");
+    if (rig.slots[ACTIVITY_RENEW].running)
+      rig_play(&rig, "RENEW YES");
+  }
+  rig_play_all(&rig, "wait 1000; SETTLE_FIND REFUSED; CLOSE YES; COMMIT YES; UNLOCK YES");
+  rig_expect(&rig, STATE_STOPPED, "");
+}
+
+/* ---- the disk ---- */
+
+static void test_no_space_then_space(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_APPENDING "; APPEND NO_SPACE");
+  assert_true(rig_noted(&rig, "no-space"));
+  assert_int_equal(pause_ms(), 1000);
+  rig_play_all(&rig, "wake; APPEND NO_SPACE");
+  assert_false(rig_noted(&rig, "no-space")); /* said once */
+  rig_play_all(&rig, "wake; APPEND YES");
+  assert_true(rig_noted(&rig, "no-space"));
+  rig_expect(&rig, STATE_DRAINING, "COMMIT");
+}
+
+static void test_failing_disk_backs_off(void **state)
+{
+  (void)state;
+  static const int64_t pauses[] = {1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000};
+  rig_play(&rig, "wait 0");
+  for (size_t i = 0; i < sizeof pauses / sizeof pauses[0]; i++) {
+    rig_play_all(&rig, "PEEK YES; CHECK YES; LOOK NO; TAKE YES; FENCE YES; OPEN YES; READ YES; GUARD YES:local; VERIFY YES; CUT YES");
+    rig_play_all(&rig, "READ NO; APPEND FAILED");
+    rig_expect(&rig, STATE_RELEASING, "CLOSE");
+    assert_false(running(ACTIVITY_MAIN)->write_close);
+    rig_play_all(&rig, "CLOSE YES; UNLOCK YES");
+    rig_expect(&rig, STATE_BACKING_OFF, "");
+    assert_int_equal(pause_ms(), pauses[i]);
+    rig_play(&rig, "wake");
+    rig_expect(&rig, STATE_IDLE, "PEEK");
+  }
+  assert_false(rig.ledger.clean);
+}
+
+/* A segment that was made and never named is unlinked; if that fails, `clean` does not go back. */
+static void test_segment_not_named(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_DRAINING "; READ YES; GUARD YES:busy; READ NO; stop; CREATE YES");
+  rig_expect(&rig, STATE_RELEASING, "CLOSE");
+  assert_true(running(ACTIVITY_MAIN)->discard);
+  rig_play(&rig, "CLOSE YES:left");
+  rig_expect(&rig, STATE_UNLOCKING, "UNLOCK");
+}
+
+/* Its commit was sent and not answered: it may be named, so it is neither unlinked nor left. */
+static void test_segment_perhaps_named(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_DRAINING "; READ YES; GUARD YES:busy; READ NO; CREATE YES; COMMIT UNKNOWN; stop; wake");
+  rig_expect(&rig, STATE_DRAINING, "COMMIT");
+  rig_play(&rig, "COMMIT YES");
+  rig_expect(&rig, STATE_RELEASING, "CLOSE");
+  assert_false(running(ACTIVITY_MAIN)->discard || running(ACTIVITY_MAIN)->write_close);
+  rig_play(&rig, "CLOSE YES");
+  rig_expect(&rig, STATE_RELEASING, "COMMIT");
+}
+
+static void test_spent_name(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_DRAINING "; READ YES; GUARD YES:busy; READ NO; CREATE SPENT");
+  rig_expect(&rig, STATE_RELEASING, "CLOSE");
+  rig_play(&rig, "CLOSE YES");
+  rig_expect(&rig, STATE_UNLOCKING, "UNLOCK"); /* no `clean` */
+}
+
+static void test_roll(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_APPENDING "; APPEND YES:large; COMMIT YES; READ YES; DELETE YES");
+  rig_expect(&rig, STATE_RELEASING, "CLOSE");
+  rig_play_all(&rig, "CLOSE YES; COMMIT YES");
+  rig_expect(&rig, STATE_FENCING, "FENCE"); /* under the same lock */
+  assert_int_equal(running(ACTIVITY_MAIN)->epoch_seen, 8);
+  rig_play_all(&rig, "FENCE YES:clean; OPEN YES; READ YES");
+  rig_expect(&rig, STATE_DRAINING, "CREATE READ");
+  assert_string_equal(running(ACTIVITY_MAIN)->reason, "roll");
+  assert_int_equal(running(ACTIVITY_MAIN)->epoch, 9);
+}
+
+static void test_roll_and_nothing_to_write(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_APPENDING "; APPEND YES:large; COMMIT YES; READ NO; DELETE YES; CLOSE YES; COMMIT YES; FENCE YES:clean; OPEN YES");
+  rig_play_all(&rig, "READ NO; wait 6000; CLOSE YES");
+  rig_expect(&rig, STATE_RELEASING, "COMMIT"); /* `clean` goes back to true */
+}
+
+/* ---- storage that disagrees ---- */
+
+static void test_distrust(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK YES; CHECK REFUSED");
+  assert_true(rig_noted(&rig, "untrusted"));
+  int64_t since = rig.moment.now_ms;
+  while (rig.consumer.state == STATE_CHECKING) {
+    if (!rig.slots[ACTIVITY_MAIN].running)
+      rig_play(&rig, "wake");
+    rig_play(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK ? "PEEK YES" : "CHECK REFUSED");
+  }
+  rig_expect(&rig, STATE_STOPPED, "");
+  rig_assert(&rig, rig.moment.now_ms - since >= 60000 && rig.moment.now_ms - since < 62000);
+  assert_true(consumer_is_over(&rig.consumer));
+  assert_false(rig.consumer.refused);
+}
+
+/* One good look is a break: the minute begins anew. So is a ledger that moved, and one that could not be read. */
+static void test_distrust_interrupted(void **state)
+{
+  static const char *const breaks[] = {"CHECK YES; LOOK YES:busy; wake; LOOK NO; PEEK YES", "CHECK CHANGED; wake", "CHECK UNKNOWN; wake"};
+  (void)state;
+  for (size_t i = 0; i < sizeof breaks / sizeof breaks[0]; i++) {
+    teardown(NULL), setup(NULL);
+    rig_play_all(&rig, "wait 0; PEEK YES; CHECK REFUSED; wait 59500; PEEK YES");
+    rig_play_all(&rig, breaks[i]);
+    if (rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK)
+      rig_play(&rig, "PEEK YES");
+    rig_play_all(&rig, "wait 900; CHECK REFUSED");
+    rig_expect(&rig, STATE_CHECKING, "");
+  }
+}
+
+/* A failure while settling, long ago and under another lock, does not count in a later check. */
+static void test_distrust_does_not_outlive_the_epoch(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_FENCING "; FENCE YES:unsettled; OPEN YES; SETTLE_FIND REFUSED; wait 10000; RENEW NO; SETTLE_FIND REFUSED");
+  rig_play_all(&rig, "CLOSE YES; COMMIT NO; UNLOCK NO; PEEK NO; wait 100000; PEEK YES; CHECK REFUSED");
+  rig_expect(&rig, STATE_CHECKING, "");
+}
+
+/* The check is content and the opening is not (no right to write, damage before the last block): it pauses, and is believed in the end. */
+static void test_open_refused(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK YES");
+  int64_t since = rig.moment.now_ms;
+  int epochs = 0;
+  while (rig.consumer.state == STATE_CHECKING && epochs < 100) {
+    if (!rig.slots[ACTIVITY_MAIN].running)
+      rig_play(&rig, "wake");
+    if (rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK)
+      rig_play(&rig, "PEEK YES");
+    rig_play_all(&rig, "CHECK YES; LOOK NO; TAKE YES; FENCE YES; OPEN REFUSED; CLOSE YES");
+    rig_play_all(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_COMMIT ? "COMMIT YES; UNLOCK YES" : "UNLOCK YES");
+    epochs++;
+  }
+  rig_expect(&rig, STATE_STOPPED, "");
+  rig_assert(&rig, rig.moment.now_ms - since >= 60000 && rig.moment.now_ms - since < 65000);
+}
+
+static void test_newer_stands_by(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK YES; CHECK NEWER");
+  assert_true(rig_noted(&rig, "newer"));
+  for (int i = 0; i < 200; i++) {
+    rig_play(&rig, "wake");
+    if (rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK)
+      rig_play(&rig, "PEEK YES");
+    rig_play(&rig, "CHECK NEWER");
+    rig_expect(&rig, STATE_CHECKING, "");
+    assert_false(rig_noted(&rig, "newer")); /* said once, and no 74 */
+  }
+  rig_play_all(&rig, "wake; PEEK NO; PEEK NO"); /* another has drained it: --exit-when-empty can end */
+  assert_true(consumer_is_quiet(&rig.consumer));
+}
+
+static void test_database_refused(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK REFUSED");
+  rig_expect(&rig, STATE_STOPPED, "");
+  assert_true(rig.consumer.refused);
+}
+
+/* ---- stop ---- */
+
+/* The batch in hand is finished; what was only read is left. */
+static void test_stop_in_a_backlog(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_APPENDING "; READ YES; stop; APPEND YES; READ YES; COMMIT YES");
+  rig_expect(&rig, STATE_DRAINING, "DELETE");
+  rig_play(&rig, "DELETE YES");
+  rig_expect(&rig, STATE_RELEASING, "CLOSE");
+  rig_play_all(&rig, "CLOSE YES; COMMIT YES; UNLOCK YES");
+  rig_expect(&rig, STATE_DONE, "");
+  assert_int_equal(rig.ledger.end.seq, 110);
+}
+
+/* One answer that gets lost does not leave the lock to its lease; a database that is away does not hold the process. */
+static void test_stop_while_the_database_is_away(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_DRAINING "; READ NO; stop; CLOSE YES; COMMIT UNKNOWN; wake");
+  rig_expect(&rig, STATE_RELEASING, "COMMIT");
+  rig_play_all(&rig, "COMMIT YES; UNLOCK UNKNOWN; wake");
+  rig_expect(&rig, STATE_UNLOCKING, "UNLOCK");
+  rig_play_all(&rig, "wait 4000; UNLOCK UNKNOWN");
+  rig_expect(&rig, STATE_DONE, "");
+}
+
+#define STORY(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      STORY(test_happy_path),
+      STORY(test_first_segment),
+      STORY(test_unclean_network_makes_a_segment),
+      STORY(test_nothing_written),
+      STORY(test_linger),
+      STORY(test_linger_ends_between_polls),
+      STORY(test_four_blocks_wait_for_their_deletes),
+      STORY(test_pass_waits_for_deletes),
+      STORY(test_waits_with_jitter),
+      STORY(test_wakes_at_the_end_of_the_lease),
+      STORY(test_waiter_goes_when_the_queue_is_empty),
+      STORY(test_steal),
+      STORY(test_unknown_take_is_taken_back),
+      STORY(test_unlock_gives_up_with_the_lease),
+      STORY(test_fence_lost),
+      STORY(test_unknown_commit_is_sent_again),
+      STORY(test_deadline),
+      STORY(test_lost_lease),
+      STORY(test_renewal_of_an_earlier_lock),
+      STORY(test_stall),
+      STORY(test_settles_in_chunks),
+      STORY(test_settling_that_fails_for_long),
+      STORY(test_no_space_then_space),
+      STORY(test_failing_disk_backs_off),
+      STORY(test_segment_not_named),
+      STORY(test_segment_perhaps_named),
+      STORY(test_spent_name),
+      STORY(test_roll),
+      STORY(test_roll_and_nothing_to_write),
+      STORY(test_distrust),
+      STORY(test_distrust_interrupted),
+      STORY(test_distrust_does_not_outlive_the_epoch),
+      STORY(test_open_refused),
+      STORY(test_newer_stands_by),
+      STORY(test_database_refused),
+      STORY(test_stop_in_a_backlog),
+      STORY(test_stop_while_the_database_is_away),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

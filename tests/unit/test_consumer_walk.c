@@ -1,0 +1,264 @@
+/*
+ * The consumer in a world that answers at random: any result that an action may give, late or at once, in any order, with jumps of
+ * the clock and stops. The watch (consumer_watch.c) looks at each action; here it is seen that a consumer never spins, and that it
+ * comes to its end as soon as the world behaves.
+ *
+ * A failure prints its seed: `test_consumer_walk SEED` walks that one alone.
+ */
+#include "consumer_rig.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { WALKS = 600, STEPS = 250, STEPS_TO_END_MAX = 300 };
+
+static uint64_t seed_only;
+static const struct rig *walking;
+
+/* An assertion of the consumer: which walk was it? */
+static void on_abort(int signal_number)
+{
+  (void)signal_number;
+  if (walking != NULL)
+    rig_history(walking);
+  _exit(1);
+}
+
+/* ---- a random world ---- */
+
+static void world_change(struct rig *rig)
+{
+  struct ledger *ledger = &rig->ledger;
+  rig->load_ids = 1 + rig_random(rig, 3);
+  rig->load_messages = 1 + (uint32_t)rig_random(rig, 50);
+  rig->block_bytes = rig_random(rig, 10) == 0 ? (int64_t)1 << 30 : 1000;
+  rig->discard_fails = rig_random(rig, 3) == 0;
+  rig->view.stealable = rig_random(rig, 3) == 0;
+  rig->view.left_ms = (int64_t)rig_random(rig, 30000) - 10;
+  rig->ground.local = rig_random(rig, 2) == 0;
+  rig->ground.guarded = rig->ground.local && rig_random(rig, 3) > 0;
+  rig->ground.exact = rig_random(rig, 2) == 0;
+  if (rig->watch.locked)
+    return; /* the ledger is not touched under a holder here: a fenced one learns of it by its answers */
+  ledger->clean = rig_random(rig, 2) == 0;
+  ledger->settled = ledger->end.seq - (int64_t)rig_random(rig, 80);
+  if (ledger->settled < 0)
+    ledger->settled = 0;
+  if (rig_random(rig, 20) == 0)
+    memset(ledger, 0, sizeof *ledger);
+}
+
+static enum result result_random(struct rig *rig, const struct action *action)
+{
+  /* Mostly good, that the walk gets somewhere. */
+  if (rig_random(rig, 10) < 8) {
+    bool often_no = action->kind == ACTION_READ && rig_random(rig, 4) == 0;
+    return often_no ? RESULT_NO : RESULT_YES;
+  }
+  for (;;) {
+    enum result result = (enum result)rig_random(rig, RESULT_COUNT);
+    /* These two end a consumer; not in most walks. */
+    bool end = result == RESULT_REFUSED && (action->kind == ACTION_PEEK || action->kind == ACTION_CREATE);
+    if (rig_may_answer(action, result) && (!end || rig->seed % 16 == 0))
+      return result;
+  }
+}
+
+static bool answer_some(struct rig *rig)
+{
+  int first = (int)rig_random(rig, ACTIVITY_COUNT);
+  for (int i = 0; i < ACTIVITY_COUNT; i++) {
+    int activity = (first + i) % ACTIVITY_COUNT;
+    if (!rig->slots[activity].running)
+      continue;
+    rig_answer(rig, activity, result_random(rig, &rig->slots[activity].action));
+    return true;
+  }
+  return false;
+}
+
+static void wake(struct rig *rig)
+{
+  int64_t at = consumer_wake_ms(&rig->consumer);
+  rig_timer(rig, at < INT64_MAX ? at - rig->moment.now_ms + (int64_t)rig_random(rig, 20) : 1);
+}
+
+static void step(struct rig *rig)
+{
+  uint64_t dice = rig_random(rig, 100);
+  if (rig_random(rig, 10) == 0)
+    world_change(rig);
+  if (dice < 65) {
+    if (!answer_some(rig))
+      wake(rig);
+  } else if (dice < 85) {
+    wake(rig);
+  } else if (dice < 90) {
+    rig_timer(rig, (int64_t)rig_random(rig, 3000));
+  } else if (dice < 93) { /* a frozen process, a machine asleep */
+    rig_timer(rig, (int64_t)rig_random(rig, 200000));
+  } else if (dice < 99) {
+    rig_stale(rig);
+  } else if (rig_random(rig, 4) == 0) {
+    rig_stop(rig);
+  }
+}
+
+/* ---- a world that behaves ---- */
+
+static void answer_well(struct rig *rig, enum activity activity)
+{
+  enum action_kind kind = rig->slots[activity].action.kind;
+  bool no = kind == ACTION_PEEK || kind == ACTION_LOOK || kind == ACTION_READ;
+  rig_answer(rig, activity, no ? RESULT_NO : RESULT_YES);
+}
+
+static void walk_to_end(struct rig *rig)
+{
+  rig->late_answers = false;
+  rig_stop(rig);
+  for (int i = 0; !consumer_is_over(&rig->consumer); i++) {
+    bool any = false;
+    rig_assert(rig, i < STEPS_TO_END_MAX);
+    for (int activity = 0; activity < ACTIVITY_COUNT; activity++)
+      if (rig->slots[activity].running)
+        answer_well(rig, activity), any = true;
+    if (!any)
+      wake(rig);
+  }
+}
+
+static void walk(uint64_t seed)
+{
+  struct consumer_options options = rig_options();
+  struct rig rig;
+  if (seed % 2 == 0) {
+    options.lease_ms = 1000;
+    options.stall_ms = 3000;
+  }
+  rig_init(&rig, &options, seed);
+  walking = &rig;
+  rig.late_answers = true;
+  rig_timer(&rig, 0);
+  for (int i = 0; i < STEPS; i++)
+    step(&rig);
+  walk_to_end(&rig);
+  walking = NULL;
+  rig_deinit(&rig);
+}
+
+static void test_walks(void **state)
+{
+  (void)state;
+  for (uint64_t seed = 1; seed <= WALKS; seed++)
+    if (seed_only == 0 || seed == seed_only)
+      walk(seed);
+}
+
+/* ---- an answer that never changes ---- */
+
+enum { CONSTANT_ANSWERS = 1500, CONSTANT_MS_MIN = 15000 }; /* 100 answers a second at most */
+
+/* These end quickly and by right, or need another holder every time, who takes time of his own. */
+static bool constant_is_rightly_quick(enum action_kind kind, enum result result)
+{
+  switch (kind) {
+  case ACTION_PEEK:
+    return result == RESULT_REFUSED;
+  case ACTION_READ: /* an endless backlog is an endless drain */
+    return result == RESULT_YES;
+  case ACTION_FENCE: /* the ledger has moved on */
+  case ACTION_VERIFY:
+  case ACTION_COMMIT:
+  case ACTION_SETTLE_RECORD:
+    return result == RESULT_NO || result == RESULT_REFUSED;
+  case ACTION_CREATE:
+    return result == RESULT_REFUSED || result == RESULT_SPENT; /* a segment of every new epoch */
+  case ACTION_CHECK:
+  case ACTION_LOOK:
+  case ACTION_TAKE:
+  case ACTION_OPEN:
+  case ACTION_SETTLE_FIND:
+  case ACTION_SETTLE_DELETE:
+  case ACTION_GUARD:
+  case ACTION_CUT:
+  case ACTION_APPEND:
+  case ACTION_CLOSE:
+  case ACTION_UNLOCK:
+  case ACTION_DELETE:
+  case ACTION_RENEW:
+  case ACTION_COUNT:
+    break;
+  }
+  return false;
+}
+
+/* A message for each epoch, a lock that is free, an unclean ledger with something to settle; and the one answer, always. */
+static enum result constant_answer(struct rig *rig, const struct action *action, enum action_kind kind, enum result result)
+{
+  if (action->kind == kind && rig_may_answer(action, result))
+    return result;
+  if (action->kind == ACTION_READ)
+    return rig->watch.loads_read == 0 ? RESULT_YES : RESULT_NO;
+  return action->kind == ACTION_LOOK ? RESULT_NO : RESULT_YES;
+}
+
+static void constant_walk(enum action_kind kind, enum result result, bool local)
+{
+  struct consumer_options options = rig_options();
+  struct rig rig;
+  rig_init(&rig, &options, 1);
+  rig.ground = (struct writer_ground){.local = local, .guarded = local};
+  rig.ledger.clean = false;
+  int64_t start = rig.moment.now_ms;
+  rig_timer(&rig, 0);
+  for (int answered = 0; answered < CONSTANT_ANSWERS && !consumer_is_over(&rig.consumer);) {
+    bool any = false;
+    if (!rig.watch.locked)
+      rig.ledger.settled = rig.ledger.end.seq > 30 ? rig.ledger.end.seq - 30 : 0;
+    for (int i = 0; i < ACTIVITY_COUNT; i++)
+      if (rig.slots[i].running) {
+        rig_answer(&rig, i, constant_answer(&rig, &rig.slots[i].action, kind, result));
+        answered++, any = true;
+      }
+    if (!any)
+      wake(&rig);
+  }
+  if (rig.moment.now_ms - start < CONSTANT_MS_MIN) {
+    fprintf(stderr, "%s is always answered %s: %d answers in %lld ms\n", rig_kind_name(kind), rig_result_name(result), CONSTANT_ANSWERS,
+            (long long)(rig.moment.now_ms - start));
+    rig_fail(&rig, __FILE__, __LINE__, "it pauses");
+  }
+  rig_deinit(&rig);
+}
+
+/* Whatever is answered all the time, at once: there are pauses between the tries. */
+static void test_nothing_makes_it_spin(void **state)
+{
+  (void)state;
+  for (enum action_kind kind = 0; kind < ACTION_COUNT; kind++)
+    for (enum result result = 0; result < RESULT_COUNT; result++) {
+      struct action action = {.kind = kind, .write_close = true};
+      if (!rig_may_answer(&action, result) || constant_is_rightly_quick(kind, result))
+        continue;
+      constant_walk(kind, result, true);
+      constant_walk(kind, result, false);
+    }
+}
+
+int main(int argc, char **argv)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_walks),
+      cmocka_unit_test(test_nothing_makes_it_spin),
+  };
+  seed_only = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
+  signal(SIGABRT, on_abort);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

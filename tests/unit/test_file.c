@@ -1,0 +1,265 @@
+/* file: the real disk, in a folder of its own. */
+#include "storage/file.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[] = "/tmp/test_file_XXXXXX";
+static char path[100];
+static struct error error;
+static struct file file;
+
+static const char *path_of(const char *name)
+{
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  return path;
+}
+
+static int folder_make(void **state)
+{
+  (void)state;
+  return mkdtemp(folder) == NULL;
+}
+
+static void remove_each(void *context, const char *name)
+{
+  (void)context;
+  if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0)
+    assert_int_equal(remove(path_of(name)), 0);
+}
+
+static int folder_clear(void **state)
+{
+  (void)state;
+  return file_list(folder, remove_each, NULL, &error) != FILE_OK;
+}
+
+static int folder_remove(void **state)
+{
+  (void)state;
+  return rmdir(folder);
+}
+
+static enum file_status open_as(const char *name, enum file_mode mode)
+{
+  return file_open(&file, folder, name, mode, 0640, &error);
+}
+
+static void make(const char *name, const char *text)
+{
+  assert_int_equal(open_as(name, FILE_CREATE), FILE_OK);
+  assert_int_equal(file_write(&file, 0, text, strlen(text), &error), FILE_OK);
+  assert_int_equal(file_close(&file, &error), FILE_OK);
+}
+
+static void assert_says(const char *part)
+{
+  if (strstr(error.text, part) == NULL)
+    fail_msg("\"%s\" is not in \"%s\"", part, error.text);
+}
+
+static void test_write_and_read(void **state)
+{
+  (void)state;
+  char bytes[16];
+  size_t got = 0;
+  int64_t size = 0;
+  assert_int_equal(open_as("a", FILE_CREATE), FILE_OK);
+  assert_int_equal(file_write(&file, 5, "world", 5, &error), FILE_OK);
+  assert_int_equal(file_write(&file, 0, "hello", 5, &error), FILE_OK);
+  assert_int_equal(file_sync(&file, &error), FILE_OK);
+  assert_int_equal(file_sync_new(&file, folder, &error), FILE_OK);
+  assert_int_equal(file_size(&file, &size, &error), FILE_OK);
+  assert_int_equal(size, 10);
+  assert_int_equal(file_read(&file, 3, bytes, sizeof bytes, &got, &error), FILE_OK);
+  assert_int_equal(got, 7);
+  assert_memory_equal(bytes, "loworld", 7);
+  assert_int_equal(file_read(&file, 10, bytes, 1, &got, &error), FILE_OK);
+  assert_int_equal(got, 0);
+  assert_int_equal(file_cut(&file, 4, &error), FILE_OK);
+  assert_int_equal(file_size(&file, &size, &error), FILE_OK);
+  assert_int_equal(size, 4);
+  assert_int_equal(file_close(&file, &error), FILE_OK);
+}
+
+static void test_modes(void **state)
+{
+  (void)state;
+  assert_int_equal(open_as("a", FILE_READ), FILE_ABSENT);
+  assert_says("/a: No such file");
+  assert_int_equal(open_as("a", FILE_WRITE), FILE_ABSENT);
+  make("a", "x");
+  assert_int_equal(open_as("a", FILE_CREATE), FILE_EXISTS);
+  assert_int_equal(open_as("a", FILE_READ), FILE_OK);
+  assert_int_equal(file_write(&file, 0, "y", 1, &error), FILE_FAILED);
+  assert_says("writing a: ");
+  assert_int_equal(file_close(&file, &error), FILE_OK);
+  assert_int_equal(file_close(&file, &error), FILE_FAILED); /* twice */
+  assert_int_equal(file_open(&file, "/nowhere", "a", FILE_READ, 0, &error), FILE_ABSENT);
+}
+
+/* A write goes where it was meant for, whatever the file's end: it was not opened for appending. */
+static void test_not_appending(void **state)
+{
+  (void)state;
+  char bytes[4];
+  size_t got = 0;
+  make("a", "abcd");
+  assert_int_equal(open_as("a", FILE_WRITE), FILE_OK);
+  assert_int_equal(fcntl(file.fd, F_GETFL) & O_APPEND, 0);
+  assert_true(fcntl(file.fd, F_GETFD) & FD_CLOEXEC);
+  assert_int_equal(file_write(&file, 1, "X", 1, &error), FILE_OK);
+  assert_int_equal(file_read(&file, 0, bytes, 4, &got, &error), FILE_OK);
+  assert_memory_equal(bytes, "aXcd", 4);
+  assert_int_equal(file_close(&file, &error), FILE_OK);
+}
+
+static void test_permissions_whatever_the_umask(void **state)
+{
+  (void)state;
+  struct stat status;
+  static const unsigned modes[] = {0640, 0600, 0664, 0444};
+  for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+    char name[8] = {'m', (char)('0' + i), 0};
+    mode_t before = umask(0777);
+    enum file_status created = file_open(&file, folder, name, FILE_CREATE, modes[i], &error);
+    umask(before);
+    assert_int_equal(created, FILE_OK);
+    assert_int_equal(file_close(&file, &error), FILE_OK);
+    assert_int_equal(stat(path_of(name), &status), 0);
+    assert_int_equal(status.st_mode & 07777, modes[i]);
+  }
+}
+
+/* Nothing but a regular file, and nobody waits for the other end of a pipe. */
+static void test_others_refused(void **state)
+{
+  (void)state;
+  make("target", "x");
+  assert_int_equal(symlink("target", path_of("link")), 0);
+  assert_int_equal(symlink("nothing", path_of("dangling")), 0);
+  assert_int_equal(mkfifo(path_of("fifo"), 0600), 0);
+  assert_int_equal(mkdir(path_of("dir"), 0700), 0);
+  assert_int_equal(open_as("link", FILE_READ), FILE_FAILED);
+  assert_int_equal(open_as("link", FILE_WRITE), FILE_FAILED);
+  assert_int_equal(open_as("dangling", FILE_READ), FILE_FAILED);
+  assert_int_equal(open_as("dangling", FILE_CREATE), FILE_EXISTS);
+  assert_int_equal(open_as("fifo", FILE_READ), FILE_FAILED);
+  assert_says("not a regular file");
+  assert_int_equal(open_as("fifo", FILE_WRITE), FILE_FAILED);
+  assert_int_equal(open_as("dir", FILE_READ), FILE_FAILED);
+  assert_int_equal(open_as("dir", FILE_WRITE), FILE_FAILED);
+}
+
+/* The guard is the open file's: it binds within one process too, and goes with the close. */
+static void test_guard(void **state)
+{
+  (void)state;
+  struct file other;
+  make("a", "x");
+  assert_int_equal(open_as("a", FILE_WRITE), FILE_OK);
+  assert_int_equal(file_open(&other, folder, "a", FILE_WRITE, 0, &error), FILE_OK);
+  assert_int_equal(file_guard(&file, &error), FILE_OK);
+  assert_int_equal(file_guard(&file, &error), FILE_OK); /* mine already */
+  assert_int_equal(file_guard(&other, &error), FILE_BUSY);
+  struct file reader; /* Closing any other descriptor of the file does not free it, as a POSIX lock would be. */
+  assert_int_equal(file_open(&reader, folder, "a", FILE_READ, 0, &error), FILE_OK);
+  assert_int_equal(file_close(&reader, &error), FILE_OK);
+  assert_int_equal(file_guard(&other, &error), FILE_BUSY);
+  assert_int_equal(file_close(&file, &error), FILE_OK);
+  assert_int_equal(file_guard(&other, &error), FILE_OK);
+  assert_int_equal(file_close(&other, &error), FILE_OK);
+}
+
+static void test_unlink(void **state)
+{
+  (void)state;
+  make("a", "x");
+  assert_int_equal(file_unlink(folder, "a", &error), FILE_OK);
+  assert_int_equal(file_unlink(folder, "a", &error), FILE_ABSENT);
+}
+
+static void test_place(void **state)
+{
+  (void)state;
+  struct file_place place = {.free_bytes = -1};
+  assert_int_equal(file_place(folder, &place, &error), FILE_OK);
+  assert_true(place.free_bytes >= 0);
+  assert_int_equal(file_place("/proc", &place, &error), FILE_OK);
+  assert_false(place.local);
+  assert_int_equal(file_place("/nowhere", &place, &error), FILE_ABSENT);
+}
+
+static void count_each(void *context, const char *name)
+{
+  int *count = context;
+  *count += strcmp(name, "a") == 0 || strcmp(name, "b") == 0;
+}
+
+static void test_list(void **state)
+{
+  (void)state;
+  int count = 0;
+  make("a", "");
+  make("b", "");
+  assert_int_equal(file_list(folder, count_each, &count, &error), FILE_OK);
+  assert_int_equal(count, 2);
+  assert_int_equal(file_list("/nowhere", count_each, &count, &error), FILE_ABSENT);
+}
+
+/* A limit on the file's size makes the kernel take only a part. */
+static void test_short_write(void **state)
+{
+  (void)state;
+  struct rlimit before, limit;
+  assert_int_equal(open_as("a", FILE_CREATE), FILE_OK);
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+  limit = before;
+  limit.rlim_cur = 3;
+  signal(SIGXFSZ, SIG_IGN);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  enum file_status partly = file_write(&file, 0, "abcde", 5, &error);
+  struct error first = error;
+  enum file_status beyond = file_write(&file, 3, "de", 2, &error);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+  assert_int_equal(partly, FILE_FAILED);
+  assert_string_equal(first.text, "writing a: only 3 of 5 bytes were taken");
+  assert_int_equal(beyond, FILE_FAILED);
+  assert_says("writing a: File too large");
+  assert_int_equal(file_close(&file, &error), FILE_OK);
+}
+
+/* What cannot be synced is said: a pipe stands for a broken disk. */
+static void test_failed_sync(void **state)
+{
+  (void)state;
+  int ends[2];
+  assert_int_equal(pipe(ends), 0);
+  file.fd = ends[1];
+  snprintf(file.name, sizeof file.name, "pipe");
+  assert_int_equal(file_sync(&file, &error), FILE_FAILED);
+  assert_says("syncing pipe: ");
+  assert_int_equal(file_sync_new(&file, folder, &error), FILE_FAILED);
+  assert_int_equal(file_close(&file, &error), FILE_OK);
+  close(ends[0]);
+}
+
+int main(void)
+{
+#define TEST(test) cmocka_unit_test_teardown(test, folder_clear)
+  const struct CMUnitTest tests[] = {
+      TEST(test_write_and_read), TEST(test_modes),       TEST(test_not_appending), TEST(test_permissions_whatever_the_umask),
+      TEST(test_others_refused), TEST(test_guard),       TEST(test_unlink),        TEST(test_place),
+      TEST(test_list),           TEST(test_short_write), TEST(test_failed_sync),
+  };
+  return cmocka_run_group_tests(tests, folder_make, folder_remove);
+}
