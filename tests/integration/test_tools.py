@@ -1,0 +1,276 @@
+"""pawl-enqueue, pawl-dump, pawl-status, pawl-setup."""
+import json
+import re
+import subprocess
+
+import bson
+import pytest
+from bson import json_util
+
+import reader
+from harness import environment, program, run, wait_until
+
+
+def payloads(messages):
+    return [bson.decode(m.raw)["payload"] for m in messages]
+
+
+def stored(field, type_name="t1"):
+    return reader.read_type(field.dir, type_name, field.ledger(type_name))
+
+
+# --- enqueue ---
+
+
+def test_enqueue_lines(any_field, tmp_path):
+    field = any_field
+    file = tmp_path / "lines.txt"
+    file.write_bytes(b"one\ntwo\n\n  four \n\xff\xfe\nwith\0nul\nlast without line feed")
+    done = field.run("pawl-enqueue", "--type", "t1", file)
+    assert done.returncode == 0, done
+    done = field.run("pawl-enqueue", "--type", "t1", stdin=b"from stdin\r\n")
+    assert done.returncode == 0, done
+    field.drain()
+    found = payloads(stored(field))
+    assert found in (["one", "two", "", "  four ", b"\xff\xfe", "with\0nul", "last without line feed", end]
+                     for end in ("from stdin\r", "from stdin")), found
+
+
+def test_enqueue_keeps_order_over_calls(field, tmp_path):
+    expected = []
+    for call in range(5):
+        lines = [f"{call}.{n}" for n in range(300)]
+        done = field.run("pawl-enqueue", "--type", "t1", "--batch-messages", 70, stdin="\n".join(lines).encode())
+        assert done.returncode == 0, done
+        expected += lines
+    ids = [d["_id"] for d in field.db.messages.find().sort("$natural", 1)]
+    assert ids == sorted(ids) and len(set(ids)) == 1500
+    field.drain("--batch-messages", 40)
+    assert payloads(stored(field)) == expected
+
+
+def test_enqueue_files_in_order(field, tmp_path):
+    for name in ("b", "a", "c"):
+        (tmp_path / name).write_text(f"{name}1\n{name}2\n")
+    assert field.run("pawl-enqueue", "--type", "t1", tmp_path / "b", tmp_path / "a", tmp_path / "c").returncode == 0
+    field.drain()
+    assert payloads(stored(field)) == ["b1", "b2", "a1", "a2", "c1", "c2"]
+
+
+def test_enqueue_ndjson_with_bad_lines(field, tmp_path):
+    good = [{"type": "t1", "payload": {"a": [1, 2.5, None, True]}}, {"type": "t2", "payload": "other"},
+            {"type": "t1", "payload": {"$date": {"$numberLong": "5"}}}, {"type": "t1", "payload": {"$binary": {"base64": "AAE=", "subType": "00"}}}]
+    file = tmp_path / "in.ndjson"
+    file.write_text("\n".join([json.dumps(good[0]), "{broken", json.dumps(good[1]), "[1,2]", json.dumps(good[2]),
+                               '{"type": 5}', '{"payload": "no type"}', json.dumps(good[3])]) + "\n")
+    done = field.run("pawl-enqueue", "--from", "ndjson", file)
+    assert done.returncode == 1, done
+    for line in (2, 4, 6, 7):
+        assert re.search(rf"in\.ndjson:{line}\b", done.stderr.decode()), (line, done.stderr.decode())
+    for line in (1, 3, 5, 8):
+        assert not re.search(rf"in\.ndjson:{line}\b", done.stderr.decode()), (line, done.stderr.decode())
+    field.drain(types=["t1", "t2"])
+    expected = [json_util.loads(json.dumps(d["payload"])) for d in good]
+    assert payloads(stored(field, "t1")) == [expected[0], expected[2], b"\0\1"] or \
+        len(stored(field, "t1")) == 3
+    assert payloads(stored(field, "t2")) == ["other"]
+
+
+def test_enqueue_strict_stops(field, tmp_path):
+    file = tmp_path / "in.ndjson"
+    file.write_text('{"n": 1}\n{broken\n{"n": 3}\n')
+    done = field.run("pawl-enqueue", "--from", "ndjson", "--type", "t1", "--strict", file)
+    assert done.returncode == 1 and b"in.ndjson:2" in done.stderr, done
+    assert [d["n"] for d in field.db.messages.find()] in ([1], [])
+
+
+def test_enqueue_bson(field, tmp_path):
+    documents = [bson.encode({"_id": n, "type": "t1", "payload": n}) for n in range(5)] + [bson.encode({"payload": "gets _id and type"})]
+    file = tmp_path / "in.bson"
+    file.write_bytes(b"".join(documents))
+    done = field.run("pawl-enqueue", "--from", "bson", "--type", "t1", file)
+    assert done.returncode == 0, done
+    field.drain()
+    assert sorted(map(str, payloads(stored(field)))) == ["0", "1", "2", "3", "4", "gets _id and type"]
+
+
+def test_enqueue_bson_cut_off(field, tmp_path):
+    file = tmp_path / "in.bson"
+    file.write_bytes(bson.encode({"_id": 1}) + bson.encode({"_id": 2})[:-3])
+    done = field.run("pawl-enqueue", "--from", "bson", "--type", "t1", file)
+    assert done.returncode == 1 and b"in.bson" in done.stderr, done
+    assert field.queued() == 1
+
+
+def test_enqueue_missing_file(field):
+    done = field.run("pawl-enqueue", "--type", "t1", "/nonexistent/file")
+    assert done.returncode != 0 and b"/nonexistent/file" in done.stderr, done
+
+
+def test_enqueue_needs_a_type(field):
+    done = field.run("pawl-enqueue", stdin=b"x\n")
+    assert done.returncode == 2 and b"--type" in done.stderr, done
+
+
+def test_enqueue_duplicate_id_is_reported(field, tmp_path):
+    file = tmp_path / "in.ndjson"
+    file.write_text('{"_id": 1}\n{"_id": 1}\n{"_id": 2}\n')
+    done = field.run("pawl-enqueue", "--from", "ndjson", "--type", "t1", file)
+    assert done.returncode == 1 and b"in.ndjson:2" in done.stderr, done
+    assert field.queued() == 2
+
+
+# --- dump ---
+
+
+@pytest.fixture
+def drained(field):
+    """1000 messages in blocks of 50, in two epochs."""
+    for _ in range(2):
+        field.fill(500)
+        field.drain("--batch-messages", 50)
+    field.where = ["--dir", field.dir, "--type", "t1"]
+    return field
+
+
+def numbers(done):
+    assert done.returncode == 0, done.stderr.decode()
+    return [json.loads(line)["n"] for line in done.stdout.decode().splitlines()]
+
+
+def test_dump_selections(drained):
+    def dump(*arguments):
+        return numbers(run("pawl-dump", *drained.where, *arguments))
+    everything = list(range(1000))
+    assert dump() == everything
+    assert dump("--from-seq", 501) == everything[500:]
+    assert dump("--to-seq", 10) == everything[:10]
+    assert dump("--from-seq", 77, "--to-seq", 77) == [76]
+    assert dump("--limit", 3) == dump("-n", 3) == everything[:3]
+    assert dump("--from-seq", 990, "--limit", 5) == everything[989:994]
+    assert dump("--from-seq", 2000) == []
+    assert dump("--tail", 4) == everything[-4:]
+    assert dump("--since", "1h") == everything and dump("--until", "1h") == []
+
+
+def test_dump_forms(drained):
+    where = drained.where
+    assert run("pawl-dump", *where, "--count").stdout.split() [-1:] == [b"1000"]
+    assert run("pawl-dump", *where, "--format", "payload", "-n", 2).stdout == b"x" * 40 + b"\n" + b"x" * 40
+    done = run("pawl-dump", *where, "--with-meta", "-n", 1)
+    meta = json.loads(done.stdout)
+    assert list(meta) == ["seq", "epoch", "offset", "time", "message"] and meta["seq"] == 1, meta
+    blocks = run("pawl-dump", *where, "--format", "blocks")
+    chain = reader.read_chain(drained.dir, "t1", drained.ledger())
+    assert blocks.returncode == 0
+    offsets = [block.offset for segment in chain for block in segment.blocks]
+    assert all(re.search(rf"\b{offset}\b", blocks.stdout.decode()) for offset in offsets), blocks.stdout.decode()[:600]
+    summary = run("pawl-dump", *where, "--format", "summary")
+    assert summary.returncode == 0 and b"1000" in summary.stdout, summary
+    assert run("pawl-dump", *where, "--format", "none").stdout == b""
+
+
+def test_dump_verify_finds_a_flipped_bit(drained):
+    path = drained.dir / "t1.bin"
+    good = bytearray(path.read_bytes())
+    good[len(good) // 2] ^= 4
+    path.write_bytes(good)
+    done = run("pawl-dump", "--verify", *drained.where)
+    assert done.returncode == 3, done
+    done = run("pawl-dump", *drained.where)
+    assert done.returncode == 3, done
+
+
+def test_dump_verify_needs_the_ledger_to_miss_a_cut_tail(drained):
+    path = drained.dir / "t1.bin"
+    path.write_bytes(path.read_bytes()[:-200])
+    assert run("pawl-dump", "--verify", *drained.where, *drained.mongo).returncode == 3
+
+
+def test_dump_closed_pipe(drained):
+    with subprocess.Popen([program("pawl-dump"), *map(str, drained.where)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          env=environment()) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        process.wait(20)
+
+
+def test_dump_follow(drained):
+    with open(drained.folder / "followed", "wb") as out:
+        process = subprocess.Popen([program("pawl-dump"), *map(str, drained.where), *drained.mongo, "-f", "--format", "relaxed"], stdout=out,
+                                   stderr=subprocess.DEVNULL, env=environment())
+    try:
+        def count():
+            return (drained.folder / "followed").read_bytes().count(b"\n")
+        wait_until(lambda: count() == 1000, lambda: f"1000 lines, there are {count()}", 20)
+        drained.fill(50)
+        drained.drain()
+        wait_until(lambda: count() == 1050, lambda: f"1050 lines, there are {count()}", 20)
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+@pytest.mark.parametrize("arguments", [["--format", "xml"], ["--from-seq", "0"], ["--since", "yesterday"], ["--nonsense"], []])
+def test_dump_usage(arguments):
+    assert run("pawl-dump", *arguments).returncode == 2
+
+
+def test_dump_missing_file():
+    done = run("pawl-dump", "/nonexistent/t1.bin")
+    assert done.returncode == 1 and b"/nonexistent/t1.bin" in done.stderr, done
+
+
+# --- status, setup ---
+
+
+def status(field, *arguments):
+    done = field.run("pawl-status", "--json", *arguments)
+    assert done.returncode == 0, done
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_status(field):
+    field.fill(30)
+    worker = field.worker("--linger", "1h")
+    field.wait_empty()
+    wait_until(lambda: field.ledger().get("seq") == 30, field.logs)
+    field.fill(7, "t2")
+    entries = {entry["type"]: entry for entry in status(field)}
+    assert set(entries) == {"t1", "t2"}
+    assert (entries["t1"]["queued"], entries["t2"]["queued"]) == (0, 7)
+    assert entries["t1"]["holder"]["pid"] == worker.pid and not entries["t2"].get("holder")
+    assert (entries["t1"]["seq"], entries["t1"]["epoch"], entries["t1"]["file"]) == (30, 1, "t1.bin")
+    text = field.run("pawl-status")
+    assert text.returncode == 0 and b"t1.bin" in text.stdout and b"t2" in text.stdout, text
+    assert [entry["type"] for entry in status(field, "--type", "t2")] == ["t2"]
+
+
+def test_status_of_an_empty_database(field):
+    assert field.run("pawl-status").returncode == 0
+    status(field)
+
+
+def test_status_without_a_server():
+    assert run("pawl-status", "--uri", "mongodb://127.0.0.1:1/").returncode == 69
+
+
+def test_setup_is_idempotent(any_field):
+    for _ in range(2):
+        done = any_field.run("pawl-setup")
+        assert done.returncode == 0, done
+    keys = {name: [list(index["key"].items()) for index in any_field.db[name].list_indexes()] for name in ("messages", "locks")}
+    assert [("type", 1), ("_id", 1)] in keys["messages"] and [("type", 1), ("slot", 1)] in keys["locks"]
+    assert "ledger" in any_field.db.list_collection_names()
+    any_field.fill(5)
+    any_field.drain()
+    any_field.compare()
+
+
+def test_setup_initiates_once(servers):
+    server = servers("replica-set")
+    port = server.client.address[1]
+    done = run("pawl-setup", "--uri", f"mongodb://127.0.0.1:{port}/?directConnection=true", "--replica-set", "rs0",
+               "--member", f"127.0.0.1:{port}")
+    assert done.returncode == 0, done
