@@ -72,6 +72,25 @@ static bool uri_resolve(struct config *config, struct error *error)
   return text != NULL;
 }
 
+/*
+ * An '@' in a password that is not written as %40 would make the driver take what is behind it for a host, and say it in every
+ * error: part of the password.
+ */
+static bool uri_user_encoded(const struct config *config, struct error *error)
+{
+  const struct config_setting *uri = &config->settings[option_find(config->program, "uri")];
+  const char *begin = uri->value ? strstr(uri->value, "://") : NULL;
+  if (begin == NULL)
+    return true;
+  size_t length = strcspn(begin + 3, "/?");
+  const char *at = memchr(begin + 3, '@', length);
+  if (at == NULL || memchr(at + 1, '@', (size_t)(begin + 3 + length - at - 1)) == NULL)
+    return true;
+  error_set(error, "--uri: got a connection string with more than one @ (from %.300s): in user and password, @ is written as %%40",
+            uri->origin);
+  return false;
+}
+
 static bool values_store(struct config *config, struct error *error)
 {
   for (int i = 0; config_options[i].flag; i++)
@@ -151,7 +170,7 @@ enum config_status config_load(struct config *config, enum config_program progra
     return CONFIG_WRONG;
   source_defaults(config);
 
-  if (!arguments_check(config, error) || !uri_resolve(config, error) || !values_store(config, error))
+  if (!arguments_check(config, error) || !uri_resolve(config, error) || !uri_user_encoded(config, error) || !values_store(config, error))
     return CONFIG_WRONG;
   if (program == CONFIG_WORKER && !worker_derive(config, error))
     return CONFIG_WRONG;

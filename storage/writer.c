@@ -112,7 +112,8 @@ static enum writer_status space_check(struct writer *writer, size_t bytes, struc
     return WRITER_FAILED;
   if (place.free_bytes >= (int64_t)bytes + SPACE_MARGIN_BYTES)
     return WRITER_OK;
-  error_set(error, "no space in %s: %zu bytes are to be written, %" PRId64 " are free", writer->options.dir, bytes, place.free_bytes);
+  error_set(error, "no space in %s: %zu bytes are to be written and %d kept free, %" PRId64 " are free", writer->options.dir, bytes,
+            (int)SPACE_MARGIN_BYTES, place.free_bytes);
   return WRITER_NO_SPACE;
 }
 

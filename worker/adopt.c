@@ -141,22 +141,36 @@ static enum adopt_status files_survey(struct lockstore *store, const struct adop
 
 /* ---- the ledger ---- */
 
+/* The ledger knows of messages that these files do not hold: they are gone, and nobody should find out later. */
+static void describe_loss(const struct survey *survey, const struct ledger *old, char *text, size_t size)
+{
+  text[0] = 0;
+  if (old->end.seq > survey->end.seq)
+    snprintf(text, size,
+             "\nWARNING: the ledger counts seq %" PRId64 " to %" PRId64
+             " as committed, and these files do not hold them. They are lost, and "
+             "their numbers will be given again.",
+             survey->end.seq + 1, old->end.seq);
+}
+
 static void describe(const struct adoption *adoption, const struct survey *survey, enum outcome had, const struct ledger *old,
                      const struct error *problem, struct error *text)
 {
-  char now[256];
+  char now[256], loss[256];
+  describe_loss(survey, old, loss, sizeof loss);
   if (had == OUTCOME_YES)
     snprintf(now, sizeof now, "says epoch %" PRId64 ", seq %" PRId64 ", file %.100s", old->epoch, old->end.seq,
              old->end.file[0] != 0 ? old->end.file : "none");
   else
     snprintf(now, sizeof now, "%.200s", had == OUTCOME_NO ? "is not there" : problem->text);
-  error_set(
-      text,
-      "%s/%s: %" PRId64 " segment%s, seq %" PRId64 " to %" PRId64 ", %" PRId64 " bytes of the last are whole%s.\nThe ledger of %s %s.\n"
-      "It will be replaced by epoch %" PRId64 ", seq %" PRId64 ", and the messages that are in these files will be deleted from the "
-      "queue.",
-      adoption->dir, survey->end.file, survey->segments, survey->segments == 1 ? "" : "s", survey->first_seq, survey->end.seq,
-      survey->end.length, survey->tail ? " (what follows is no block)" : "", adoption->type, now, survey->epoch_max + 1, survey->end.seq);
+  error_set(text,
+            "%s/%s: %" PRId64 " segment%s, seq %" PRId64 " to %" PRId64 ", %" PRId64
+            " bytes of the last are whole%s.\nThe ledger of %s %s.\n"
+            "It will be replaced by epoch %" PRId64 ", seq %" PRId64 ", and the messages that are in these files will be deleted from the "
+            "queue.%s",
+            adoption->dir, survey->end.file, survey->segments, survey->segments == 1 ? "" : "s", survey->first_seq, survey->end.seq,
+            survey->end.length, survey->tail ? " (what follows is no block)" : "", adoption->type, now, survey->epoch_max + 1,
+            survey->end.seq, loss);
 }
 
 static enum adopt_status ledger_replace(struct lockstore *store, const struct adoption *adoption, struct survey *survey,

@@ -312,7 +312,7 @@ static void watchers_start(struct loop *loop)
   ev_signal_init(&loop->interrupt, on_signal, SIGINT);
   loop->done.data = loop->timer.data = loop->stop_limit.data = loop->timeout.data = loop->term.data = loop->interrupt.data = loop;
   ev_async_start(loop->ev, &loop->done);
-  ev_signal_start(loop->ev, &loop->term);
+  ev_signal_start(loop->ev, &loop->term); /* libev lets a blocked signal through */
   ev_signal_start(loop->ev, &loop->interrupt);
   if (loop->options->timeout_ms > 0)
     ev_timer_start(loop->ev, &loop->timeout);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -110,16 +111,30 @@ static int run(const struct config *config)
   return code;
 }
 
+/*
+ * A stop that is asked for before the loop runs is not lost: the loop lets the signals through when it can handle them. And a
+ * closed stderr must not end a worker.
+ */
+static void signals_hold(void)
+{
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTERM);
+  sigaddset(&stop, SIGINT);
+  sigprocmask(SIG_BLOCK, &stop, NULL);
+  signal(SIGPIPE, SIG_IGN);
+}
+
 int main(int argc, char **argv)
 {
   struct config config;
-  int code = EXIT_USAGE;
+  int code;
+  signals_hold();
   if (!config_begin(&config, CONFIG_WORKER, argc, argv, stdout, stderr, &code))
     return code;
   log_init(config.log_level, config.log_format);
   fault_init();
-  if (dir_usable(config.dir))
-    code = run(&config);
+  code = dir_usable(config.dir) ? run(&config) : EXIT_USAGE;
   config_free(&config);
   return code;
 }
