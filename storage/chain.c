@@ -96,15 +96,17 @@ static bool segment_is_orphan(const char *dir, const struct segment_header *head
  * A header is synced before the ledger names the file, and blocks come after that: a torn header is a crash's, unless
  * something lies behind it.
  */
-static bool name_has_blocks(const char *dir, const char *name)
+static enum read_status name_has_blocks(const char *dir, const char *name, bool *has_blocks, struct error *error)
 {
   struct file file;
-  struct error ignored;
   int64_t size = 0;
-  if (file_open(&file, dir, name, FILE_READ, 0, &ignored) != FILE_OK)
-    return false;
-  bool known = file_size(&file, &size, &ignored) == FILE_OK;
-  return file_close(&file, &ignored) == FILE_OK && known && size > FORMAT_HEADER_BYTES;
+  *has_blocks = false;
+  enum file_status opened = file_open(&file, dir, name, FILE_READ, 0, error);
+  if (opened != FILE_OK)
+    return opened == FILE_ABSENT ? READ_OK : READ_FAILED;
+  enum file_status status = file_size(&file, &size, error);
+  *has_blocks = size > FORMAT_HEADER_BYTES;
+  return file_close(&file, error) == FILE_OK && status == FILE_OK ? READ_OK : READ_FAILED;
 }
 
 /* Offline: the highest epoch whose header is whole, and no orphan. Its index in *newest; READ_END: none. */
@@ -113,7 +115,18 @@ static enum read_status newest_find(const char *dir, const struct listing *listi
   for (size_t i = listing->count; i-- > 0;) {
     struct reader reader;
     enum read_status status = reader_open(&reader, dir, listing->names[i], NULL, error);
-    if (status == READ_ABSENT || (status == READ_DAMAGED && !name_has_blocks(dir, listing->names[i])))
+    if (status == READ_DAMAGED) {
+      struct error cause = *error;
+      bool has_blocks = false;
+      status = name_has_blocks(dir, listing->names[i], &has_blocks, error);
+      if (status == READ_OK && has_blocks) {
+        *error = cause;
+        status = READ_DAMAGED;
+      } else if (status == READ_OK) {
+        status = READ_ABSENT;
+      }
+    }
+    if (status == READ_ABSENT)
       continue;
     if (status != READ_OK)
       return status;
@@ -171,12 +184,28 @@ static MUST_CHECK bool chain_append(struct chain *chain, const struct segment *s
   return true;
 }
 
-static size_t listing_older(const struct listing *listing, const char *name)
+/* Is there an older segment with blocks in it? (A bare header is an orphan's, and proves nothing.) */
+static enum read_status listing_older(const struct listing *listing, const char *dir, const char *name, bool *older, struct error *error)
 {
-  size_t count = 0;
-  for (size_t i = 0; i < listing->count; i++)
-    count += name_epoch(listing->names[i]) < name_epoch(name);
-  return count;
+  enum read_status status = READ_OK;
+  *older = false;
+  for (size_t i = 0; i < listing->count && status == READ_OK && !*older; i++)
+    if (name_epoch(listing->names[i]) < name_epoch(name))
+      status = name_has_blocks(dir, listing->names[i], older, error);
+  return status;
+}
+
+/* The predecessor of the last segment found is not there: READ_OK if that is the chain's beginning now. */
+static enum read_status chain_prune(struct chain *chain, const char *dir, const struct listing *listing, struct error *error)
+{
+  struct error cause = *error;
+  bool older = false;
+  enum read_status status = listing_older(listing, dir, chain->segments[chain->count - 1].name, &older, error);
+  if (status != READ_OK)
+    return status;
+  *error = cause;
+  chain->pruned = !older;
+  return older ? READ_DAMAGED : READ_OK;
 }
 
 /* From the newest backwards; the segments come out newest first. */
@@ -192,12 +221,8 @@ static enum read_status chain_walk(struct chain *chain, const char *dir, const c
     struct segment segment;
     const struct segment_header *successor = chain->count > 0 ? &chain->segments[chain->count - 1].header : NULL;
     enum read_status status = segment_load(&segment, dir, type, name, has_end ? &end : NULL, error);
-    if (status == READ_ABSENT && successor != NULL && listing_older(listing, chain->segments[chain->count - 1].name) == 0) {
-      chain->pruned = true;
-      return READ_OK;
-    }
     if (status == READ_ABSENT)
-      return READ_DAMAGED;
+      return successor == NULL ? READ_DAMAGED : chain_prune(chain, dir, listing, error);
     if (status != READ_OK)
       return status;
     if (successor != NULL && !segment_fits_successor(&segment, successor)) {

@@ -23,8 +23,8 @@ static bool name_size(const char *dir, const char *name, int64_t *size)
 }
 
 /*
- * Without a file in the ledger no block can have been written: at most a header, of a holder that died before its commit.
- * And no segment can be of an epoch that the ledger has not reached.
+ * Without a file in the ledger no block can have been written. And no segment with blocks can be of an epoch that the ledger
+ * has not reached.
  */
 static void strangers_look(void *context, const char *name)
 {
@@ -33,15 +33,16 @@ static void strangers_look(void *context, const char *name)
   int64_t epoch = 0, size = 0;
   if (strangers->found || !segment_name_parse(name, type, &epoch) || strcmp(type, strangers->type) != 0)
     return;
-  if (epoch > strangers->epoch) {
-    strangers->found = true;
+  bool strange = epoch > strangers->epoch || !strangers->has_file;
+  if (!strange || !name_size(strangers->dir, name, &size) || size <= FORMAT_HEADER_BYTES)
+    return; /* a bare header, of a holder that died before its commit: writer_create sees to it */
+  strangers->found = true;
+  if (epoch > strangers->epoch)
     error_set(&strangers->error,
               "%s/%s was made in epoch %" PRId64 ", and the ledger is at %" PRId64 ": it is not the ledger of these files", strangers->dir,
               name, epoch, strangers->epoch);
-  } else if (!strangers->has_file && name_size(strangers->dir, name, &size) && size > FORMAT_HEADER_BYTES) {
-    strangers->found = true;
+  else
     error_set(&strangers->error, "%s/%s holds %" PRId64 " bytes, and the ledger knows no file of this type", strangers->dir, name, size);
-  }
 }
 
 /* ---- the committed end ---- */

@@ -22,7 +22,7 @@ static void verdict_damage(struct verdict *verdict, int64_t lost_first, int64_t 
 {
   verdict->status = READ_DAMAGED;
   verdict->damages++;
-  verdict->lost_unknown = verdict->lost_unknown || lost_last == 0;
+  verdict->lost_unknown = verdict->lost_unknown || lost_last < 0;
   if (lost_last >= lost_first)
     verdict->lost += lost_last - lost_first + 1;
 }

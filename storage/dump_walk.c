@@ -43,7 +43,7 @@ static void damage_of_segment(struct walk *walk)
   snprintf(walk->damage_name, sizeof walk->damage_name, "%s", segment->name);
   walk->damage_offset = 0;
   walk->lost_first = segment->header.first_seq;
-  walk->lost_last = segment->has_end ? segment->end.seq : 0;
+  walk->lost_last = segment->has_end ? segment->end.seq : -1;
 }
 
 static enum walk_event damaged(struct walk *walk)
@@ -111,7 +111,7 @@ enum walk_event walk_next(struct walk *walk)
 void walk_say_damage(const struct walk *walk)
 {
   dump_say("damaged: %s", walk->error.text);
-  if (walk->lost_last == 0)
+  if (walk->lost_last < 0)
     dump_say("%s: messages from seq %" PRId64 " on are gone; how many is not known", walk->damage_name, walk->lost_first);
   else if (walk->lost_last < walk->lost_first)
     dump_say("%s: no message is gone", walk->damage_name);

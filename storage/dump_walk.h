@@ -29,7 +29,7 @@ struct walk {
   struct error error; /* of the last event but WALK_BLOCK and WALK_END */
   char damage_name[FILE_NAME_SIZE];
   int64_t damage_offset;
-  int64_t lost_first, lost_last; /* lost_last below lost_first: no message is; 0: not known how many */
+  int64_t lost_first, lost_last; /* -1: not known how many; else, below lost_first: no message is */
 };
 
 void walk_init(struct walk *walk, const struct source *source, bool beyond);

@@ -57,7 +57,7 @@ enum read_status reader_damaged(struct reader *reader, int64_t offset)
   reader->damage_offset = offset;
   reader->damage_in_body = false;
   reader->lost_first = reader->next_seq;
-  reader->lost_last = reader->has_end ? reader->end.seq : 0;
+  reader->lost_last = reader->has_end ? reader->end.seq : -1;
   return READ_DAMAGED;
 }
 
@@ -196,13 +196,13 @@ static enum read_status marker_read(struct reader *reader, int64_t limit, struct
     return wrong(reader, cause.text, error);
   if (!reader_marker_is_here(reader, &reader->block, reader->offset))
     return wrong(reader, "its marker belongs to another place or file", error);
-  const char *contradiction = reader->resync ? NULL : block_contradicts_last(reader);
-  if (contradiction != NULL)
-    return wrong(reader, contradiction, error);
   if (format == FORMAT_NEWER) {
     error_set(error, "%s: the block at offset %" PRId64 ": %s", reader->file.name, reader->offset, cause.text);
     return READ_NEWER;
   }
+  const char *contradiction = reader->resync ? NULL : block_contradicts_last(reader);
+  if (contradiction != NULL)
+    return wrong(reader, contradiction, error);
   if (reader->block.stored_bytes > limit - reader->offset - FORMAT_MARKER_BYTES)
     return wrong(reader, "its body is cut", error);
   if (reader->block.decoded_bytes > FORMAT_DECODED_BYTES_MAX || reader->block.stored_bytes > FORMAT_DECODED_BYTES_MAX)
@@ -390,6 +390,6 @@ enum read_status reader_pass_damage(struct reader *reader, struct error *error)
     return READ_OK;
   }
   reader->offset = limit;
-  reader->lost_last = reader->has_end ? reader->end.seq : 0;
+  reader->lost_last = reader->has_end ? reader->end.seq : -1;
   return READ_END;
 }

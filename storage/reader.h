@@ -48,7 +48,7 @@ struct reader {
 
   /* after READ_DAMAGED */
   int64_t damage_offset;
-  int64_t lost_first, lost_last; /* seqs; lost_last 0: not known how many */
+  int64_t lost_first, lost_last; /* seqs; lost_last -1: not known how many; else, where it is below lost_first: none */
   bool damage_in_body;           /* the marker is whole: the next block can be found */
 
   uint8_t *stored, *decoded; /* buffers, the reader's own */

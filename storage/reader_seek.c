@@ -6,7 +6,7 @@
 
 /* ---- searching for markers ---- */
 
-enum { SEARCH_WINDOW_BYTES = 1 << 20 };
+enum { SEARCH_WINDOW_BYTES = 1 << 20, BLOCKS_IN_A_WRITE = 3 /* PAD, OPEN, DATA */ };
 
 enum read_status reader_search(struct reader *reader, int64_t from, int64_t to, enum search_which which,
                                bool (*fits)(const struct reader *, const struct block_marker *), struct block_marker *found,
@@ -178,6 +178,25 @@ static enum read_status seek_back(struct reader *reader, struct block_marker at,
   return READ_OK;
 }
 
+/*
+ * Offline, the blocks of the last write may be torn in any part, so that a marker there proves nothing for the one before it: the
+ * last few blocks are read, not jumped over. Where that ends early the position is there, and reading on says why.
+ */
+static enum read_status place_read(struct reader *reader, struct block_marker at, int64_t after, struct error *error)
+{
+  for (int i = 0; i < BLOCKS_IN_A_WRITE && at.before != 0; i++) {
+    enum read_status status = marker_load(reader, at.before, &at, error);
+    if (status != READ_OK)
+      return status;
+  }
+  if (after < at.offset)
+    return reader_place_after(reader, after, error);
+  enum read_status status = reader_place_after(reader, at.before, error);
+  while (status == READ_OK && (!reader->has_last || reader->last.offset < after))
+    status = reader_next(reader, error);
+  return status == READ_FAILED ? status : READ_OK;
+}
+
 /* Where markers on the way are damaged, the position is the beginning: reading on from there tells what is lost. */
 static enum read_status seek(struct reader *reader, bool (*begins)(const struct block_marker *, int64_t), int64_t wanted,
                              struct error *error)
@@ -188,7 +207,7 @@ static enum read_status seek(struct reader *reader, bool (*begins)(const struct 
   if (status == READ_OK)
     status = seek_back(reader, tail, begins, wanted, &after, error);
   if (status == READ_OK)
-    status = reader_place_after(reader, after, error);
+    status = reader->has_end ? reader_place_after(reader, after, error) : place_read(reader, tail, after, error);
   if (status == READ_FAILED)
     return status;
   if (status != READ_OK)

@@ -150,6 +150,7 @@ static void to_idle(struct turn *turn, const char *why)
 {
   struct consumer *consumer = turn->consumer;
   consumer->looked_free = consumer->check_fresh = consumer->steal = consumer->peek_first = false;
+  consumer->open_refused_since_ms = -1;
   consumer_enter(turn, STATE_IDLE, why);
 }
 

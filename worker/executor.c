@@ -88,11 +88,12 @@ struct executor *executor_new(int threads, void (*notify)(void *context), void *
   if (failed == 0)
     return executor;
   error_set(error, "starting %d threads: %s", threads, strerror(failed));
+  executor_stop(executor);
   executor_free(executor);
   return NULL;
 }
 
-void executor_free(struct executor *executor)
+void executor_stop(struct executor *executor)
 {
   if (executor == NULL)
     return;
@@ -102,6 +103,15 @@ void executor_free(struct executor *executor)
   pthread_mutex_unlock(&executor->mutex);
   for (int i = 0; i < executor->thread_count; i++)
     pthread_join(executor->threads[i], NULL);
+  executor->thread_count = 0;
+  for (struct job *job; (job = jobs_pop(&executor->waiting)) != NULL;)
+    jobs_push(&executor->done, job);
+}
+
+void executor_free(struct executor *executor)
+{
+  if (executor == NULL)
+    return;
   pthread_cond_destroy(&executor->wanted);
   pthread_mutex_destroy(&executor->mutex);
   free(executor);

@@ -21,7 +21,9 @@ struct executor;
  * threads have all signals blocked. NULL: the system gives no more threads.
  */
 MUST_CHECK struct executor *executor_new(int threads, void (*notify)(void *context), void *context, struct error *error);
-/* Waits for what is running, and drops what is not yet begun. NULL is allowed. */
+/* Waits for what is running; then executor_take gives every job back, those too that were never begun. NULL is allowed. */
+void executor_stop(struct executor *executor);
+/* After executor_stop. NULL is allowed. */
 void executor_free(struct executor *executor);
 
 /* Jobs begin in the order in which they are submitted. */

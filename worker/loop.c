@@ -115,7 +115,7 @@ static void action_work(struct job *job)
 static void action_submit(struct station *station, const struct action *action)
 {
   struct loop *loop = station->loop;
-  struct action_job *work = malloc(sizeof *work);
+  struct action_job *work = calloc(1, sizeof *work);
   if (work == NULL)
     abort(); /* a few kilobytes; there is nothing sensible left to do, and a crash is safe */
   work->job.work = action_work;
@@ -330,10 +330,24 @@ static void stations_init(struct loop *loop)
   }
 }
 
+static void executor_end(struct loop *loop, struct executor *executor)
+{
+  struct job *job;
+  if (executor == NULL)
+    return;
+  executor_stop(executor);
+  while ((job = executor_take(executor)) != NULL)
+    if (job != &loop->empty.job) {
+      load_free(((struct action_job *)job)->completion.load);
+      free(job);
+    }
+  executor_free(executor);
+}
+
 static void loop_end(struct loop *loop)
 {
-  executor_free(loop->renewer);
-  executor_free(loop->executor);
+  executor_end(loop, loop->renewer);
+  executor_end(loop, loop->executor);
   for (size_t i = 0; i < loop->options->type_count && loop->stations != NULL; i++) {
     consumer_deinit(&loop->stations[i].consumer);
     performer_deinit(&loop->stations[i].performer);

@@ -217,6 +217,14 @@ void memory_disk_kill(int process)
       descriptor_close(fd);
 }
 
+int memory_disk_open_files(void)
+{
+  int count = 0;
+  for (int fd = 0; fd < DESCRIPTORS_MAX; fd++)
+    count += descriptors[fd].inode != NULL;
+  return count;
+}
+
 uint8_t *memory_disk_bytes(const char *dir, const char *name, size_t *size)
 {
   const struct name *entry = name_find(dir, name);
@@ -290,12 +298,12 @@ static enum file_status descriptor_open(struct file *file, struct inode *inode, 
 enum file_status file_open(struct file *file, const char *dir, const char *name, enum file_mode mode, unsigned permissions,
                            struct error *error)
 {
-  struct name *entry = name_find(dir, name);
-  bool exists = entry != NULL && entry->now;
   (void)permissions;
   file->fd = -1;
   if (fails(mode == FILE_CREATE ? DISK_CREATE : DISK_OPEN, "opening", name, error))
     return FILE_FAILED;
+  const struct name *entry = name_find(dir, name);
+  bool exists = entry != NULL && entry->now;
   if (exists != (mode != FILE_CREATE)) {
     error_set(error, "opening %s/%s: %s", dir, name, exists ? "File exists" : "No such file or directory");
     return exists ? FILE_EXISTS : FILE_ABSENT;
@@ -402,11 +410,13 @@ enum file_status file_guard(struct file *file, struct error *error)
 
 enum file_status file_unlink(const char *dir, const char *name, struct error *error)
 {
-  struct name *entry = name_find(dir, name);
   if (fails(DISK_UNLINK, "removing", name, error))
     return FILE_FAILED;
-  if (entry == NULL || !entry->now)
+  struct name *entry = name_find(dir, name);
+  if (entry == NULL || !entry->now) {
+    error_set(error, "removing %s/%s: No such file or directory", dir, name);
     return FILE_ABSENT;
+  }
   entry->now = false;
   return FILE_OK;
 }

@@ -53,6 +53,9 @@ void memory_disk_crash(enum disk_fate fate, uint64_t *random);
 /* A process dies: its descriptors are closed and its guards free; nothing is lost. */
 void memory_disk_kill(int process);
 
+/* How many descriptors are open. */
+int memory_disk_open_files(void);
+
 /* The file's bytes to look at and to change behind everybody's back; valid until the next write. NULL: no such file. */
 uint8_t *memory_disk_bytes(const char *dir, const char *name, size_t *size);
 /* Puts a file there, synced, in place of what lay under the name. */

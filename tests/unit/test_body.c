@@ -143,6 +143,21 @@ static void test_frames_refused(void **state)
   assert_false(body_find_frame(encoded, wrap(2 * bytes), 2000, &frame, &frame_bytes));
 }
 
+/* The frame's header says that a dictionary is needed: one bit of its descriptor, and a byte with the number behind it. */
+static void test_dictionary_refused(void **state)
+{
+  (void)state;
+  size_t bytes = compress_with(ZSTD_c_contentSizeFlag, 1);
+  assert_true(body_find_frame(encoded, wrap(bytes), 1000, &frame, &frame_bytes));
+  assert_int_equal(encoded[13 + 4] & 0x23, 0x20); /* a single segment, no dictionary */
+  memmove(encoded + 13 + 6, encoded + 13 + 5, bytes - 5);
+  encoded[13 + 4] |= 1;
+  encoded[13 + 5] = 7;
+  assert_int_equal(ZSTD_getDictID_fromFrame(encoded + 13, bytes + 1), 7);
+  assert_int_equal(ZSTD_findFrameCompressedSize(encoded + 13, bytes + 1), bytes + 1);
+  assert_false(body_find_frame(encoded, wrap(bytes + 1), 1000, &frame, &frame_bytes));
+}
+
 static void test_frame_that_lies(void **state)
 {
   (void)state;
@@ -174,9 +189,9 @@ static void test_batch(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_documents), cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_left_plain),
-      cmocka_unit_test(test_large),     cmocka_unit_test(test_frames_refused), cmocka_unit_test(test_frame_that_lies),
-      cmocka_unit_test(test_batch),
+      cmocka_unit_test(test_documents),       cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_left_plain),
+      cmocka_unit_test(test_large),           cmocka_unit_test(test_frames_refused), cmocka_unit_test(test_dictionary_refused),
+      cmocka_unit_test(test_frame_that_lies), cmocka_unit_test(test_batch),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

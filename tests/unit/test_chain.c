@@ -27,6 +27,7 @@ static int finish(void **state)
   chain_free(&chain);
   if (holder.writer.has_file)
     holder_drop(&holder);
+  assert_int_equal(memory_disk_open_files(), 0);
   memory_disk_reset();
   return 0;
 }

@@ -29,6 +29,7 @@ static int finish(void **state)
   (void)state;
   if (holder.writer.has_file)
     holder_drop(&holder);
+  assert_int_equal(memory_disk_open_files(), 0);
   memory_disk_reset();
   return 0;
 }
@@ -74,6 +75,7 @@ static void test_agrees(void **state)
   holder_continue(&holder, "B");
   holder_append(&holder, 1);
   assert_int_equal(check_now(), CHECK_OK);
+  holder_drop(&holder);
   holder_create(&holder, "roll"); /* nothing but a header */
   assert_int_equal(check_now(), CHECK_OK);
 }
@@ -132,6 +134,7 @@ static void test_last_block_damaged(void **state)
 static void test_header_only_differs(void **state)
 {
   (void)state;
+  holder_drop(&holder);
   holder_create(&holder, "roll");
   struct committed end = holder.committed;
   end.link ^= (uint64_t)1 << 32;
@@ -214,7 +217,10 @@ static void test_ledger_without_file(void **state)
 static void test_segment_of_a_higher_epoch(void **state)
 {
   (void)state;
-  memory_disk_put(DIR, "t1@7.bin", "", 0);
+  static const uint8_t bytes[FORMAT_HEADER_BYTES + 1];
+  memory_disk_put(DIR, "t1@7.bin", bytes, FORMAT_HEADER_BYTES); /* a bare header: of a holder that died before its commit */
+  assert_int_equal(check(&holder.committed, 6), CHECK_OK);
+  memory_disk_put(DIR, "t1@7.bin", bytes, sizeof bytes);
   assert_int_equal(check(&holder.committed, 7), CHECK_OK);
   assert_refused(check(&holder.committed, 6), "t1@7.bin was made in epoch 7");
 }
@@ -241,6 +247,7 @@ static void test_features(void **state)
   (void)state;
   size_t size = 0;
   struct segment_header header;
+  holder_drop(&holder);
   holder_create(&holder, "roll");
   uint8_t *bytes = memory_disk_bytes(DIR, "t1@2.bin", &size);
   assert_int_equal(format_header_decode(bytes, &header, &error), FORMAT_OK);

@@ -380,6 +380,28 @@ static void test_failing_disk_backs_off(void **state)
   assert_false(rig.ledger.clean);
 }
 
+/* A block that reached the disk ends the row of failures. */
+static void test_good_disk_ends_the_row(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_APPENDING "; READ NO; APPEND FAILED; CLOSE YES; UNLOCK YES; wake; PEEK YES; CHECK YES; LOOK NO; TAKE YES");
+  rig_play_all(&rig, "FENCE YES; OPEN YES; READ YES; GUARD YES:local; VERIFY YES; CUT YES; READ YES; APPEND YES; COMMIT YES");
+  rig_play_all(&rig, "READ NO; DELETE YES; APPEND FAILED; CLOSE YES; UNLOCK YES");
+  rig_expect(&rig, STATE_BACKING_OFF, "");
+  assert_int_equal(pause_ms(), 1000);
+}
+
+/* CLOSE, or the close of the file, failed: not clean, and a pause. */
+static void test_failing_close(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_APPENDING "; APPEND YES; READ NO; COMMIT YES; DELETE YES; READ NO; wait 6000; CLOSE FAILED");
+  rig_expect(&rig, STATE_UNLOCKING, "UNLOCK");
+  rig_play(&rig, "UNLOCK YES");
+  rig_expect(&rig, STATE_BACKING_OFF, "");
+  assert_int_equal(pause_ms(), 1000);
+}
+
 /* A segment that was made and never named is unlinked; if that fails, `clean` does not go back. */
 static void test_segment_not_named(void **state)
 {
@@ -425,6 +447,18 @@ static void test_roll(void **state)
   rig_expect(&rig, STATE_DRAINING, "CREATE READ");
   assert_string_equal(running(ACTIVITY_MAIN)->reason, "roll");
   assert_int_equal(running(ACTIVITY_MAIN)->epoch, 9);
+}
+
+/* It leaves nothing to settle to itself. */
+static void test_roll_waits_for_the_deletes(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_APPENDING "; READ NO; APPEND YES:large; COMMIT YES; DELETE UNKNOWN");
+  rig_expect(&rig, STATE_DRAINING, "");
+  rig_play(&rig, "wake");
+  rig_expect(&rig, STATE_DRAINING, "DELETE");
+  rig_play(&rig, "DELETE YES");
+  rig_expect(&rig, STATE_RELEASING, "CLOSE");
 }
 
 static void test_roll_and_nothing_to_write(void **state)
@@ -580,10 +614,13 @@ int main(void)
       STORY(test_settling_that_fails_for_long),
       STORY(test_no_space_then_space),
       STORY(test_failing_disk_backs_off),
+      STORY(test_good_disk_ends_the_row),
+      STORY(test_failing_close),
       STORY(test_segment_not_named),
       STORY(test_segment_perhaps_named),
       STORY(test_spent_name),
       STORY(test_roll),
+      STORY(test_roll_waits_for_the_deletes),
       STORY(test_roll_and_nothing_to_write),
       STORY(test_distrust),
       STORY(test_distrust_interrupted),

@@ -57,6 +57,7 @@ static int finish(void **state)
   blocks_forget();
   if (holder.writer.has_file)
     holder_drop(&holder);
+  assert_int_equal(memory_disk_open_files(), 0);
   memory_disk_reset();
   return 0;
 }
@@ -260,6 +261,7 @@ static void test_time_never_falls(void **state)
   assert_int_equal(blocks[0].time_us, created_us);
   for (int i = 1; i < block_count; i++)
     assert_int_equal(blocks[i].time_us, latest_us);
+  holder_drop(&holder);
   holder_create(&holder, "roll");
   assert_int_equal(format_header_decode(memory_disk_bytes(DIR, "t1@3.bin", &size), &header, &error), FORMAT_OK);
   assert_int_equal(header.created_us, latest_us);
@@ -393,6 +395,7 @@ static void test_epochs_name_spent(void **state)
 {
   (void)state;
   holder_create(&holder, "first");
+  holder_drop(&holder);
   memory_disk_put(DIR, "t1@2.bin", "torn", 4);
   assert_int_equal(holder_open(&holder, "A"), CHECK_OK);
   assert_int_equal(create("roll"), WRITER_NAME_SPENT);
@@ -518,6 +521,27 @@ static void test_open_refuses(void **state)
   }
   /* No descriptor was left behind that would hold a guard. */
   holder_continue(&holder, "A");
+}
+
+/* While the writer is about to open the file that it has checked, another one of the same length is put in its place. */
+static void file_replaced(enum disk_call call)
+{
+  static const uint8_t other[8192];
+  if (call == DISK_OPEN && memory_disk.calls[DISK_OPEN] == 2)
+    memory_disk_put(DIR, "t1.bin", other, sizeof other);
+}
+
+static void test_file_replaced_meanwhile(void **state)
+{
+  (void)state;
+  holder_create(&holder, "first");
+  holder_append(&holder, 1);
+  holder_drop(&holder);
+  memory_disk.calls[DISK_OPEN] = 0;
+  memory_disk.before = file_replaced;
+  assert_int_equal(holder_open(&holder, "A"), CHECK_UNTRUSTED);
+  assert_contains(holder.error.text, "replaced");
+  assert_false(holder.writer.has_file);
 }
 
 /* ---- the golden files ---- */
@@ -791,6 +815,7 @@ int main(void)
       TEST(test_ground),
       TEST(test_cut_fails),
       TEST(test_open_refuses),
+      TEST(test_file_replaced_meanwhile),
       TEST(test_golden),
       TEST(test_golden_zstd),
       cmocka_unit_test_setup_teardown(test_whatever_happens, begin, finish_life),
