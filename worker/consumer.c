@@ -452,7 +452,14 @@ static void renew_step(struct turn *turn)
   if (!consumer->locked || consumer->lost || consumer->state == STATE_UNLOCKING || consumer_runs(consumer, ACTIVITY_RENEW) ||
       turn->moment->now_ms < consumer->renew_ms)
     return;
-  if (stalled(turn))
+  /*
+   * Over by this machine's clock, which counts from before the request: nothing will bring it back. Leaving now closes the file, so
+   * that the next holder can go on in it.
+   */
+  if (turn->moment->now_ms >= consumer->deadline_ms + consumer->options.lease_ms - consumer->options.lease_ms * 2 / 3) {
+    consumer->lost = true;
+    consumer_note(turn, NOTE_WARN, "lost", "the lease ran out, and no renewal was answered");
+  } else if (stalled(turn))
     consumer->renew_ms = turn->moment->now_ms + consumer->options.lease_ms / 12;
   else
     consumer_start(turn, ACTION_RENEW);

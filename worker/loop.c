@@ -302,6 +302,16 @@ static void notify(void *context)
 
 /* ---- begin ---- */
 
+/* main held them back until now. */
+static void signals_release(void)
+{
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTERM);
+  sigaddset(&stop, SIGINT);
+  pthread_sigmask(SIG_UNBLOCK, &stop, NULL);
+}
+
 static void watchers_start(struct loop *loop)
 {
   ev_async_init(&loop->done, on_done);
@@ -312,8 +322,9 @@ static void watchers_start(struct loop *loop)
   ev_signal_init(&loop->interrupt, on_signal, SIGINT);
   loop->done.data = loop->timer.data = loop->stop_limit.data = loop->timeout.data = loop->term.data = loop->interrupt.data = loop;
   ev_async_start(loop->ev, &loop->done);
-  ev_signal_start(loop->ev, &loop->term); /* libev lets a blocked signal through */
+  ev_signal_start(loop->ev, &loop->term);
   ev_signal_start(loop->ev, &loop->interrupt);
+  signals_release();
   if (loop->options->timeout_ms > 0)
     ev_timer_start(loop->ev, &loop->timeout);
 }

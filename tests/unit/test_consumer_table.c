@@ -436,7 +436,6 @@ static const struct row rows[] = {
   {"draining, append, renew",   "RENEW UNKNOWN",           STATE_DRAINING,      ""},
 
   {"draining, append, stall",   "stop",                    STATE_DRAINING,      ""},
-  {"draining, append, stall",   "wake",                    STATE_DRAINING,      ""},
   {"draining, append, stall",   "APPEND YES",              STATE_DRAINING,      "COMMIT"},
   {"draining, append, stall",   "APPEND NO_SPACE",         STATE_DRAINING,      ""},
   {"draining, append, stall",   "APPEND FAILED",           STATE_DRAINING,      ""},
