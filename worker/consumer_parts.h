@@ -1,7 +1,6 @@
 /*
- * consumer_parts: what consumer.c (the way to the lock and back), consumer_epoch.c (what a holder does before and
- * after draining) and consumer_drain.c (draining) share. Not for
- * anybody else.
+ * consumer_parts: what consumer.c (events in, actions out, the lease), consumer_acquire.c (to the lock and back),
+ * consumer_epoch.c (what a holder does before and after draining) and consumer_drain.c (draining) share. Not for anybody else.
  */
 #ifndef PAWL_WORKER_CONSUMER_PARTS_H
 #define PAWL_WORKER_CONSUMER_PARTS_H
@@ -36,6 +35,11 @@ void consumer_untrusted(struct turn *turn, const char *text);
 int64_t consumer_jitter(const struct turn *turn, int64_t ms);
 /* The pause after so many failures in a row: 100 ms doubling to 3 s, jittered. */
 int64_t consumer_backoff(const struct turn *turn, int64_t row);
+
+/* IDLE to FENCING, and UNLOCKING: what completions of MAIN mean there, and what is to be started. */
+void consumer_acquire_main(struct turn *turn, const struct completion *completion);
+void consumer_acquire_step(struct turn *turn);
+void consumer_to_idle(struct turn *turn, const char *why);
 
 /* OPENING to RELEASING: what completions of MAIN mean there, and what is to be started. */
 void consumer_epoch_main(struct turn *turn, struct completion *completion);

@@ -1,0 +1,301 @@
+#include "worker/consumer_parts.h"
+
+#include <inttypes.h>
+
+/* IDLE to FENCING: the way to the lock and the epoch; and UNLOCKING, the way back. */
+
+enum { PEEK_WHILE_WAITING_MS = 1000 }; /* a waiter sees this often whether there still is anything to wait for */
+
+void consumer_to_idle(struct turn *turn, const char *why)
+{
+  struct consumer *consumer = turn->consumer;
+  consumer->looked_free = consumer->check_fresh = consumer->steal = consumer->peek_first = false;
+  consumer->open_refused_since_ms = -1;
+  consumer_enter(turn, STATE_IDLE, why);
+}
+
+static void to_checking(struct turn *turn, const char *why)
+{
+  turn->consumer->distrust_since_ms = -1;
+  turn->consumer->said_distrust = false;
+  consumer_enter(turn, STATE_CHECKING, why);
+}
+
+/* The database is not as it should be: somebody has to see to that, and waiting does not help. */
+static void peek_refused(struct turn *turn, const struct completion *completion)
+{
+  turn->consumer->refused = true;
+  consumer_note(turn, NOTE_ERROR, "refused", "%s", completion->error.text);
+  consumer_enter(turn, STATE_STOPPED, "the database is not as it should be");
+}
+
+/* A look at the queue came back, in IDLE, or beside the check or the mutex: others may have drained it meanwhile. */
+static void peeked(struct turn *turn, const struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  bool idle = consumer->state == STATE_IDLE;
+  if (completion->result == RESULT_UNKNOWN)
+    return;
+  if (completion->result == RESULT_REFUSED) {
+    peek_refused(turn, completion);
+    return;
+  }
+  consumer->peek_first = false;
+  consumer->peeked_ms = turn->moment->now_ms;
+  consumer->empty = completion->result == RESULT_NO;
+  if (consumer->empty && idle)
+    consumer->next_ms = turn->moment->now_ms + consumer_jitter(turn, consumer->options.poll_ms);
+  else if (consumer->empty)
+    consumer_to_idle(turn, "the queue is empty");
+  else if (idle)
+    to_checking(turn, "a message is in the queue");
+  else if (consumer->state == STATE_WAITING && consumer->looked_free)
+    to_checking(turn, "the lock became free");
+}
+
+/* The check failed, and the ledger did not move meanwhile: believed when it goes on for distrust_ms. */
+static void checking_refused(struct turn *turn, const struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  int64_t now = turn->moment->now_ms;
+  if (consumer->distrust_since_ms < 0)
+    consumer->distrust_since_ms = now;
+  int64_t left = consumer->distrust_since_ms + consumer->options.distrust_ms - now;
+  if (left <= 0) {
+    consumer_untrusted(turn, completion->error.text);
+    consumer_enter(turn, STATE_STOPPED, "the storage cannot be trusted");
+    return;
+  }
+  if (!consumer->said_distrust)
+    consumer_note(turn, NOTE_WARN, "untrusted", "does not compete: %s. Stops in %" PRId64 " s unless that changes", completion->error.text,
+                  (left + 999) / 1000);
+  consumer->said_distrust = true;
+  consumer->next_ms = now + (left < RECHECK_MS ? left : RECHECK_MS);
+}
+
+static void checking_main(struct turn *turn, const struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  switch (completion->result) {
+  case RESULT_YES:
+    consumer->distrust_since_ms = -1;
+    consumer->said_distrust = consumer->said_newer = false;
+    consumer->epoch_seen = completion->ledger.epoch;
+    consumer->seq_seen = completion->ledger.end.seq;
+    consumer->check_fresh = true;
+    if (consumer->looked_free)
+      consumer_enter(turn, STATE_TAKING, consumer->steal ? "the lease has expired" : "the lock is free");
+    else
+      consumer_enter(turn, STATE_WAITING, "the storage agrees with the ledger");
+    return;
+  case RESULT_REFUSED:
+    checking_refused(turn, completion);
+    return;
+  case RESULT_NEWER:
+    if (!consumer->said_newer)
+      consumer_note(turn, NOTE_WARN, "newer", "stands by, a newer pawl is needed: %s", completion->error.text);
+    consumer->said_newer = true;
+    consumer->distrust_since_ms = -1;
+    consumer->next_ms = turn->moment->now_ms + RECHECK_MS;
+    return;
+  case RESULT_UNKNOWN:
+    consumer->distrust_since_ms = -1;
+    return;
+  case RESULT_CHANGED: /* a holder is at work: the failure does not count, and the check starts over */
+  case RESULT_NO:
+  case RESULT_NO_SPACE:
+  case RESULT_SPENT:
+  case RESULT_FAILED:
+  case RESULT_COUNT:
+    consumer->distrust_since_ms = -1;
+    consumer->next_ms = turn->moment->now_ms + consumer_jitter(turn, consumer->options.retry_ms);
+    return;
+  }
+}
+
+static void waiting_free(struct turn *turn, bool stealable, const struct owner *seen)
+{
+  struct consumer *consumer = turn->consumer;
+  consumer->steal = stealable;
+  if (stealable)
+    consumer->seen = *seen;
+  if (consumer->check_fresh) {
+    consumer_enter(turn, STATE_TAKING, stealable ? "the lease has expired" : "the lock is free");
+  } else {
+    /* Others were at work since the check: is there still a message, and where is the ledger now? */
+    consumer->looked_free = true;
+    consumer->peek_first = true;
+  }
+}
+
+static void waiting_busy(struct turn *turn, int64_t left_ms)
+{
+  struct consumer *consumer = turn->consumer;
+  int64_t pause = consumer_jitter(turn, consumer->options.retry_ms);
+  consumer->check_fresh = consumer->looked_free = consumer->steal = false;
+  /* No later than the known end of the lease. */
+  consumer->next_ms = turn->moment->now_ms + (left_ms >= 0 && left_ms < pause ? left_ms + 1 : pause);
+}
+
+static void waiting_main(struct turn *turn, const struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  const struct lock_view *view = &completion->view;
+  if (completion->result == RESULT_UNKNOWN)
+    return;
+  if (completion->result == RESULT_NO) {
+    waiting_free(turn, false, NULL);
+  } else if (completion->result == RESULT_YES && view->stealable) {
+    waiting_free(turn, true, &view->owner);
+  } else if (completion->result == RESULT_YES) {
+    if (consumer->check_fresh)
+      consumer_note(turn, NOTE_DEBUG, "busy", "held by %s, pid %" PRId64 ", for another %" PRId64 " ms", view->holder.host,
+                    view->holder.pid, view->left_ms);
+    waiting_busy(turn, view->left_ms);
+  } else {
+    if (!consumer->said_lock)
+      consumer_note(turn, NOTE_WARN, "lock", "%s", completion->error.text);
+    consumer->said_lock = true;
+    waiting_busy(turn, -1);
+    consumer->next_ms = turn->moment->now_ms + RECHECK_MS;
+  }
+}
+
+/* Giving up: the lock document, if there is one of mine, goes; then on to `after`. */
+static void give_up(struct turn *turn, enum consumer_state after, const char *why)
+{
+  turn->consumer->after = after;
+  consumer_enter(turn, STATE_UNLOCKING, why);
+}
+
+static void taking_main(struct turn *turn, const struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  consumer->looked_free = consumer->check_fresh = false;
+  if (completion->result == RESULT_NO) {
+    consumer_enter(turn, STATE_WAITING, "another was faster");
+    waiting_busy(turn, -1);
+    return;
+  }
+  consumer->locked = true;
+  consumer->lost = consumer->said_stall = false;
+  consumer->taken_number = completion->number;
+  consumer->deadline_ms = completion->sent_ms + consumer->options.lease_ms * 2 / 3;
+  consumer->renew_ms = completion->sent_ms + consumer->options.lease_ms / 3;
+  if (completion->result == RESULT_YES)
+    consumer_enter(turn, STATE_FENCING, "the lock is mine");
+  else {
+    consumer->give_up_row++;
+    give_up(turn, STATE_IDLE, "whether the lock is mine is not known");
+  }
+}
+
+static void fencing_main(struct turn *turn, const struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  if (completion->result != RESULT_YES) {
+    /* A server that refuses this but lets the lock go would be asked without a pause. */
+    consumer->give_up_row += completion->result != RESULT_NO;
+    consumer_epoch_end(consumer);
+    give_up(turn, STATE_IDLE, completion->result == RESULT_NO ? "the ledger has moved on" : "whether the ledger is mine is not known");
+    return;
+  }
+  consumer->give_up_row = 0;
+  consumer->epoch = ++consumer->epoch_seen;
+  consumer->before = completion->ledger;
+  consumer->committed = completion->ledger.end;
+  consumer->seq_seen = consumer->committed.seq;
+  consumer->settled = completion->ledger.settled;
+  consumer_enter(turn, STATE_OPENING, "the epoch is mine");
+}
+
+/* 1 s, doubling to a minute. */
+static int64_t disk_pause(int64_t failures)
+{
+  int64_t pause = 1000;
+  for (int64_t i = 1; i < failures && pause < 60000; i++)
+    pause *= 2;
+  return pause < 60000 ? pause : 60000;
+}
+
+static void unlocking_main(struct turn *turn, const struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  /* Not known to be gone: the lease ends it. Nobody waits for that who was asked to stop. */
+  bool expired = turn->moment->now_ms > consumer->deadline_ms + consumer->options.lease_ms / 3;
+  if (completion->result == RESULT_UNKNOWN && !consumer_hurries(turn) && !expired)
+    return;
+  consumer->locked = false;
+  if (consumer->after == STATE_IDLE)
+    consumer_to_idle(turn, "the lock is released");
+  else
+    consumer_enter(turn, consumer->after, "the lock is released");
+  if (consumer->state == STATE_IDLE && consumer->give_up_row > 0)
+    consumer->next_ms += consumer_backoff(turn, consumer->give_up_row);
+  else if (consumer->state == STATE_CHECKING)
+    consumer->next_ms += RECHECK_MS;
+  else if (consumer->state == STATE_BACKING_OFF)
+    consumer->next_ms += disk_pause(consumer->disk_failures);
+}
+
+/* ---- entries ---- */
+
+static void look_step(struct turn *turn)
+{
+  struct consumer *consumer = turn->consumer;
+  if (consumer->state == STATE_IDLE)
+    consumer_start(turn, ACTION_PEEK)->linearizable = consumer->options.linearizable_peek;
+  else if (consumer->state == STATE_CHECKING && turn->moment->now_ms - consumer->peeked_ms < PEEK_WHILE_WAITING_MS)
+    consumer_start(turn, ACTION_CHECK);
+  else if (consumer->state == STATE_CHECKING || consumer->peek_first ||
+           (!consumer->check_fresh && turn->moment->now_ms - consumer->peeked_ms >= PEEK_WHILE_WAITING_MS))
+    consumer_start(turn, ACTION_PEEK)->linearizable = consumer->options.linearizable_peek;
+  else
+    consumer_start(turn, ACTION_LOOK);
+}
+
+static void take_step(struct turn *turn)
+{
+  struct consumer *consumer = turn->consumer;
+  memcpy(consumer->owner.bytes, turn->moment->random, sizeof consumer->owner.bytes);
+  struct action *action = consumer_start(turn, ACTION_TAKE);
+  action->steal = consumer->steal;
+  action->seen = consumer->seen;
+}
+
+void consumer_acquire_main(struct turn *turn, const struct completion *completion)
+{
+  if (completion->kind == ACTION_PEEK)
+    peeked(turn, completion);
+  else if (completion->kind == ACTION_CHECK)
+    checking_main(turn, completion);
+  else if (completion->kind == ACTION_LOOK)
+    waiting_main(turn, completion);
+  else if (completion->kind == ACTION_TAKE)
+    taking_main(turn, completion);
+  else if (completion->kind == ACTION_FENCE)
+    fencing_main(turn, completion);
+  else
+    unlocking_main(turn, completion);
+}
+
+/* Who is asked to stop stops where no lock document can be his; else it goes first. */
+void consumer_acquire_step(struct turn *turn)
+{
+  struct consumer *consumer = turn->consumer;
+  bool stop = consumer->stopping && !consumer_runs(consumer, ACTIVITY_MAIN);
+  if (stop && consumer->state == STATE_FENCING)
+    give_up(turn, STATE_DONE, "asked to stop");
+  else if (stop && consumer->state != STATE_UNLOCKING)
+    consumer_enter(turn, STATE_DONE, "asked to stop");
+  else if (!consumer_main_ready(turn))
+    return;
+  else if (consumer->state == STATE_TAKING)
+    take_step(turn);
+  else if (consumer->state == STATE_FENCING)
+    consumer_start(turn, ACTION_FENCE)->epoch_seen = consumer->epoch_seen;
+  else if (consumer->state == STATE_UNLOCKING)
+    consumer_start(turn, ACTION_UNLOCK);
+  else
+    look_step(turn);
+}
