@@ -72,27 +72,46 @@ static enum read_status end_check(struct reader *reader, struct error *error)
   return status == READ_OK ? reader_next(reader, error) : status;
 }
 
-/* After a DATA block nothing is written before it is committed: a second one beyond the end is another ledger's. */
-static enum read_status beyond_check(struct reader *reader, struct error *error)
+/*
+ * What one crash can leave beyond the end is PAD, OPEN and one DATA block, or a CLOSE, of an epoch that the ledger has reached: after a
+ * DATA block nothing is written before it is committed, and the fence comes before the write. Anything else was committed by a ledger that
+ * this one is not, or not any more.
+ */
+static const char *beyond_contradicts(const struct reader *reader, int64_t epoch, bool after_data)
+{
+  if (after_data)
+    return "follows a block of messages, which must have been committed";
+  return reader->last.epoch > epoch ? "bears an epoch that the ledger has not reached" : NULL;
+}
+
+static enum read_status beyond_check(struct reader *reader, int64_t epoch, struct error *error)
 {
   struct reader at_end = *reader;
-  int blocks = 0;
+  const char *contradiction = NULL;
+  bool after_data = false;
   enum read_status status = READ_OK;
   reader_set_end(reader, NULL);
-  while (blocks < 2 && (status = reader_next_marker(reader, error)) == READ_OK)
-    blocks += reader->last.kind == BLOCK_DATA;
+  while (contradiction == NULL && (status = reader_next_marker(reader, error)) == READ_OK) {
+    contradiction = beyond_contradicts(reader, epoch, after_data);
+    after_data = after_data || reader->last.kind == BLOCK_DATA;
+  }
+  int64_t offset = status == READ_OK ? reader->last.offset : reader->offset;
+  if (status == READ_DAMAGED)
+    contradiction = "is broken, and a later one follows";
   /* Back to the end; the buffers are the only thing that may have moved. */
   at_end.stored = reader->stored, at_end.stored_size = reader->stored_size;
   at_end.decoded = reader->decoded, at_end.decoded_size = reader->decoded_size;
   *reader = at_end;
-  if (blocks < 2 && status != READ_DAMAGED)
-    return status == READ_FAILED ? status : READ_OK;
-  error_set(error, "%s: beyond the committed end at offset %" PRId64 " lies more than one block of messages: another ledger wrote here",
-            reader->file.name, reader->end.length);
+  if (contradiction == NULL)
+    return status == READ_FAILED || status == READ_NEWER ? status : READ_OK;
+  error_set(error,
+            "%s: beyond the committed end %" PRId64 " the block at offset %" PRId64
+            " %s: another ledger wrote here, or an older one was restored",
+            reader->file.name, reader->end.length, offset, contradiction);
   return READ_DAMAGED;
 }
 
-static enum check_status segment_check(struct reader *reader, const char *dir, const char *type, const struct committed *end,
+static enum check_status segment_check(struct reader *reader, const char *dir, const char *type, const struct committed *end, int64_t epoch,
                                        struct error *error)
 {
   struct error cause = {""};
@@ -111,7 +130,7 @@ static enum check_status segment_check(struct reader *reader, const char *dir, c
     if (status == READ_OK)
       status = end_check(reader, &cause);
     if (status == READ_END)
-      status = beyond_check(reader, &cause);
+      status = beyond_check(reader, epoch, &cause);
     if (status == READ_OK)
       return CHECK_OK;
     reader_close(reader);
@@ -134,5 +153,5 @@ enum check_status check_storage(struct reader *reader, const char *dir, const ch
     *error = strangers.error;
     return CHECK_UNTRUSTED;
   }
-  return strangers.has_file ? segment_check(reader, dir, type, end, error) : CHECK_OK;
+  return strangers.has_file ? segment_check(reader, dir, type, end, epoch, error) : CHECK_OK;
 }

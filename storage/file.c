@@ -111,6 +111,26 @@ enum file_status file_size(struct file *file, int64_t *size, struct error *error
   return FILE_OK;
 }
 
+enum file_status file_in_place(struct file *file, const char *dir, int64_t size, struct error *error)
+{
+  char path[PATH_SIZE];
+  struct stat open_one, named_one;
+  path_make(path, sizeof path, dir, file->name);
+  if (fstat(file->fd, &open_one) != 0)
+    return failed(error, "looking at", path);
+  if (lstat(path, &named_one) != 0)
+    return failed(error, "looking for the file that was just written,", path);
+  if (open_one.st_dev != named_one.st_dev || open_one.st_ino != named_one.st_ino) {
+    error_set(error, "%s: another file was put in its place while it was open", path);
+    return FILE_ABSENT;
+  }
+  if (open_one.st_size == size)
+    return FILE_OK;
+  error_set(error, "%s: somebody else changed it while it was open: it has %lld bytes, and should have %lld", path,
+            (long long)open_one.st_size, (long long)size);
+  return FILE_ABSENT;
+}
+
 enum file_status file_cut(struct file *file, int64_t length, struct error *error)
 {
   return ftruncate(file->fd, length) == 0 ? FILE_OK : failed(error, "cutting", file->name);

@@ -51,6 +51,11 @@ MUST_CHECK enum file_status file_sync(struct file *file, struct error *error);
 /* fsync of a new file, then of the directory that names it. */
 MUST_CHECK enum file_status file_sync_new(struct file *file, const char *dir, struct error *error);
 MUST_CHECK enum file_status file_size(struct file *file, int64_t *size, struct error *error);
+/*
+ * FILE_OK: `dir` still names this file by its name, and it is `size` bytes long. FILE_ABSENT: it was removed, replaced, cut or
+ * written to by somebody else while it was open.
+ */
+MUST_CHECK enum file_status file_in_place(struct file *file, const char *dir, int64_t size, struct error *error);
 /* Makes the file `length` bytes long; what is beyond is gone. */
 MUST_CHECK enum file_status file_cut(struct file *file, int64_t length, struct error *error);
 /* Takes the guard (F_OFD_SETLK, the whole file, for writing) without waiting; file_close or death frees it. */

@@ -382,5 +382,7 @@ enum writer_status writer_append_close(struct writer *writer, int64_t now_us, st
 
 enum writer_status writer_sync(struct writer *writer, struct error *error)
 {
-  return file_sync(&writer->file, error) == FILE_OK ? WRITER_OK : WRITER_FAILED;
+  if (file_sync(&writer->file, error) != FILE_OK || file_in_place(&writer->file, writer->options.dir, writer->end.length, error) != FILE_OK)
+    return WRITER_FAILED;
+  return WRITER_OK;
 }

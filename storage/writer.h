@@ -86,6 +86,8 @@ MUST_CHECK bool writer_discard(struct writer *writer);
 MUST_CHECK enum writer_status writer_append(struct writer *writer, struct batch *batch, int64_t now_us, struct error *error);
 /* Writes the CLOSE block. */
 MUST_CHECK enum writer_status writer_append_close(struct writer *writer, int64_t now_us, struct error *error);
+/* Syncs, and then sees that the file is still the one of that name and ends where the writer does: only then may what was written be
+ * committed, and its messages be deleted from the queue. */
 MUST_CHECK enum writer_status writer_sync(struct writer *writer, struct error *error);
 
 #endif

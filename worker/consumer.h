@@ -52,7 +52,7 @@ enum action_kind {
   ACTION_GUARD,         /* YES (ground), FAILED */
   ACTION_VERIFY,        /* is the epoch still mine? YES, NO */
   ACTION_CUT,           /* YES, FAILED */
-  ACTION_CREATE,        /* YES (end), NO_SPACE, SPENT, REFUSED, FAILED */
+  ACTION_CREATE,        /* YES (end), NO: fenced, NO_SPACE, SPENT, REFUSED, FAILED */
   ACTION_APPEND,        /* write and sync one block: YES (end), NO_SPACE, FAILED */
   ACTION_COMMIT,        /* YES, NO: fenced */
   ACTION_CLOSE,         /* CLOSE if asked to, and all that is open: YES (end), NO_SPACE, FAILED */

@@ -76,7 +76,10 @@ static void create_done(struct turn *turn, const struct completion *completion)
     consumer->after = STATE_STOPPED;
     return;
   case RESULT_NO:
-  case RESULT_UNKNOWN:
+    consumer_fenced(turn);
+    return;
+  case RESULT_UNKNOWN: /* whether that is so; tried again */
+    return;
   case RESULT_CHANGED:
   case RESULT_NEWER:
   case RESULT_FAILED:

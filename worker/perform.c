@@ -232,6 +232,12 @@ static enum result perform_create(struct performer *performer, const struct acti
   struct writer *writer = &performer->writer;
   enum result result = of_writer(writer_create(writer, action->reason, action->uuid, action->wall_us, &completion->error));
   completion->end = writer->end;
+  if (result == RESULT_REFUSED) { /* by a file with blocks: is it the storage, or was I fenced and another has begun? */
+    struct error taken = completion->error;
+    enum result mine = perform_verify(performer, action, completion);
+    completion->error = mine == RESULT_YES ? taken : completion->error;
+    return mine == RESULT_YES ? RESULT_REFUSED : mine;
+  }
   if (result == RESULT_YES)
     fault_point(FAULT_SEGMENT_CREATED);
   return result;

@@ -307,6 +307,7 @@ static void answered_write(struct rig *rig, const struct completion *completion)
     watch->may_append = yes;
   } else if (completion->kind == ACTION_CREATE) {
     watch->spent = completion->result == RESULT_SPENT || completion->result == RESULT_REFUSED;
+    watch->fenced = watch->fenced || completion->result == RESULT_NO;
     watch->unnamed = watch->unnamed || completion->result == RESULT_SPENT;
     watch->pending = watch->pending_segment = yes;
     watch->pending_sent = false;

@@ -385,6 +385,18 @@ enum file_status file_size(struct file *file, int64_t *size, struct error *error
   return FILE_OK;
 }
 
+enum file_status file_in_place(struct file *file, const char *dir, int64_t size, struct error *error)
+{
+  const struct inode *inode = inode_of(file, error);
+  const struct name *entry = name_find(dir, file->name);
+  if (inode == NULL || fails(DISK_IN_PLACE, "looking at", file->name, error))
+    return FILE_FAILED;
+  if (entry != NULL && entry->now && entry->inode == inode && (int64_t)inode->now.size == size)
+    return FILE_OK;
+  error_set(error, "%s/%s: it was removed, replaced or changed while it was open", dir, file->name);
+  return FILE_ABSENT;
+}
+
 enum file_status file_cut(struct file *file, int64_t length, struct error *error)
 {
   struct inode *inode = inode_of(file, error);

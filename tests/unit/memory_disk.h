@@ -20,6 +20,7 @@ enum disk_call {
   DISK_SYNC,
   DISK_SYNC_NEW,
   DISK_SIZE,
+  DISK_IN_PLACE,
   DISK_CUT,
   DISK_GUARD,
   DISK_UNLINK,

@@ -179,7 +179,7 @@ static bool constant_is_rightly_quick(enum action_kind kind, enum result result)
   case ACTION_SETTLE_RECORD:
     return result == RESULT_NO || result == RESULT_REFUSED;
   case ACTION_CREATE:
-    return result == RESULT_REFUSED || result == RESULT_SPENT; /* a segment of every new epoch */
+    return result == RESULT_REFUSED || result == RESULT_SPENT || result == RESULT_NO; /* a segment of every new epoch; fenced */
   case ACTION_CHECK:
   case ACTION_LOOK:
   case ACTION_TAKE:
