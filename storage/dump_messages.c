@@ -53,6 +53,8 @@ static void note_confirmed(struct feed *feed)
 {
   const struct reader *reader = &feed->walk.at.reader;
   feed->confirmed = feed->walk.at.open && reader->has_last ? reader->last.offset : 0;
+  if (feed->walk.at.open)
+    memcpy(feed->confirmed_id, reader->header.uuid, sizeof feed->confirmed_id);
 }
 
 static void seek_begin(struct feed *feed)
@@ -137,6 +139,7 @@ static void confirm(struct feed *feed)
   if (feed->pending_count > 0 && feed->holds)
     print_block(feed, &feed->last, feed->held, feed->held_bytes, feed->pending_first, feed->pending_count);
   feed->confirmed = feed->last.offset;
+  memcpy(feed->confirmed_id, feed->last.file_id, sizeof feed->confirmed_id);
   feed->pending = false;
   feed->pending_count = 0;
   feed->shown.count = 0;
@@ -193,6 +196,7 @@ static bool take_data(struct feed *feed)
   if (count > 0)
     print_block(feed, block, reader->messages, reader->messages_bytes, first, count);
   feed->confirmed = block->offset;
+  memcpy(feed->confirmed_id, block->file_id, sizeof feed->confirmed_id);
   return true;
 }
 
@@ -283,7 +287,9 @@ void feed_rewind(struct feed *feed, bool afresh)
   feed->pending = false;
   feed->pending_count = 0;
   feed->complete = feed->done;
-  if (!afresh && feed->walk.at.open && !feed->walk.is_beyond) {
+  const struct reader *reader = &feed->walk.at.reader;
+  bool same = feed->walk.at.open && memcmp(feed->confirmed_id, reader->header.uuid, sizeof feed->confirmed_id) == 0;
+  if (!afresh && same && !feed->walk.is_beyond) {
     renew_end(feed);
     if (reader_place_after(&feed->walk.at.reader, feed->confirmed, &ignored) == READ_OK)
       return;

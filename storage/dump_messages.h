@@ -18,13 +18,14 @@ struct feed {
   struct dump *dump;
   const struct source *source;
   struct walk walk;
-  int64_t from, to;  /* seqs, both included */
-  int64_t next_seq;  /* the first that was not printed yet */
-  int64_t confirmed; /* offset of the last DATA block known to be committed, in the segment in hand; 0: none */
-  bool holds;        /* pending messages wait in `held` instead of being printed */
-  bool complete;     /* what comes next is not selected */
-  bool done;         /* complete, and nothing is pending */
-  bool looked_again; /* at damage, in this pump */
+  int64_t from, to;        /* seqs, both included */
+  int64_t next_seq;        /* the first that was not printed yet */
+  int64_t confirmed;       /* offset of the last DATA block known to be committed; 0: the beginning */
+  uint8_t confirmed_id[8]; /* in the segment of this file_id: not always the one in hand, which may be its successor by now */
+  bool holds;              /* pending messages wait in `held` instead of being printed */
+  bool complete;           /* what comes next is not selected */
+  bool done;               /* complete, and nothing is pending */
+  bool looked_again;       /* at damage, in this pump */
 
   bool pending;             /* `last` is a DATA block not known to be committed */
   struct block_marker last; /* and first..count of its messages are selected */

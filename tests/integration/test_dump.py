@@ -558,6 +558,18 @@ def test_follow_over_a_roll_and_new_types(tmp_path, follow):
     assert both.end() == 0
 
 
+def test_follow_into_a_segment_with_blocks_at_the_same_offsets(tmp_path, follow):
+    """The place behind the last confirmed block is one of its own segment, and says nothing of the next."""
+    first = made.Segment(tmp_path / "t1.bin").numbered(1, 2).close()
+    second = made.Segment(tmp_path / "t1@2.bin", epoch=2, predecessor=first, first_seq=first.seq, number=1, time=first.time)
+    follower = follow("--dir", tmp_path)
+    assert follower.lines(2) == numbers(1, 2)
+    second.numbered(3, 4)
+    second.close()
+    assert follower.lines(4) == numbers(1, 4)
+    assert follower.end() == 0
+
+
 def test_follow_an_empty_folder_with_limit_and_tail(tmp_path, follow):
     follower = follow("--dir", tmp_path, "--type", "t1", "-n", 2)
     segment = made.Segment(tmp_path / "t1.bin").numbered(1, 2, 3).numbered(4)
