@@ -45,7 +45,7 @@ enum action_kind {
   ACTION_LOOK,          /* at the mutex: YES (view), NO: free, REFUSED */
   ACTION_TAKE,          /* steal if asked to, insert: YES, NO: busy */
   ACTION_FENCE,         /* YES (ledger as it was), NO */
-  ACTION_OPEN,          /* the file, against the ledger: YES, REFUSED, NEWER */
+  ACTION_OPEN,          /* the file, against the ledger: YES, NO: fenced, REFUSED, NEWER */
   ACTION_SETTLE_FIND,   /* `_id`s from the files: YES (load), REFUSED */
   ACTION_SETTLE_DELETE, /* YES */
   ACTION_SETTLE_RECORD, /* YES, NO: fenced */

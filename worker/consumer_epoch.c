@@ -115,9 +115,12 @@ static void opening_main(struct turn *turn, const struct completion *completion)
     consumer_enter(turn, STATE_SETTLING, "the file agrees with the ledger");
     return;
   }
-  if (completion->result == RESULT_UNKNOWN)
-    return;
-  opening_refused(turn, completion);
+  if (completion->result == RESULT_NO)
+    consumer_fenced(turn);
+  else if (completion->result != RESULT_UNKNOWN)
+    opening_refused(turn, completion);
+  else if (consumer_hurries(turn))
+    consumer_release(turn, STATE_IDLE, "asked to stop");
 }
 
 /* ---- settling: the `_id`s come from the files, and are deleted ---- */

@@ -134,16 +134,6 @@ static enum result perform_fence(struct performer *performer, const struct actio
   return of_outcome(fenced);
 }
 
-static enum result perform_open(struct performer *performer, const struct action *action, struct completion *completion)
-{
-  assert(!performer->writer_open);
-  const struct ledger *ledger = &action->ledger;
-  enum check_status status =
-      writer_open(&performer->writer, &performer->options.writer, &ledger->end, ledger->machine, action->epoch, &completion->error);
-  performer->writer_open = status == CHECK_OK;
-  return of_check(status);
-}
-
 static enum result perform_verify(struct performer *performer, const struct action *action, struct completion *completion)
 {
   struct ledger *ledger = &completion->ledger;
@@ -152,6 +142,31 @@ static enum result perform_verify(struct performer *performer, const struct acti
     return of_outcome(outcome);
   bool mine = ledger->epoch == action->epoch && ledger->has_owner && memcmp(&ledger->owner, &action->owner, sizeof ledger->owner) == 0;
   return mine ? RESULT_YES : RESULT_NO;
+}
+
+/*
+ * What is refused is believed only while the epoch is mine: others may have written since. UNKNOWN: that could not be seen;
+ * NO: fenced.
+ */
+static enum result refused_or_fenced(struct performer *performer, const struct action *action, enum result refused,
+                                     struct completion *completion)
+{
+  struct error cause = completion->error;
+  enum result mine = perform_verify(performer, action, completion);
+  if (mine != RESULT_YES)
+    return mine;
+  completion->error = cause;
+  return refused;
+}
+
+static enum result perform_open(struct performer *performer, const struct action *action, struct completion *completion)
+{
+  assert(!performer->writer_open);
+  const struct ledger *ledger = &action->ledger;
+  enum check_status status =
+      writer_open(&performer->writer, &performer->options.writer, &ledger->end, ledger->machine, action->epoch, &completion->error);
+  performer->writer_open = status == CHECK_OK;
+  return status == CHECK_OK ? RESULT_YES : refused_or_fenced(performer, action, of_check(status), completion);
 }
 
 /* ---- settling ---- */
@@ -232,12 +247,8 @@ static enum result perform_create(struct performer *performer, const struct acti
   struct writer *writer = &performer->writer;
   enum result result = of_writer(writer_create(writer, action->reason, action->uuid, action->wall_us, &completion->error));
   completion->end = writer->end;
-  if (result == RESULT_REFUSED) { /* by a file with blocks: is it the storage, or was I fenced and another has begun? */
-    struct error taken = completion->error;
-    enum result mine = perform_verify(performer, action, completion);
-    completion->error = mine == RESULT_YES ? taken : completion->error;
-    return mine == RESULT_YES ? RESULT_REFUSED : mine;
-  }
+  if (result == RESULT_REFUSED) /* the name is taken by a file with blocks */
+    return refused_or_fenced(performer, action, result, completion);
   if (result == RESULT_YES)
     fault_point(FAULT_SEGMENT_CREATED);
   return result;

@@ -388,8 +388,10 @@ void watch_answered(struct rig *rig, const struct action *action, const struct c
   rig->slots[action_activity(action->kind)].running = false;
   switch (action->kind) {
   case ACTION_PEEK:
-  case ACTION_OPEN:
   case ACTION_COUNT:
+    return;
+  case ACTION_OPEN:
+    watch->fenced = completion->result == RESULT_NO;
     return;
   case ACTION_CHECK:
     watch->checked = completion->result == RESULT_YES;

@@ -174,16 +174,16 @@ static bool constant_is_rightly_quick(enum action_kind kind, enum result result)
   case ACTION_READ: /* an endless backlog is an endless drain */
     return result == RESULT_YES;
   case ACTION_FENCE: /* the ledger has moved on */
+  case ACTION_OPEN:
   case ACTION_VERIFY:
   case ACTION_COMMIT:
   case ACTION_SETTLE_RECORD:
-    return result == RESULT_NO || result == RESULT_REFUSED;
+    return result == RESULT_NO || (kind != ACTION_OPEN && result == RESULT_REFUSED);
   case ACTION_CREATE:
     return result == RESULT_REFUSED || result == RESULT_SPENT || result == RESULT_NO; /* a segment of every new epoch; fenced */
   case ACTION_CHECK:
   case ACTION_LOOK:
   case ACTION_TAKE:
-  case ACTION_OPEN:
   case ACTION_SETTLE_FIND:
   case ACTION_SETTLE_DELETE:
   case ACTION_GUARD:
