@@ -109,33 +109,56 @@ static enum read_status name_has_blocks(const char *dir, const char *name, bool 
   return file_close(&file, error) == FILE_OK && status == FILE_OK ? READ_OK : READ_FAILED;
 }
 
+/* READ_OK: a candidate for the newest. READ_ABSENT: not this one. */
+static enum read_status newest_try(const char *dir, const char *name, struct error *error)
+{
+  struct reader reader;
+  struct error cause;
+  bool has_blocks = false;
+  enum read_status status = reader_open(&reader, dir, name, NULL, &cause);
+  if (status == READ_OK) {
+    struct segment_header header = reader.header;
+    reader_close(&reader);
+    return segment_is_orphan(dir, &header) ? READ_ABSENT : READ_OK;
+  }
+  if (status == READ_DAMAGED) {
+    enum read_status looked = name_has_blocks(dir, name, &has_blocks, error);
+    if (looked != READ_OK)
+      return looked;
+    status = has_blocks ? READ_DAMAGED : READ_ABSENT;
+  }
+  *error = cause;
+  return status;
+}
+
+/* `T.bin` bears no epoch in its name: what its header says, or 0. */
+static int64_t plain_name_epoch(const char *dir, const char *name)
+{
+  struct reader reader;
+  struct error ignored;
+  if (name_epoch(name) != 0 || reader_open(&reader, dir, name, NULL, &ignored) != READ_OK)
+    return 0;
+  int64_t epoch = reader.header.epoch;
+  reader_close(&reader);
+  return epoch;
+}
+
 /* Offline: the highest epoch whose header is whole, and no orphan. Its index in *newest; READ_END: none. */
 static enum read_status newest_find(const char *dir, const struct listing *listing, size_t *newest, struct error *error)
 {
-  for (size_t i = listing->count; i-- > 0;) {
-    struct reader reader;
-    enum read_status status = reader_open(&reader, dir, listing->names[i], NULL, error);
-    if (status == READ_DAMAGED) {
-      struct error cause = *error;
-      bool has_blocks = false;
-      status = name_has_blocks(dir, listing->names[i], &has_blocks, error);
-      if (status == READ_OK && has_blocks) {
-        *error = cause;
-        status = READ_DAMAGED;
-      } else if (status == READ_OK) {
-        status = READ_ABSENT;
-      }
-    }
-    if (status == READ_ABSENT)
-      continue;
-    if (status != READ_OK)
+  /* By the names in rising order; `T.bin`, if it is there, comes first and has its turn where its header's epoch belongs. */
+  int64_t plain = listing->count > 0 ? plain_name_epoch(dir, listing->names[0]) : 0;
+  bool tried = false;
+  for (size_t left = listing->count; left > 0;) {
+    bool turn = !tried && plain > 0 && (left == 1 || name_epoch(listing->names[left - 1]) < plain);
+    size_t index = turn ? 0 : --left;
+    if (index == 0 && tried)
+      break;
+    tried = tried || index == 0;
+    enum read_status status = newest_try(dir, listing->names[index], error);
+    *newest = index;
+    if (status != READ_ABSENT)
       return status;
-    struct segment_header header = reader.header;
-    reader_close(&reader);
-    if (segment_is_orphan(dir, &header))
-      continue;
-    *newest = i;
-    return READ_OK;
   }
   return READ_END;
 }

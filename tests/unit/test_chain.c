@@ -183,6 +183,30 @@ static void test_header_only_newest(void **state)
   assert_chain("t1.bin t1@2.bin t1@3.bin t1@4.bin t1@5.bin");
 }
 
+/*
+ * `t1.bin` bears no epoch in its name: here it is younger than t1@3.bin, whose maker found the name taken by a bare header and was fenced
+ * before its commit, as the maker of that header had been, who then removed it.
+ */
+static void test_plain_name_is_the_newest(void **state)
+{
+  (void)state;
+  holder_create(&holder, "first");
+  holder_drop(&holder);
+  memset(&holder.committed, 0, sizeof holder.committed);
+  holder.epoch = 2;
+  holder_create(&holder, "first");
+  holder_drop(&holder);
+  assert_int_equal(file_unlink(DIR, "t1.bin", &error), FILE_OK);
+  memset(&holder.committed, 0, sizeof holder.committed);
+  holder.epoch = 4;
+  holder_create(&holder, "first");
+  holder_append(&holder, 3);
+  holder_leave(&holder);
+  assert_int_equal(load(NULL), READ_OK);
+  assert_chain("t1.bin | t1@3.bin");
+  assert_reads(NULL, 1, 3);
+}
+
 /* ---- what is missing ---- */
 
 static void test_pruned(void **state)
@@ -513,6 +537,7 @@ int main(void)
       TEST(test_four_segments),
       TEST(test_seek),
       TEST(test_header_only_newest),
+      TEST(test_plain_name_is_the_newest),
       TEST(test_pruned),
       TEST(test_missing_in_the_middle),
       TEST(test_newest_of_the_ledger_missing),
