@@ -29,7 +29,10 @@ static char *uri_file_read(struct config *config, const char *path, struct error
   char *text = config_keep(config, calloc(1, URI_BYTES_MAX + 1));
   FILE *stream = fopen(path, "re");
   if (!stream) {
-    error_set(error, "--uri-file: cannot open %.400s: %s", path, strerror(errno));
+    int reason = errno;
+    char shown[400];
+    config_quote(path, shown, sizeof shown);
+    error_set(error, "--uri-file: cannot open %s: %s", shown, strerror(reason));
     return NULL;
   }
   errno = 0;

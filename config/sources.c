@@ -7,6 +7,7 @@
 #include <getopt.h>
 #include <ini.h>
 #include <stdlib.h>
+#include <strings.h>
 
 enum {
   NAME_SIZE = 80,     /* of an environment variable */
@@ -26,7 +27,12 @@ char *config_keep(struct config *config, char *heap)
 
 void config_quote(const char *value, char *text, size_t size)
 {
+  char hidden[1024]; /* a URI given where something else belongs is still a secret */
   size_t used = 0;
+  if (strstr(value, "://") || strncasecmp(value, "mongodb", 7) == 0) {
+    config_uri_redact(value, hidden, sizeof hidden);
+    value = hidden;
+  }
   for (; *value && used + 4 < size; value++)
     text[used++] = iscntrl((unsigned char)*value) ? '?' : *value;
   snprintf(text + used, size - used, "%s", *value ? "..." : "");
@@ -108,11 +114,12 @@ static void error_flag(const struct getopt_tables *tables, const char *word, str
     error_set(error, "-%c: no such option", isprint(optopt) ? optopt : '?');
   } else {
     char given[NAME_SIZE];
-    config_quote(word + strspn(word, "-"), given, sizeof given);
-    size_t length = strcspn(given, "="), matches = 0;
+    snprintf(given, sizeof given, "%s", word + strspn(word, "-"));
+    /* No further than a flag's name can go: behind it may stand a URI whose '=' was forgotten. */
+    size_t length = strspn(given, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"), matches = 0;
     for (const struct option *option = tables->longs; option->name; option++)
       matches += strncmp(option->name, given, length) == 0;
-    if (matches > 1)
+    if (matches > 1 && length > 0)
       error_ambiguous(tables->longs, given, length, error);
     else
       error_set(error, "--%.*s: no such option", (int)length, given);
@@ -291,7 +298,10 @@ bool source_file(struct config *config, const char *path, struct error *error)
 {
   struct file_state state = {.config = config, .path = path, .stream = fopen(path, "re"), .error = error};
   if (!state.stream) {
-    error_set(error, "--config: cannot open %.400s: %s", path, strerror(errno));
+    int reason = errno;
+    char shown[400];
+    config_quote(path, shown, sizeof shown);
+    error_set(error, "--config: cannot open %s: %s", shown, strerror(reason));
     return false;
   }
   state.seen = calloc((size_t)options_count(), sizeof *state.seen);

@@ -8,6 +8,9 @@
  * that arrives late or twice changes nothing.
  */
 
+/* There is room above it for as many take-overs as there will ever be. */
+#define EPOCH_MAX ((int64_t)1 << 60)
+
 #define OWNER(owner) BCON_BIN(BSON_SUBTYPE_BINARY, (owner)->bytes, OWNER_BYTES)
 
 /* ---- reading a document ---- */
@@ -79,12 +82,17 @@ static bool parse_file(const bson_t *document, const char *type, struct committe
   return true;
 }
 
+/* Kept even when the rest is of no use: an adopted ledger must be above it. */
+static bool parse_epoch(const bson_t *document, struct ledger *ledger, struct error *error)
+{
+  if (document_int64(document, "epoch", &ledger->epoch) && ledger->epoch >= 1 && ledger->epoch <= EPOCH_MAX)
+    return true;
+  ledger->epoch = 0;
+  return wrong(error, document, "epoch", "a whole number above 0 and below 2^60");
+}
+
 static bool parse_numbers(const bson_t *document, struct ledger *ledger, struct error *error)
 {
-  if (!document_int64(document, "epoch", &ledger->epoch) || ledger->epoch < 1) {
-    ledger->epoch = 0;
-    return wrong(error, document, "epoch", "a whole number above 0");
-  }
   if (!parse_count(document, "seq", &ledger->end.seq, error) || !parse_count(document, "items", &ledger->end.items, error) ||
       !parse_count(document, "settled", &ledger->settled, error))
     return false;
@@ -109,7 +117,8 @@ static enum outcome parse_ledger(const bson_t *document, const char *type, struc
     return OUTCOME_REFUSED;
   }
   ledger->has_owner = document_binary(document, "owner", ledger->owner.bytes, OWNER_BYTES);
-  bool ok = parse_file(document, type, &ledger->end, error) && parse_numbers(document, ledger, error);
+  bool ok =
+      parse_epoch(document, ledger, error) && parse_file(document, type, &ledger->end, error) && parse_numbers(document, ledger, error);
   if (ok && !document_bool(document, "clean", &ledger->clean))
     ok = wrong(error, document, "clean", "true or false");
   if (ok && document_has(document, "machine") && !document_text(document, "machine", ledger->machine, sizeof ledger->machine))
@@ -333,11 +342,20 @@ static bson_t *put_document(const char *type, const struct ledger *ledger)
   return document;
 }
 
-/* A repetition of it matches too: nobody else writes this epoch with this owner. */
-enum outcome ledger_put(struct lockstore *store, const char *type, int64_t epoch_seen, bool malformed, const struct ledger *ledger,
+/* Not the epoch alone: a holder that wakes up in between may have committed another block in it. */
+static void put_filter(bson_t *filter, const struct ledger *before)
+{
+  BCON_APPEND(filter, "v", BCON_INT32(1), "epoch", BCON_INT64(before->epoch));
+  if (before->epoch > 0)
+    BSON_APPEND_INT64(filter, "seq", before->end.seq);
+  if (has_file(&before->end))
+    BSON_APPEND_INT64(filter, "link", (int64_t)before->end.link);
+}
+
+enum outcome ledger_put(struct lockstore *store, const char *type, const struct ledger *before, bool malformed, const struct ledger *ledger,
                         struct error *error)
 {
-  assert(has_file(&ledger->end) && ledger->has_owner && ledger->epoch > epoch_seen);
+  assert(has_file(&ledger->end) && ledger->has_owner && ledger->epoch > before->epoch);
   bson_t *document = put_document(type, ledger);
   bson_t *command = BCON_NEW("update", "ledger"), updates, update, filter;
   BSON_APPEND_ARRAY_BEGIN(command, "updates", &updates);
@@ -347,10 +365,10 @@ enum outcome ledger_put(struct lockstore *store, const char *type, int64_t epoch
   if (malformed)
     BCON_APPEND(&filter, "v", "{", "$not", "{", "$gt", BCON_INT32(1), "}", "}");
   else
-    BCON_APPEND(&filter, "v", BCON_INT32(1), "epoch", BCON_INT64(epoch_seen));
+    put_filter(&filter, before);
   bson_append_document_end(&update, &filter);
   BSON_APPEND_DOCUMENT(&update, "u", document);
-  BSON_APPEND_BOOL(&update, "upsert", epoch_seen == 0 && !malformed);
+  BSON_APPEND_BOOL(&update, "upsert", before->epoch == 0 && !malformed);
   bson_append_document_end(&updates, &update);
   bson_append_array_end(command, &updates);
   bson_destroy(document);

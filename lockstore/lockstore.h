@@ -127,11 +127,11 @@ struct ledger_commit {
 /* YES: committed (also a repetition). NO: fenced. */
 MUST_CHECK enum outcome ledger_commit(struct lockstore *store, const char *type, const struct ledger_commit *commit, struct error *error);
 /*
- * For adopting files whose ledger is lost or wrong: replaces the whole document, if its epoch is still `epoch_seen` (0: there was none).
- * `malformed`: what is there was REFUSED by ledger_read, and is replaced whatever it says, unless it is of a newer v. YES: written.
- * NO: it moved meanwhile.
+ * For adopting files whose ledger is lost or wrong: replaces the whole document, if it still is in the state `before` (epoch 0: there
+ * was none). `malformed`: what is there was REFUSED by ledger_read, and is replaced whatever it says, unless it is of a newer v. YES:
+ * written. NO: it moved meanwhile.
  */
-MUST_CHECK enum outcome ledger_put(struct lockstore *store, const char *type, int64_t epoch_seen, bool malformed,
+MUST_CHECK enum outcome ledger_put(struct lockstore *store, const char *type, const struct ledger *before, bool malformed,
                                    const struct ledger *ledger, struct error *error);
 /* Raises `settled`. NO: fenced. */
 MUST_CHECK enum outcome ledger_settle(struct lockstore *store, const char *type, int64_t epoch, const struct owner *owner, int64_t settled,

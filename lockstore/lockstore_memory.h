@@ -27,6 +27,8 @@ int64_t memory_server_now(struct memory_server *server);
 void memory_server_set_away(struct memory_server *server, bool away);
 /* Puts a ledger there as it is, whatever it says: of another v, adopted, inconsistent (what is read is not checked further). */
 void memory_server_put_ledger(struct memory_server *server, const char *type, const struct ledger *ledger);
+/* Makes the documents of `to` those of `from`; its clock stays. For a server that forgets what reached no majority. */
+void memory_server_copy(struct memory_server *to, const struct memory_server *from);
 
 struct lockstore *lockstore_memory_open(struct memory_server *server);
 /* This one alone is cut off. */

@@ -103,6 +103,15 @@ void memory_server_put_ledger(struct memory_server *server, const char *type, co
   pthread_mutex_unlock(&server->mutex);
 }
 
+void memory_server_copy(struct memory_server *to, const struct memory_server *from)
+{
+  pthread_mutex_lock(&to->mutex);
+  memcpy(to->locks, from->locks, sizeof to->locks);
+  memcpy(to->ledgers, from->ledgers, sizeof to->ledgers);
+  to->ledger_count = from->ledger_count;
+  pthread_mutex_unlock(&to->mutex);
+}
+
 /* ---- lockstore, and what every call does first and last ---- */
 
 struct lockstore *lockstore_memory_open(struct memory_server *server)
@@ -438,16 +447,20 @@ enum outcome ledger_settle(struct lockstore *store, const char *type, int64_t ep
   return call_end(store, lost, outcome, error);
 }
 
-enum outcome ledger_put(struct lockstore *store, const char *type, int64_t epoch_seen, bool malformed, const struct ledger *ledger,
+enum outcome ledger_put(struct lockstore *store, const char *type, const struct ledger *before, bool malformed, const struct ledger *ledger,
                         struct error *error)
 {
   bool lost;
   enum outcome outcome = OUTCOME_NO;
   if (call_begin(store, &lost)) {
     struct ledger_document *document = ledger_find(store->server, type);
-    if (!document && epoch_seen == 0 && !malformed)
+    if (!document && before->epoch == 0 && !malformed)
       document = ledger_make(store->server, type);
-    else if (document && !(malformed ? document->ledger.v <= 1 : document->ledger.v == 1 && document->ledger.epoch == epoch_seen))
+    else if (document && malformed && document->ledger.v > 1)
+      document = NULL;
+    else if (document && !malformed &&
+             (document->ledger.v != 1 || document->ledger.epoch != before->epoch || document->ledger.end.seq != before->end.seq ||
+              document->ledger.end.link != before->end.link))
       document = NULL;
     if (document) {
       document->ledger = *ledger;

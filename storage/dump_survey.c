@@ -180,13 +180,19 @@ struct segment_summary {
   bool more_writers;
 };
 
+/* What a header or an OPEN says may hold anything. */
+static void text_mask(char *at)
+{
+  for (; *at != 0; at++)
+    if ((unsigned char)*at <= ' ' || *at == 0x7f || *at == ',')
+      *at = '?';
+}
+
 static void writer_add(struct segment_summary *summary, const char *host)
 {
   char name[WRITER_SIZE];
   snprintf(name, sizeof name, "%s", host);
-  for (char *at = name; *at != 0; at++)
-    if (*at <= ' ' || *at == 0x7f || *at == ',')
-      *at = '?';
+  text_mask(name);
   for (size_t i = 0; i < summary->writer_count; i++)
     if (strcmp(summary->writers[i], name) == 0)
       return;
@@ -218,7 +224,10 @@ static void print_totals(FILE *out, const struct totals *totals)
 
 static void print_segment(FILE *out, const struct segment *segment, const struct segment_summary *summary)
 {
-  fprintf(out, "  %s: segment %" PRId64 " (%s), ", segment->name, segment->header.number, segment->header.reason);
+  char reason[sizeof segment->header.reason];
+  memcpy(reason, segment->header.reason, sizeof reason);
+  text_mask(reason);
+  fprintf(out, "  %s: segment %" PRId64 " (%s), ", segment->name, segment->header.number, reason);
   print_totals(out, &summary->totals);
   fputs(summary->closed ? ", closed" : ", not closed", out);
   for (size_t i = 0; i < summary->writer_count; i++)

@@ -23,8 +23,8 @@ static void verdict_damage(struct verdict *verdict, int64_t lost_first, int64_t 
   verdict->status = READ_DAMAGED;
   verdict->damages++;
   verdict->lost_unknown = verdict->lost_unknown || lost_last < 0;
-  if (lost_last >= lost_first)
-    verdict->lost += lost_last - lost_first + 1;
+  if (lost_last >= lost_first && __builtin_add_overflow(verdict->lost, lost_last - lost_first + 1, &verdict->lost))
+    verdict->lost = INT64_MAX;
 }
 
 /* At the end of a walk: the last block, and whether it is known to be committed. */

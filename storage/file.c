@@ -178,7 +178,8 @@ enum file_status file_place(const char *dir, struct file_place *place, struct er
   if (statfs(dir, &fs) != 0 || statvfs(dir, &space) != 0)
     return failed(error, "looking at the file system of", dir);
   place->local = file_system_local((unsigned long)(uint32_t)fs.f_type);
-  place->free_bytes = (int64_t)(space.f_bavail * space.f_frsize);
+  /* A file system that does not tell its size (ramfs, some of FUSE's) is not full for that. */
+  place->free_bytes = space.f_blocks == 0 ? INT64_MAX : (int64_t)(space.f_bavail * space.f_frsize);
   return FILE_OK;
 }
 

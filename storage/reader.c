@@ -21,6 +21,7 @@ void reader_position_begin(struct reader *reader)
   reader->resync = false;
   reader->next_seq = reader->header.first_seq;
   reader->open_epoch = 0;
+  reader->proof_offset = 0;
 }
 
 static int64_t last_epoch(const struct reader *reader)
@@ -313,11 +314,18 @@ static enum read_status tail_or_damage(struct reader *reader, bool body, struct 
   int64_t size = 0;
   if (file_size(&reader->file, &size, error) != FILE_OK)
     return READ_FAILED;
-  enum read_status proof = reader_search(reader, reader->offset, size, SEARCH_FIRST, fits_above_expected, &found, &failure);
+  enum read_status proof = READ_END;
+  /* What proved the last loss may prove this one, too: otherwise each of many bad blocks would be a search of all that follows. */
+  if (reader->proof_offset > reader->offset)
+    proof = reader_search(reader, reader->proof_offset, reader->proof_offset + FORMAT_MARKER_BYTES, SEARCH_FIRST, fits_above_expected,
+                          &found, &failure);
+  if (proof == READ_END)
+    proof = reader_search(reader, reader->offset, size, SEARCH_FIRST, fits_above_expected, &found, &failure);
   if (proof == READ_FAILED)
     *error = failure;
   if (proof != READ_OK)
     return proof == READ_END ? READ_TAIL : proof;
+  reader->proof_offset = found.offset;
   enum read_status again = block_read(reader, size, body, error);
   if (again != READ_END)
     return again;

@@ -51,6 +51,8 @@ struct reader {
   int64_t lost_first, lost_last; /* seqs; lost_last -1: not known how many; else, where it is below lost_first: none */
   bool damage_in_body;           /* the marker is whole: the next block can be found */
 
+  int64_t proof_offset; /* offline: the marker that proved the last loss; 0: none */
+
   uint8_t *stored, *decoded; /* buffers, the reader's own */
   size_t stored_size, decoded_size;
 };

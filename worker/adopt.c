@@ -14,9 +14,17 @@ struct survey {
   int64_t epoch_max; /* in names, headers and blocks */
   int64_t first_seq; /* of the oldest segment present */
   int64_t segments;
+  struct file file;   /* the newest segment, */
+  bool has_file;      /* open */
   bool tail;          /* something follows the last valid block */
   struct owner owner; /* of the lock, to renew it on the way */
   int64_t renewed_ms;
+};
+
+struct replaced {
+  enum outcome had; /* YES: a ledger; NO: none; REFUSED: malformed, `problem` says how */
+  struct ledger ledger;
+  struct error problem;
 };
 
 static enum adopt_status of_outcome(enum outcome outcome)
@@ -106,15 +114,27 @@ static enum adopt_status blocks_read(struct lockstore *store, const struct adopt
   return status == READ_END || status == READ_TAIL ? ADOPT_DONE : ADOPT_UNTRUSTED;
 }
 
-/* What was read may be in this machine's memory only: it is on the disk before the ledger says so. */
-static enum adopt_status file_settle(const char *dir, const char *name, struct error *error)
+/*
+ * The newest segment is held open, and guarded where that can be relied upon, until the ledger is written: a frozen holder that has it
+ * open could wake up and cut off what is being adopted.
+ */
+static enum adopt_status file_hold(const struct adoption *adoption, const char *name, struct survey *survey, struct error *error)
 {
-  struct file file;
-  struct error ignored;
-  if (file_open(&file, dir, name, FILE_WRITE, 0, error) != FILE_OK)
+  struct file_place place;
+  if (file_place(adoption->dir, &place, error) != FILE_OK || file_open(&survey->file, adoption->dir, name, FILE_WRITE, 0, error) != FILE_OK)
     return ADOPT_UNTRUSTED;
-  bool synced = file_sync_new(&file, dir, error) == FILE_OK;
-  return file_close(&file, synced ? error : &ignored) == FILE_OK && synced ? ADOPT_DONE : ADOPT_UNTRUSTED;
+  survey->has_file = true;
+  enum file_status guarded = place.local ? file_guard(&survey->file, error) : FILE_OK;
+  if (guarded != FILE_BUSY)
+    return guarded == FILE_OK ? ADOPT_DONE : ADOPT_UNTRUSTED;
+  error_set(error, "%s/%s is held open by a worker, frozen or live (fuser shows which): end it first", adoption->dir, name);
+  return ADOPT_BUSY;
+}
+
+/* What was read may be in this machine's memory only: it is on the disk before the ledger says so. */
+static enum adopt_status file_settle(const struct adoption *adoption, struct survey *survey, struct error *error)
+{
+  return file_sync_new(&survey->file, adoption->dir, error) == FILE_OK ? ADOPT_DONE : ADOPT_UNTRUSTED;
 }
 
 static enum adopt_status files_survey(struct lockstore *store, const struct adoption *adoption, struct survey *survey, struct error *error)
@@ -131,9 +151,11 @@ static enum adopt_status files_survey(struct lockstore *store, const struct adop
     for (size_t i = 0; i < chain.count; i++)
       epoch_raise(survey, chain.segments[i].header.epoch);
     epochs_of_orphans(&chain, survey);
-    status = blocks_read(store, adoption, &chain, survey, error);
+    status = file_hold(adoption, chain.segments[chain.count - 1].name, survey, error);
     if (status == ADOPT_DONE)
-      status = file_settle(adoption->dir, survey->end.file, error);
+      status = blocks_read(store, adoption, &chain, survey, error);
+    if (status == ADOPT_DONE)
+      status = file_settle(adoption, survey, error);
   }
   chain_free(&chain);
   return status;
@@ -173,18 +195,22 @@ static void describe(const struct adoption *adoption, const struct survey *surve
             survey->end.seq, loss);
 }
 
-static enum adopt_status ledger_replace(struct lockstore *store, const struct adoption *adoption, struct survey *survey,
-                                        struct error *error)
+/* The ledger that is to be replaced; read before the files, so that what moves meanwhile is seen. */
+static enum adopt_status ledger_look(struct lockstore *store, const struct adoption *adoption, struct replaced *old, struct error *error)
 {
-  struct ledger old;
-  struct error text, problem = {""};
-  enum outcome had = ledger_read(store, adoption->type, &old, &problem);
-  if (had == OUTCOME_UNKNOWN || (had == OUTCOME_REFUSED && old.v > 1)) {
-    *error = problem;
-    return of_outcome(had);
-  }
-  epoch_raise(survey, old.epoch);
-  describe(adoption, survey, had, &old, &problem, &text);
+  old->had = ledger_read(store, adoption->type, &old->ledger, &old->problem);
+  if (old->had != OUTCOME_UNKNOWN && (old->had != OUTCOME_REFUSED || old->ledger.v <= 1))
+    return ADOPT_DONE;
+  *error = old->problem;
+  return of_outcome(old->had);
+}
+
+static enum adopt_status ledger_replace(struct lockstore *store, const struct adoption *adoption, const struct replaced *old,
+                                        struct survey *survey, struct error *error)
+{
+  struct error text;
+  epoch_raise(survey, old->ledger.epoch);
+  describe(adoption, survey, old->had, &old->ledger, &old->problem, &text);
   if (!adoption->confirm(adoption->context, text.text))
     return ADOPT_DECLINED;
   if (lock_renew(store, adoption->type, 0, &survey->owner, LEASE_MS, error) != OUTCOME_YES) {
@@ -193,7 +219,7 @@ static enum adopt_status ledger_replace(struct lockstore *store, const struct ad
   }
   struct ledger ledger = {.v = 1, .epoch = survey->epoch_max + 1, .has_owner = true, .owner = survey->owner, .end = survey->end};
   ledger.settled = survey->first_seq - 1;
-  enum outcome written = ledger_put(store, adoption->type, had == OUTCOME_YES ? old.epoch : 0, had == OUTCOME_REFUSED, &ledger, error);
+  enum outcome written = ledger_put(store, adoption->type, &old->ledger, old->had == OUTCOME_REFUSED, &ledger, error);
   if (written == OUTCOME_NO)
     error_set(error, "the ledger of %s moved meanwhile: a worker is at work; nothing was changed", adoption->type);
   return written == OUTCOME_YES ? ADOPT_DONE : written == OUTCOME_NO ? ADOPT_BUSY : of_outcome(written);
@@ -202,14 +228,21 @@ static enum adopt_status ledger_replace(struct lockstore *store, const struct ad
 enum adopt_status adopt(struct lockstore *store, const struct adoption *adoption, struct error *error)
 {
   struct survey survey = {0};
+  struct replaced old = {0};
   struct error ignored;
   enum adopt_status status = lock(store, adoption->type, &survey, error);
-  if (status == ADOPT_DONE) {
+  if (status == ADOPT_BUSY)
+    return status;
+  if (status == ADOPT_DONE)
+    status = ledger_look(store, adoption, &old, error);
+  if (status == ADOPT_DONE)
     status = files_survey(store, adoption, &survey, error);
-    if (status == ADOPT_DONE)
-      status = ledger_replace(store, adoption, &survey, error);
+  if (status == ADOPT_DONE)
+    status = ledger_replace(store, adoption, &old, &survey, error);
+  if (survey.has_file && file_close(&survey.file, &ignored) != FILE_OK) {
+    /* Nothing was written to it. */
   }
-  if (status != ADOPT_BUSY && lock_release(store, adoption->type, 0, &survey.owner, &ignored) == OUTCOME_UNKNOWN) {
+  if (lock_release(store, adoption->type, 0, &survey.owner, &ignored) == OUTCOME_UNKNOWN) {
     /* Its lease ends it within a minute. */
   }
   return status;

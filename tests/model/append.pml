@@ -1,0 +1,541 @@
+/*
+ * A model of pawl's append protocol (docs/protocol.md) for the model checker Spin. It tries every order of the steps of a few
+ * workers, a producer, and requests that arrive late, up to small bounds, and checks after each step that matters:
+ *
+ *   - a message whose insert was acknowledged is in the file once, or still in the queue; in the queue no more once it is settled;
+ *   - what was committed is never changed, moved or taken back, and the ledger's seq counts it;
+ *   - messages of one producer are in the order in which it inserted them.
+ *
+ * tests/model/run runs it. By hand: spin -a append.pml && gcc -O2 -DSAFETY -DCOLLAPSE -o pan pan.c && ./pan -m100000 -w26
+ *
+ * What is modelled
+ *
+ *   lock           Not at all, on purpose: any worker may believe at any time that it has the lock. That is the worst a lock
+ *                  can do. What keeps holders apart is the epoch alone.
+ *   pause          Between any two steps, for as long as one likes; also longer than the lease, also for ever.
+ *   crash          Wherever "goto idle" is a choice. All the worker knew is gone; what it wrote and sent is not.
+ *   deadline       After two thirds of the lease no new block and no delete is started. As nobody knows when that is, it is a
+ *                  choice wherever a holder looks at the clock: "goto leave". Who has synced a block commits it all the same.
+ *                  Nobody is made to leave: a holder whose clock stands still must do no harm either.
+ *   fence          One step, because a fence that fails changes nothing: having read epoch e, it succeeds only if e is the
+ *                  epoch still. For a roll, which brings its own e, the comparison is there.
+ *   ledger         Epoch, clean, the committed end (segment and messages in it: this stands for file, length and link), seq,
+ *                  settled. A request may arrive at once, later, twice, or never; the answer may be lost (the worker then asks
+ *                  again, which the ledger cannot tell from a late copy, or dies, or leaves). One such copy at a time.
+ *   queue          A set of messages. A delete is one request a block, but is done message by message, and what is not yet
+ *                  done may be done late. A pass is one snapshot, and may end early.
+ *   file           A list of messages a segment. A block is one or two messages and is committed as a whole.
+ *   failed sync    All of the block may be there, or a part, or nothing. The epoch is abandoned (which then looks like a crash).
+ *   CLOSE          A write at the committed end that is no message. It takes no room here.
+ *   roll           CLOSE, `clean: true`, the next epoch under the same lock, and a new segment for its first block.
+ *   guard          With -DLOCAL the file system is local: the kernel's lock on the segment, given back by close and by death,
+ *                  then the epoch seen again, then the cut. Without, it is a network file system, and `clean` alone decides.
+ *
+ * What is not: bytes, CRCs, names of files and the check before the lock (unit tests and the simulation have these); a file
+ * that disagrees with the ledger; time; losing writes that MongoDB acknowledged; pruning; more than two blocks that are committed
+ * and not deleted (pawl: four). A late copy of a commit does not carry `settled`, which $max would make the older value or a
+ * true one; the next holder then only settles more.
+ *
+ * What lies beyond the committed end when an epoch begins is forgotten in the model ("sweep"). Nobody may rely on it, and
+ * whoever commits it without having written it in his own epoch is found out. This, and forgetting a late request of an
+ * epoch that is over, which can match nothing, makes the model small. Three messages are the least that show a committed
+ * byte changed in every case: with two, the late writer often writes what is there already.
+ *
+ * Planted bugs, given to spin as -D, one at a time; each must be found:
+ *
+ *   SAMEFILE    an unclean file is continued on a network file system
+ *   NOFENCE     a commit does not look at the epoch
+ *   NOSETTLE    a new holder does not finish the deletes of the last
+ *   NOLINK      a commit does not look at the end it starts from
+ *   CLEAN       a holder that wrote nothing says clean, whatever it found
+ *   NOBARRIER   a pass begins before all deletes are acknowledged
+ *   STALE       a pass sees an older snapshot
+ *   EARLY       a message is deleted before its block is committed
+ *   NOVERIFY    (with -DLOCAL) the epoch is not looked at again under the guard
+ *   RESYNC      a sync that failed is tried again, and believed
+ *   ROLLOPEN    a roll whose fence did not come about goes on in the old epoch, after `clean: true` was sent
+ *   ROLLCLEAN   the fence of a roll leaves `clean` true
+ *   GIVEUP      at the deadline a holder drops a synced block whose commit it has sent, and leaves with CLOSE
+ *   LATEWRITE   at the deadline a holder does not wait for a write that hangs, and leaves with `clean: true`
+ *   UNLINK      at the deadline a new segment is unlinked although its commit has been sent
+ *   AHEAD       `settled` counts a block whose delete is not acknowledged
+ *   NOSNAPSHOT  a pass is a plain cursor: it may miss a message and see a later one of the same producer
+ */
+#ifndef W
+#define W 2 /* workers */
+#endif
+#ifndef M
+#define M 3 /* messages, at most 4: odd ones from one producer, even ones from another */
+#endif
+#ifndef E
+#define E 3 /* epochs */
+#endif
+#define L (M + 2) /* room in a segment: a block more than check() lets pass */
+
+#define BIT(m) (1 << ((m) - 1))
+#define LOW(set) ((set) & (-(set)))
+#define SIZE(set) (((set) & 1) + (((set) >> 1) & 1) + (((set) >> 2) & 1) + (((set) >> 3) & 1))
+#define WITHOUT(set, gone) ((set) & (255 - (gone)))
+
+/* ---- what everybody shares ---- */
+
+byte sent, queued;                     /* sets of messages: acknowledged inserts; the queue */
+byte epoch, seg, length, seq, settled; /* the ledger */
+bool clean;
+typedef Segment {
+  byte from;                           /* 0: it does not exist; 1: it is the first; s + 1: it goes on after segment s */
+  byte from_length;                    /* and its committed length */
+  byte message[L];                     /* 0: anything but a message */
+};
+Segment file[E + 1];                   /* segment e was made in epoch e */
+byte history[M + 1], history_length;   /* all that was ever committed, for check() */
+#ifdef LOCAL
+byte guard[W + 1];                     /* the segment a worker has open, guarded; 0: none */
+#endif
+
+/* On its way: a request to the ledger (what it compares, what it sets), and deletes. */
+byte late_epoch, late_seg, late_length, late_to_seg, late_to_length, late_to_seq;
+bool late_clean;
+byte late_delete;
+#ifdef LATEWRITE
+byte hung, hung_seg, hung_length; /* a write that has not returned */
+#endif
+
+/* ---- what must hold ---- */
+
+#define NOWHERE 255
+hidden byte s_, n_, i_, k_, seen_, chain_[M + 1], keep_[E + 1];
+
+/* chain_[0..n_-1]: what a reader sees from the ledger. keep_[s]: the committed length of each segment, if it is named. */
+inline walk()
+{
+  s_ = 0;
+  do :: s_ <= E -> keep_[s_] = NOWHERE; s_++ :: else -> break od;
+  s_ = seg; i_ = length; n_ = 0;
+  do
+  :: s_ == 0 -> break
+  :: else ->
+     assert(file[s_].from != 0);                                   /* named, and not there */
+     keep_[s_] = i_; n_ = n_ + i_;
+     i_ = file[s_].from_length; s_ = file[s_].from - 1
+  od;
+  assert(n_ <= M);                                                 /* more than there are: one is twice */
+  s_ = seg; k_ = n_;
+  do
+  :: s_ == 0 -> break
+  :: else ->
+     i_ = keep_[s_];
+     do :: i_ > 0 -> i_--; k_--; chain_[k_] = file[s_].message[i_] :: else -> break od;
+     s_ = file[s_].from - 1
+  od
+}
+
+inline check()                                                     /* part of the step that it follows */
+{
+  walk();
+  assert(n_ == seq && settled <= seq);
+  assert(n_ >= history_length);                                  /* taken back */
+  seen_ = 0; i_ = 0;
+  do
+  :: i_ < n_ ->
+     assert(chain_[i_] != 0);                                    /* committed, and not there */
+     assert((seen_ & BIT(chain_[i_])) == 0);                     /* twice */
+     assert(i_ >= history_length || history[i_] == chain_[i_]);  /* changed */
+     assert(chain_[i_] <= 2 || (seen_ & BIT(chain_[i_] - 2)));   /* not in its producer's order */
+     assert(i_ >= settled || !(queued & BIT(chain_[i_])));       /* settled, and in the queue */
+     seen_ = seen_ | BIT(chain_[i_]);
+     history[i_] = chain_[i_]; i_++
+  :: else -> break
+  od;
+  history_length = n_;
+  assert(WITHOUT(sent, queued | seen_) == 0);                    /* lost */
+  s_ = 0; n_ = 0; i_ = 0; k_ = 0; seen_ = 0
+}
+
+/* A new epoch: what is not committed is forgotten. */
+inline sweep()
+{
+  walk();
+  s_ = 1;
+  do
+  :: s_ <= E ->
+     if
+     :: keep_[s_] == NOWHERE -> i_ = 0; file[s_].from = 0; file[s_].from_length = 0
+     :: else -> i_ = keep_[s_]
+     fi;
+     do :: i_ < L -> file[s_].message[i_] = 0; i_++ :: else -> break od;
+     s_++
+  :: else -> break
+  od;
+  s_ = 0; n_ = 0; i_ = 0; k_ = 0
+}
+
+/* ---- requests ---- */
+
+#ifdef NOFENCE
+#define MATCHES(of, s, n, to_s, to_n) ((seg == (s) && length == (n)) || (seg == (to_s) && length == (to_n)))
+#elif defined(NOLINK)
+#define MATCHES(of, s, n, to_s, to_n) (epoch == (of))
+#else
+#define MATCHES(of, s, n, to_s, to_n) (epoch == (of) && ((seg == (s) && length == (n)) || (seg == (to_s) && length == (to_n))))
+#endif
+
+/* The ledger does what matched: the end moves, `clean` becomes true if that was asked for. */
+inline advance(to_s, to_n, to_seq, to_clean)
+{
+  seg = to_s; length = to_n; seq = to_seq;
+  if :: to_clean -> clean = true :: else fi
+}
+
+/* A copy of the request that a worker is about to send stays on its way. */
+inline linger(to_s, to_n, to_seq, to_clean)
+{
+  late_epoch == 0 ->
+  late_epoch = e; late_seg = my_seg; late_length = my_length;
+  late_to_seg = to_s; late_to_length = to_n; late_to_seq = to_seq; late_clean = to_clean
+}
+inline linger_perhaps(to_s, to_n, to_seq, to_clean)
+{
+  if
+  :: linger(to_s, to_n, to_seq, to_clean)
+  :: true
+  fi
+}
+
+inline linger_no_more()
+{
+  late_epoch = 0; late_seg = 0; late_length = 0; late_to_seg = 0; late_to_length = 0; late_to_seq = 0; late_clean = false
+}
+
+inline settle_up_to(n)                                             /* $max */
+{
+  if :: settled < (n) -> settled = n :: else fi
+}
+
+inline remove(set)                                                 /* from the queue: no _id comes back, so a late copy finds nothing */
+{
+  queued = WITHOUT(queued, set); late_delete = late_delete & queued
+}
+
+/* ---- a worker ---- */
+
+inline put(set)                                                    /* the bytes of a block, at the committed end */
+{
+  assert(my_length + SIZE(set) <= L);
+  i_ = my_length; k_ = 1;
+  do
+  :: k_ <= M ->
+     if :: (set) & BIT(k_) -> file[my_seg].message[i_] = k_; i_++ :: else fi;
+     k_++
+  :: else -> break
+  od;
+  i_ = 0; k_ = 0
+}
+
+inline cut()                                                       /* what is beyond the committed end */
+{
+  i_ = my_length;
+  do :: i_ < L -> file[my_seg].message[i_] = 0; i_++ :: else -> break od;
+  i_ = 0
+}
+
+inline begin_epoch()
+{
+  my_seg = seg; my_length = length; my_seq = seq; was_clean = clean;
+  wrote = false; begun = false; todo = 0; block = 0; second = 0;
+  /* what the last holder committed and perhaps did not delete */
+  walk();
+  first = 0; i_ = settled;
+#ifndef NOSETTLE
+  do :: i_ < n_ -> first = first | BIT(chain_[i_]); i_++ :: else -> break od;
+#endif
+  epoch++; e = epoch;
+#ifdef ROLLCLEAN
+  clean = clean && rolling;
+#else
+  clean = false;
+#endif
+#ifndef NOFENCE
+  linger_no_more();                                                /* it was of an epoch that is over: it can match nothing */
+#endif
+  sweep()
+}
+
+inline forget()                                                    /* crashed, or done with the epoch */
+{
+  e = 0; my_seg = 0; my_length = 0; my_seq = 0; todo = 0; block = 0; first = 0; second = 0;
+  was_clean = false; wrote = false; begun = false; rolling = false
+#ifdef LOCAL
+  ; guard[me] = 0
+#endif
+}
+
+#ifdef LOCAL
+#define OPEN(s) guard[me] = s
+#define IS_GUARDED_BY_ANOTHER(s) \
+  ((guard[1] == (s) && me != 1) || (guard[2] == (s) && me != 2) || (guard[W] == (s) && me != W))
+#if W < 2 || W > 3
+#error "two or three workers"
+#endif
+#else
+#define OPEN(s) skip
+#endif
+#define CLOSED OPEN(0)
+
+#ifdef NOBARRIER
+#define MAY_BEGIN_PASS (todo == 0)
+#else
+#define MAY_BEGIN_PASS (todo == 0 && first == 0)
+#endif
+
+#ifdef STALE
+#define SNAPSHOT (queued | (sent & BIT(1)))
+#else
+#define SNAPSHOT queued
+#endif
+
+#ifdef AHEAD
+#define ACKNOWLEDGED (my_seq + SIZE(block))
+#else
+#define ACKNOWLEDGED (my_seq - SIZE(first | second))
+#endif
+
+proctype worker(byte me)
+{
+  byte e, my_seg, my_length, my_seq;                               /* my epoch; the committed end as I know it */
+  byte todo, block;                                                /* read in this pass and not written; the block in hand */
+  byte first, second;                                              /* committed and not known to be deleted: two blocks at most */
+  bool was_clean, wrote, begun, rolling;
+
+idle:
+  atomic { forget() }
+  if
+  :: d_step { epoch < E && (me == 1 || epoch > 0) -> begin_epoch(); check() }  /* who is the very first does not matter */
+  :: epoch == E -> goto done
+  fi;
+
+settle:
+  if
+  :: goto idle
+  :: goto leave
+  :: first == 0 -> goto drain
+  :: d_step { first != 0 -> remove(first); check() }
+  :: d_step { WITHOUT(first & queued, late_delete) != 0 -> late_delete = late_delete | (first & queued) } goto settle  /* no answer */
+  fi;
+  if
+  :: goto idle
+  :: goto leave
+  :: d_step { epoch == e -> first = 0; settle_up_to(my_seq); check() }
+  :: epoch != e -> goto idle
+  fi;
+
+drain:
+  if
+  :: goto idle
+  :: goto leave                                                    /* nothing more to do, asked to stop, the deadline, or large enough */
+  :: d_step { first != 0 -> remove(first); first = second; second = 0; check() } goto drain
+  :: d_step { WITHOUT(first & queued, late_delete) != 0 -> late_delete = late_delete | (first & queued) } goto drain   /* no answer */
+  :: d_step { MAY_BEGIN_PASS && queued != 0 -> todo = SNAPSHOT } goto drain
+#ifdef NOSNAPSHOT
+  :: d_step { MAY_BEGIN_PASS && queued != 0 -> todo = WITHOUT(queued, LOW(queued)) } goto drain
+#endif
+  :: todo != 0 -> todo = 0; goto drain                             /* the pass ended early */
+  :: d_step { todo != 0 && second == 0 -> block = LOW(todo); todo = WITHOUT(todo, block) }
+  :: d_step { SIZE(todo) > 1 && second == 0 ->
+       block = LOW(todo); todo = WITHOUT(todo, block); block = block | LOW(todo); todo = WITHOUT(todo, block) }
+  fi;
+
+  /* The first block of the epoch: may the file be continued? */
+  if
+  :: begun -> goto append
+  :: !begun && (rolling || my_seg == 0) -> goto create
+#ifdef LOCAL
+  :: d_step { !begun && !rolling && my_seg != 0 && !IS_GUARDED_BY_ANOTHER(my_seg) -> OPEN(my_seg) }
+  :: !begun && !rolling && my_seg != 0 && IS_GUARDED_BY_ANOTHER(my_seg) -> goto create
+  fi;
+#ifndef NOVERIFY
+  if
+  :: goto idle
+  :: goto leave
+  :: epoch == e
+  :: epoch != e -> goto idle
+  fi;
+#endif
+  if
+  :: goto idle
+  :: goto leave
+  :: d_step { true -> cut(); begun = true; check() } goto append
+  fi;
+#else
+#ifdef SAMEFILE
+  :: !begun && !rolling && my_seg != 0 -> begun = true; goto append
+#else
+  :: !begun && !rolling && my_seg != 0 && was_clean -> begun = true; goto append
+  :: !begun && !rolling && my_seg != 0 && !was_clean -> goto create
+#endif
+  fi;
+#endif
+
+create:
+  if
+  :: goto idle
+  :: goto leave
+  :: d_step { true -> file[e].from = my_seg + 1; file[e].from_length = my_length; OPEN(e) }
+  fi;
+  if
+  :: goto idle
+  :: d_step { true -> file[e].from = 0; file[e].from_length = 0 } goto leave     /* its commit was never sent: unlinked */
+  :: was_clean -> was_clean = false; goto leave                    /* it could not be unlinked: the end stays unclean */
+  :: atomic { linger(e, 0, my_seq, false); goto idle }
+#ifdef UNLINK
+  :: d_step { linger(e, 0, my_seq, false); file[e].from = 0; file[e].from_length = 0 } goto leave
+#endif
+  :: atomic {
+       linger_perhaps(e, 0, my_seq, false);
+       if
+       :: MATCHES(e, my_seg, my_length, e, 0) -> advance(e, 0, my_seq, false)
+       :: else -> goto idle
+       fi;
+       my_seg = e; my_length = 0; begun = true; d_step { check() }
+     }
+  fi;
+
+append:
+  if
+  :: goto idle
+  :: goto leave
+  :: d_step { true -> put(block); wrote = true
+#ifdef EARLY
+       ; remove(block)
+#endif
+       ; check() }
+  :: atomic {                                                      /* the sync failed */
+       if
+       :: true                                                     /* nothing is there */
+       :: SIZE(block) > 1 -> put(LOW(block))                       /* a part is */
+       :: put(block)                                               /* all is */
+       fi;
+       d_step { check() }
+#ifdef RESYNC
+       wrote = true
+#else
+       goto idle
+#endif
+     }
+#ifdef LATEWRITE
+  :: d_step { hung == 0 -> hung = block; hung_seg = my_seg; hung_length = my_length } goto leave
+#endif
+  fi;
+
+commit:                                                            /* also after the deadline */
+  if
+  :: goto idle
+  :: atomic { linger(my_seg, my_length + SIZE(block), my_seq + SIZE(block), false); goto idle }
+#ifdef GIVEUP
+  :: d_step { linger(my_seg, my_length + SIZE(block), my_seq + SIZE(block), false) } goto leave
+#endif
+  :: atomic {
+       linger_perhaps(my_seg, my_length + SIZE(block), my_seq + SIZE(block), false);
+       if
+       :: MATCHES(e, my_seg, my_length, my_seg, my_length + SIZE(block)) ->
+          advance(my_seg, my_length + SIZE(block), my_seq + SIZE(block), false);
+          settle_up_to(ACKNOWLEDGED)
+       :: else -> goto idle
+       fi;
+       my_length = my_length + SIZE(block); my_seq = my_seq + SIZE(block);
+       if :: first == 0 -> first = block :: else -> second = block fi;
+       block = 0; d_step { check() } goto drain
+     }
+  fi;
+
+leave:                                                             /* by step 5: CLOSE, if a block was written */
+  atomic { todo = 0; block = 0 }
+  if
+  :: goto idle
+  :: d_step { wrote -> file[my_seg].message[my_length] = 0; CLOSED; check() }
+#ifdef CLEAN
+  :: d_step { !wrote -> CLOSED }
+#else
+  :: d_step { !wrote && was_clean -> CLOSED }
+  :: !wrote && !was_clean -> goto idle
+#endif
+  fi;
+  if
+  :: goto idle
+  :: atomic { linger(my_seg, my_length, my_seq, true); goto idle } /* sent: the epoch is over, whatever the answer */
+  :: atomic {
+       linger_perhaps(my_seg, my_length, my_seq, true);
+       if
+       :: MATCHES(e, my_seg, my_length, my_seg, my_length) -> advance(my_seg, my_length, my_seq, true); settle_up_to(ACKNOWLEDGED)
+       :: else -> goto idle
+       fi;
+       d_step { check() }
+       if
+       :: goto idle
+       :: wrote
+       fi
+     }
+  fi;
+
+  /* A roll: the next epoch, under the same lock. */
+  if
+  :: goto idle
+  :: d_step { epoch == e && e < E -> rolling = true; begin_epoch(); check() } goto settle
+  :: epoch != e || e == E ->
+#ifdef ROLLOPEN
+     goto drain
+#else
+     goto idle
+#endif
+  fi;
+
+done:
+  atomic { forget() }
+}
+
+/* ---- producers, and what arrives late ---- */
+
+inline insert(m)
+{
+  d_step { !(sent & BIT(m)) && (m <= 2 || sent & BIT(m - 2)) -> sent = sent | BIT(m); queued = queued | BIT(m) }
+}
+
+inline late_remove(m)
+{
+  d_step { late_delete & BIT(m) -> remove(BIT(m)); check() }
+}
+
+proctype world()
+{
+end:
+  do
+  :: insert(1)
+  :: late_remove(1)
+#if M > 1
+  :: insert(2)
+  :: late_remove(2)
+#endif
+#if M > 2
+  :: insert(3)
+  :: late_remove(3)
+#endif
+#if M > 3
+  :: insert(4)
+  :: late_remove(4)
+#endif
+  :: d_step { late_epoch != 0 ->
+       if
+       :: MATCHES(late_epoch, late_seg, late_length, late_to_seg, late_to_length) ->
+          advance(late_to_seg, late_to_length, late_to_seq, late_clean)
+       :: else
+       fi;
+       linger_no_more(); check() }
+#ifdef LATEWRITE
+  :: d_step { hung != 0 -> i_ = hung_length; k_ = 1;
+       do :: k_ <= M -> if :: hung & BIT(k_) -> file[hung_seg].message[i_] = k_; i_++ :: else fi; k_++ :: else -> break od;
+       hung = 0; hung_seg = 0; hung_length = 0; i_ = 0; k_ = 0; check() }
+#endif
+  od
+}
+
+init { atomic { byte i; run world(); for (i : 1 .. W) { run worker(i) } } }

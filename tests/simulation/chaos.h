@@ -1,0 +1,78 @@
+/*
+ * chaos: which faults a run has, how often they strike, and how the workers are set up. All of it follows from the seed: each
+ * run has some of the faults, not all ("swarm testing", Groce et al. 2012), so that rare ones are not drowned by common ones.
+ */
+#ifndef PAWL_TESTS_SIMULATION_CHAOS_H
+#define PAWL_TESTS_SIMULATION_CHAOS_H
+
+#include "worker/consumer.h"
+
+enum chaos {
+  /* at any time: the rate is a mean pause, in seconds */
+  CHAOS_KILL,       /* SIGKILL */
+  CHAOS_MACHINE,    /* a machine loses power */
+  CHAOS_FREEZE,     /* a process, perhaps for longer than the lease */
+  CHAOS_SUSPEND,    /* a machine */
+  CHAOS_AWAY,       /* the database, for all */
+  CHAOS_CUT_OFF,    /* the database, for one */
+  CHAOS_ELECTION,   /* writes reach no majority; afterwards they are there, or rolled back */
+  CHAOS_CLOCK,      /* the server's clock jumps */
+  CHAOS_WALL,       /* a machine's clock jumps */
+  CHAOS_TERM,       /* SIGTERM */
+  CHAOS_FULL,       /* no space, then space */
+  CHAOS_THEFT,      /* somebody deletes a lock document */
+  CHAOS_WRITE_BACK, /* the kernel writes something back on its own */
+  CHAOS_TIMED,
+  /* at a call: the rate is a probability */
+  CHAOS_POINT = CHAOS_TIMED, /* the process dies between two calls */
+  CHAOS_NAP,                 /* it is frozen between two calls, while it is or becomes a holder */
+  CHAOS_LOST,                /* a request is lost, */
+  CHAOS_REPLY,               /* or only its reply, */
+  CHAOS_LATE,                /* or it arrives after the sender has given up */
+  CHAOS_COPY,                /* it arrives a second time, later */
+  CHAOS_PART,                /* a delete is carried out in part, and its reply lost */
+  CHAOS_PASS,                /* a pass ends early */
+  CHAOS_SNAPSHOT,            /* a pass sees the queue as it was a while ago, but not before what this process knows */
+  CHAOS_SLOW,                /* a call takes long */
+  CHAOS_HANG,                /* a call to the disk takes longer than leases */
+  CHAOS_WRITE,               /* a write fails, short */
+  CHAOS_SYNC,                /* a sync fails, and what was to be synced is dropped */
+  CHAOS_CLOSE,               /* a close reports that something was lost */
+  CHAOS_MISC,                /* another call to the disk fails: unlink, place, size, guard, create */
+  CHAOS_COUNT
+};
+
+struct chaos_plan {
+  double rate[CHAOS_COUNT];
+  double yield; /* how often a call lets others go first */
+  int types, processes, machines, producers;
+  bool local; /* the file system: one machine, guards count */
+  bool early; /* network: other machines see what is not yet synced */
+  bool zstd;
+  int64_t name_lag_us; /* network: other machines see a new file only so much later (directory caches) */
+  bool stuck_for_ever; /* when all else is well, one write never returns */
+  int64_t lease_ms, timeout_ms;
+  int64_t batch_messages, batch_bytes;
+  int64_t insert_us;   /* a producer's mean pause */
+  int64_t duration_us; /* then the faults stop */
+  struct consumer_options consumer;
+};
+extern struct chaos_plan chaos_plan;
+extern int64_t chaos_struck[CHAOS_COUNT]; /* in all runs of this process */
+
+const char *chaos_name(enum chaos chaos);
+/* Makes the plan of the world's seed, and lets the faults begin. */
+void chaos_begin(void);
+/* Faults stop; what is frozen, cut off or away comes back. */
+void chaos_end(void);
+/* Does it strike this call? Counted if so. */
+bool chaos_strikes(enum chaos chaos);
+/* Some calls are a moment at which others go first, or at which the process dies. */
+void chaos_point(void);
+void chaos_disk_point(void);
+bool chaos_disk_full(void);
+
+/* What is printed of a plan when it failed. */
+void chaos_print(FILE *stream);
+
+#endif

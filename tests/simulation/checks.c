@@ -1,0 +1,328 @@
+#include "checks.h"
+#include "chaos.h"
+#include "disk.h"
+#include "process.h"
+#include "server.h"
+#include "storage/body.h"
+#include "storage/format.h"
+#include "trace.h"
+#include "world.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum { TAKES_KEPT = 512, PRODUCERS_MAX = 16 };
+
+struct take { /* who had the lock, in the order in which they got it */
+  struct owner owner;
+  struct caller caller;
+  int64_t order;
+};
+
+struct watch {
+  struct ledger ledger; /* as last seen */
+  struct take takes[TAKES_KEPT];
+  int64_t take_count;
+  int64_t fenced_order; /* of the holder whose epoch it is */
+  struct caller fencer;
+  bool fencer_known;
+  struct message **committed; /* by seq */
+  int64_t committed_count, committed_size;
+  int64_t producer_last[PRODUCERS_MAX];
+  int64_t block_epoch; /* of the last block */
+};
+
+static struct watch watches[TYPES_MAX];
+
+void checks_begin(void)
+{
+  checks_end();
+  memset(watches, 0, sizeof watches);
+}
+
+void checks_end(void)
+{
+  for (int i = 0; i < TYPES_MAX; i++) {
+    free(watches[i].committed);
+    watches[i].committed = NULL;
+  }
+}
+
+struct message *const *checks_committed(int type, int64_t *count)
+{
+  *count = watches[type].committed_count;
+  return watches[type].committed;
+}
+
+const struct ledger *checks_ledger_last(int type)
+{
+  return &watches[type].ledger;
+}
+
+/* ---- messages ---- */
+
+void checks_removed(struct message *message)
+{
+  if (message->seq == 0)
+    world_fail("lost: message %lld of producer %d of t%d left the queue and is not in committed file data", (long long)message->number,
+               message->producer, message->type);
+}
+
+static void message_committed(struct watch *watch, struct message *message, int64_t seq)
+{
+  if (message->seq != 0) {
+    world_fail("doubled: message %lld of producer %d of t%d is committed as seq %lld and again as seq %lld", (long long)message->number,
+               message->producer, message->type, (long long)message->seq, (long long)seq);
+    return;
+  }
+  if (!message->inserted)
+    world_fail("message %lld of producer %d of t%d is committed, and its insert was not", (long long)message->number, message->producer,
+               message->type);
+  if (message->number <= watch->producer_last[message->producer])
+    world_fail("order: message %lld of producer %d of t%d is committed after its number %lld", (long long)message->number,
+               message->producer, message->type, (long long)watch->producer_last[message->producer]);
+  if (seq != watch->committed_count + 1)
+    world_fail("t%d: seq %lld is committed after seq %lld", message->type, (long long)seq, (long long)watch->committed_count);
+  message->seq = seq;
+  watch->producer_last[message->producer] = message->number;
+  if (watch->committed_count == watch->committed_size) {
+    watch->committed_size = watch->committed_size == 0 ? 256 : 2 * watch->committed_size;
+    watch->committed = realloc(watch->committed, (size_t)watch->committed_size * sizeof(struct message *));
+    assert(watch->committed != NULL);
+  }
+  watch->committed[watch->committed_count++] = message;
+  world.messages++;
+}
+
+static struct message *message_of(int type, const uint8_t *document, size_t bytes)
+{
+  bson_t view;
+  bson_iter_t at;
+  if (!bson_init_static(&view, document, bytes) || !bson_iter_init_find(&at, &view, "k"))
+    return NULL;
+  struct message *message = queue_message(type, bson_iter_as_int64(&at));
+  bool same = message != NULL && message->bytes == bytes && memcmp(message->document, document, bytes) == 0;
+  return same ? message : NULL;
+}
+
+static void documents_committed(int type, const uint8_t *documents, size_t size, uint32_t count, int64_t seq)
+{
+  if (!body_is_documents(documents, size, count)) {
+    world_fail("t%d: the block of seq %lld does not hold its %u documents", type, (long long)seq, count);
+    return;
+  }
+  for (uint32_t i = 0; i < count && !world.failed; i++) {
+    uint32_t bytes = (uint32_t)documents[0] | (uint32_t)documents[1] << 8 | (uint32_t)documents[2] << 16 | (uint32_t)documents[3] << 24;
+    struct message *message = message_of(type, documents, bytes);
+    if (message == NULL)
+      world_fail("t%d: what is committed as seq %lld is no message of the queue", type, (long long)(seq + i));
+    else
+      message_committed(&watches[type], message, seq + i);
+    documents += bytes;
+  }
+}
+
+/* ---- from one committed end to the next ---- */
+
+static void body_committed(int type, const struct block_marker *marker, const uint8_t *stored)
+{
+  const uint8_t *frame;
+  size_t frame_bytes;
+  if (format_crc(stored, marker->stored_bytes) != marker->body_crc) {
+    world_fail("t%d: the body of the block at offset %lld has another CRC", type, (long long)marker->offset);
+  } else if (marker->codec == CODEC_PLAIN) {
+    documents_committed(type, stored, marker->decoded_bytes, marker->count, marker->seq);
+  } else {
+    uint8_t *decoded = malloc(marker->decoded_bytes);
+    assert(decoded != NULL);
+    if (!body_find_frame(stored, marker->stored_bytes, marker->decoded_bytes, &frame, &frame_bytes) ||
+        !body_decode_frame(frame, frame_bytes, decoded, marker->decoded_bytes))
+      world_fail("t%d: the body of the block at offset %lld cannot be decoded", type, (long long)marker->offset);
+    else
+      documents_committed(type, decoded, marker->decoded_bytes, marker->count, marker->seq);
+    free(decoded);
+  }
+}
+
+static void walk_block(int type, const uint8_t *bytes, size_t size, struct committed *at)
+{
+  struct watch *watch = &watches[type];
+  struct block_marker marker;
+  struct error error = {""};
+  size_t left = size - (size_t)at->length;
+  if (left < FORMAT_MARKER_BYTES || format_marker_decode(bytes + at->length, &marker, &error) != FORMAT_OK ||
+      left - FORMAT_MARKER_BYTES < marker.stored_bytes) {
+    world_fail("t%d: no whole block lies at the committed offset %lld of %s: %.300s", type, (long long)at->length, at->file, error.text);
+    return;
+  }
+  if (marker.offset != at->length || marker.link != at->link || marker.seq != at->seq + 1 ||
+      memcmp(marker.file_id, at->uuid, sizeof marker.file_id) != 0)
+    world_fail("t%d: the committed block at offset %lld of %s does not follow the one before", type, (long long)at->length, at->file);
+  if (marker.epoch < watch->block_epoch || marker.epoch > watch->ledger.epoch)
+    world_fail("t%d: a block of epoch %lld is committed after one of epoch %lld, in epoch %lld", type, (long long)marker.epoch,
+               (long long)watch->block_epoch, (long long)watch->ledger.epoch);
+  watch->block_epoch = marker.epoch;
+  if (marker.kind == BLOCK_DATA && !world.failed) {
+    body_committed(type, &marker, bytes + at->length + FORMAT_MARKER_BYTES);
+    world.committed_blocks++;
+  }
+  at->tail = at->length;
+  at->length += FORMAT_MARKER_BYTES + (int64_t)marker.stored_bytes;
+  at->link = format_marker_link(&marker);
+  at->seq += marker.count;
+}
+
+/* The new segment must name the end before. */
+static void walk_segment(int type, const uint8_t *bytes, size_t size, const struct committed *to, struct committed *at)
+{
+  struct segment_header header;
+  struct error error = {""};
+  if (size < FORMAT_HEADER_BYTES || format_header_decode(bytes, &header, &error) != FORMAT_OK) {
+    world_fail("t%d: the segment %s has no whole header: %.300s", type, to->file, error.text);
+    return;
+  }
+  bool follows = at->file[0] == 0 ? header.predecessor[0] == 0
+                                  : strcmp(header.predecessor, at->file) == 0 && header.predecessor_length == at->length &&
+                                        header.predecessor_link == at->link && header.predecessor_seq == at->seq &&
+                                        header.predecessor_tail == at->tail && memcmp(header.predecessor_uuid, at->uuid, 16) == 0;
+  if (!follows || header.first_seq != at->seq + 1 || memcmp(header.uuid, to->uuid, sizeof header.uuid) != 0)
+    world_fail("t%d: the segment %s does not follow the committed end, %s at %lld", type, to->file, at->file, (long long)at->length);
+  world.segments++;
+  snprintf(at->file, sizeof at->file, "%s", to->file);
+  memcpy(at->uuid, to->uuid, sizeof at->uuid);
+  at->length = FORMAT_HEADER_BYTES;
+  at->tail = 0;
+  at->link = format_header_link(&header);
+}
+
+static void walk(int type, const struct committed *from, const struct committed *to)
+{
+  struct committed at = *from;
+  size_t size = 0;
+  const uint8_t *bytes = disk_durable(to->file, &size);
+  if (bytes == NULL || size < (size_t)to->length) {
+    world_fail("t%d: %lld bytes of %s are committed, and %zu are safe on the disk", type, (long long)to->length, to->file, size);
+    return;
+  }
+  if (strcmp(at.file, to->file) != 0)
+    walk_segment(type, bytes, size, to, &at);
+  while (!world.failed && at.length < to->length)
+    walk_block(type, bytes, (size_t)to->length, &at);
+  if (!world.failed && (at.length != to->length || at.tail != to->tail || at.link != to->link || at.seq != to->seq))
+    world_fail("t%d: the blocks lead to offset %lld, seq %lld of %s, and committed is %lld, seq %lld", type, (long long)at.length,
+               (long long)at.seq, to->file, (long long)to->length, (long long)to->seq);
+  if (!world.failed)
+    disk_committed(to->file, to->length);
+}
+
+/* ---- the ledger ---- */
+
+void checks_taken(int type, const struct owner *owner, struct caller caller)
+{
+  struct watch *watch = &watches[type];
+  int64_t kept = watch->take_count < TAKES_KEPT ? watch->take_count : TAKES_KEPT;
+  for (int64_t i = watch->take_count - kept; i < watch->take_count; i++)
+    if (memcmp(&watch->takes[i % TAKES_KEPT].owner, owner, sizeof *owner) == 0)
+      return; /* its request has come again */
+  watch->takes[watch->take_count % TAKES_KEPT] = (struct take){.owner = *owner, .caller = caller, .order = watch->take_count};
+  watch->take_count++;
+}
+
+static const struct take *take_find(const struct watch *watch, const struct owner *owner)
+{
+  int64_t kept = watch->take_count < TAKES_KEPT ? watch->take_count : TAKES_KEPT;
+  for (int64_t i = watch->take_count; i-- > watch->take_count - kept;)
+    if (memcmp(&watch->takes[i % TAKES_KEPT].owner, owner, sizeof *owner) == 0)
+      return &watch->takes[i % TAKES_KEPT];
+  return NULL;
+}
+
+static void fenced(int type, const struct ledger *now)
+{
+  struct watch *watch = &watches[type];
+  const struct take *take = take_find(watch, &now->owner);
+  if (take == NULL) {
+    world_fail("t%d: epoch %lld belongs to somebody who never had the lock", type, (long long)now->epoch);
+    return;
+  }
+  if (take->order < watch->fenced_order)
+    world_fail("t%d: epoch %lld goes to worker %d, who had the lock before the holder of epoch %lld", type, (long long)now->epoch,
+               take->caller.process, (long long)watch->ledger.epoch);
+  watch->fenced_order = take->order;
+  watch->fencer = take->caller;
+}
+
+static bool end_moved(const struct committed *a, const struct committed *b)
+{
+  return strcmp(a->file, b->file) != 0 || a->length != b->length || a->link != b->link || a->seq != b->seq;
+}
+
+static void settled_rose(int type, int64_t from, int64_t to)
+{
+  struct watch *watch = &watches[type];
+  if (to > watch->committed_count) {
+    world_fail("t%d: settled is %lld, and %lld messages are committed", type, (long long)to, (long long)watch->committed_count);
+    return;
+  }
+  for (int64_t i = from; i < to; i++)
+    if (watch->committed[i]->queued)
+      world_fail("t%d: settled is %lld, and the message of seq %lld is still in the queue", type, (long long)to, (long long)i + 1);
+}
+
+static void ledger_trace(int type, const struct ledger *before, const struct ledger *now, const struct caller *caller)
+{
+  if (before->epoch != now->epoch || end_moved(&before->end, &now->end) || before->clean != now->clean)
+    trace_add(caller != NULL ? caller->process : -1, type, "ledger: epoch %lld, %s at %lld, seq %lld, settled %lld%s",
+              (long long)now->epoch, now->end.file, (long long)now->end.length, (long long)now->end.seq, (long long)now->settled,
+              now->clean ? ", clean" : "");
+}
+
+void checks_ledger(int type, const struct caller *caller)
+{
+  struct watch *watch = &watches[type];
+  struct ledger now, before = watch->ledger;
+  server_ledger(type, &now);
+  ledger_trace(type, &before, &now, caller);
+  if (now.epoch < before.epoch || now.end.seq < before.end.seq || now.settled < before.settled)
+    world_fail("t%d: the ledger falls from epoch %lld, seq %lld, settled %lld to %lld, %lld, %lld", type, (long long)before.epoch,
+               (long long)before.end.seq, (long long)before.settled, (long long)now.epoch, (long long)now.end.seq, (long long)now.settled);
+  if (now.epoch > before.epoch)
+    fenced(type, &now);
+  watch->ledger = now;
+  if (end_moved(&before.end, &now.end)) {
+    if (caller != NULL && (caller->process != watch->fencer.process || caller->incarnation != watch->fencer.incarnation))
+      world_fail("t%d: worker %d commits in epoch %lld, which is worker %d's", type, caller->process, (long long)now.epoch,
+                 watch->fencer.process);
+    if (!world.failed)
+      walk(type, &before.end, &now.end);
+  }
+  if (!world.failed && now.settled > before.settled)
+    settled_rose(type, before.settled, now.settled);
+}
+
+/* ---- everything ---- */
+
+static void check_messages(int type)
+{
+  for (int64_t i = 0; i < queue_message_count(type); i++) {
+    const struct message *message = queue_message(type, i);
+    if (!message->inserted)
+      continue;
+    if (!message->queued && message->seq == 0)
+      world_fail("lost: message %lld of producer %d of t%d is neither in the queue nor in committed file data", (long long)message->number,
+                 message->producer, type);
+    if (message->queued && message->seq != 0 && message->seq <= watches[type].ledger.settled)
+      world_fail("message %lld of producer %d of t%d is settled, and in the queue", (long long)message->number, message->producer, type);
+  }
+}
+
+void checks_full(bool over)
+{
+  for (int type = 0; type < chaos_plan.types && !world.failed; type++) {
+    check_messages(type);
+    checks_chain(type);
+    if (over && !world.failed)
+      checks_chain_offline(type);
+  }
+  disk_check();
+}

@@ -1,0 +1,45 @@
+/*
+ * checks: what must hold, looked at after every change, and in full now and then and in the end.
+ *
+ *   after every change of a ledger     epochs, seqs and `settled` only rise; an epoch goes to whoever took the lock last; one process
+ *                                      commits in an epoch; what is committed is safe on the disk, is a chain of whole blocks from
+ *                                      the end before to the new one, and holds each message at most once and each producer's in order;
+ *                                      nothing that is settled is in the queue
+ *   after every removal from the queue the message is in committed file data, once
+ *   at every call to the disk          committed bytes are not written to, cut or unlinked (disk.c)
+ *   when a machine has crashed         committed bytes are what they were (disk.c)
+ *   now and then, and in the end       pawl's own reader accepts the whole chain by the ledger, and finds the messages that were
+ *                                      committed (chain_checks.c); without the ledger, those and at most one block more
+ */
+#ifndef PAWL_TESTS_SIMULATION_CHECKS_H
+#define PAWL_TESTS_SIMULATION_CHECKS_H
+
+#include "lockstore/lockstore.h"
+#include "queue.h"
+
+struct caller {
+  int process;
+  int64_t incarnation;
+};
+
+void checks_begin(void);
+void checks_end(void);
+
+/* The lock document is this owner's. */
+void checks_taken(int type, const struct owner *owner, struct caller caller);
+/* The ledger, as the majority sees it, may have changed, by a request of `caller` (NULL: not known). */
+void checks_ledger(int type, const struct caller *caller);
+/* The majority has removed it from the queue. */
+void checks_removed(struct message *message);
+
+/* The whole chain of a type, with pawl's own reader. */
+void checks_chain(int type);
+void checks_chain_offline(int type);
+/* All types; `over`: the queues are empty. */
+void checks_full(bool over);
+
+/* Committed so far: the message of seq 1, 2, … is [0], [1], … */
+struct message *const *checks_committed(int type, int64_t *count);
+const struct ledger *checks_ledger_last(int type);
+
+#endif

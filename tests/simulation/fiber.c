@@ -1,0 +1,150 @@
+#include "fiber.h"
+#include "process.h"
+#include "world.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <ucontext.h>
+
+enum { STACK_BYTES = 192 * 1024 };
+
+struct fiber {
+  ucontext_t context;
+  void *stack;
+  struct fiber *next_free;
+  struct station *station;
+  struct action action;
+  struct completion completion;
+  bool done, dead;
+  uint64_t ticket; /* of the one happening that may take it up */
+};
+
+static ucontext_t main_context;
+static struct fiber *current, *free_fibers;
+
+static void fiber_main(void)
+{
+  for (;;) {
+    struct fiber *self = current;
+    perform(&self->station->performer, &self->action, &self->completion);
+    self->done = true;
+    swapcontext(&self->context, &main_context);
+  }
+}
+
+static void context_make(ucontext_t *context, void *stack)
+{
+  assert(stack != NULL && getcontext(context) == 0);
+  context->uc_stack.ss_sp = stack;
+  context->uc_stack.ss_size = STACK_BYTES;
+  makecontext(context, fiber_main, 0);
+}
+
+static struct fiber *fiber_new(void)
+{
+  struct fiber *fiber = free_fibers;
+  if (fiber != NULL) {
+    free_fibers = fiber->next_free;
+    return fiber;
+  }
+  fiber = calloc(1, sizeof *fiber);
+  assert(fiber != NULL);
+  fiber->stack = malloc(STACK_BYTES);
+  context_make(&fiber->context, fiber->stack);
+  return fiber;
+}
+
+static void fiber_release(struct fiber *fiber)
+{
+  fiber->ticket++;
+  fiber->next_free = free_fibers;
+  free_fibers = fiber;
+}
+
+static void fiber_run(struct fiber *fiber)
+{
+  assert(current == NULL && !fiber->done);
+  current = fiber;
+  swapcontext(&main_context, &fiber->context);
+  current = NULL;
+}
+
+static void fiber_resume(void *context, uint64_t ticket)
+{
+  struct fiber *fiber = context;
+  if (fiber->ticket != ticket)
+    return;
+  int64_t frozen_us = fiber->station->process->frozen_until_us;
+  if (frozen_us > world.now_us) {
+    world_at(frozen_us + world_between(0, 5 * MS), fiber_resume, fiber, ticket);
+    return;
+  }
+  fiber_run(fiber);
+  if (!fiber->done)
+    return;
+  struct station *station = fiber->station;
+  struct completion completion = fiber->completion;
+  fiber_release(fiber);
+  station_done(station, &completion);
+}
+
+struct fiber *fiber_start(struct station *station, const struct action *action, int64_t delay_us)
+{
+  struct fiber *fiber = fiber_new();
+  fiber->station = station;
+  fiber->action = *action;
+  fiber->done = fiber->dead = false;
+  world_at(world.now_us + delay_us, fiber_resume, fiber, ++fiber->ticket);
+  return fiber;
+}
+
+void fiber_kill(struct fiber *fiber)
+{
+  fiber->dead = true;
+  while (!fiber->done)
+    fiber_run(fiber);
+  if (fiber->action.kind != ACTION_DELETE) /* its load is still the consumer's */
+    load_free(fiber->completion.load);
+  fiber_release(fiber);
+}
+
+struct process *fiber_process(void)
+{
+  return current != NULL ? current->station->process : NULL;
+}
+
+struct station *fiber_station(void)
+{
+  return current != NULL ? current->station : NULL;
+}
+
+const struct action *fiber_action(void)
+{
+  return current != NULL ? &current->action : NULL;
+}
+
+bool fiber_dead(void)
+{
+  return current != NULL && current->dead;
+}
+
+void fiber_wait(int64_t us)
+{
+  struct fiber *self = current;
+  if (self == NULL || self->dead)
+    return;
+  self->ticket++;
+  if (us != FIBER_FOREVER)
+    world_at(world.now_us + us, fiber_resume, self, self->ticket);
+  swapcontext(&self->context, &main_context);
+}
+
+void fiber_free_all(void)
+{
+  while (free_fibers != NULL) {
+    struct fiber *fiber = free_fibers;
+    free_fibers = fiber->next_free;
+    free(fiber->stack);
+    free(fiber);
+  }
+}

@@ -1,0 +1,166 @@
+#include "plants.h"
+#include "checks.h"
+#include "process.h"
+#include "queue.h"
+#include "server.h"
+#include "world.h"
+
+enum plant plant;
+
+static const char *const names[PLANT_COUNT] = {
+    [PLANT_NONE] = "NONE",     [PLANT_SAMEFILE] = "SAMEFILE",   [PLANT_NOFENCE] = "NOFENCE",     [PLANT_NOSETTLE] = "NOSETTLE",
+    [PLANT_NOLINK] = "NOLINK", [PLANT_CLEAN] = "CLEAN",         [PLANT_NOBARRIER] = "NOBARRIER", [PLANT_STALE] = "STALE",
+    [PLANT_EARLY] = "EARLY",   [PLANT_NOVERIFY] = "NOVERIFY",   [PLANT_UNSYNCED] = "UNSYNCED",   [PLANT_INCREMENT] = "INCREMENT",
+    [PLANT_RANGE] = "RANGE",   [PLANT_HANGCLEAN] = "HANGCLEAN", [PLANT_STUCK] = "STUCK",         [PLANT_CLIENTCLOCK] = "CLIENTCLOCK",
+};
+
+const char *plant_name(enum plant which)
+{
+  return names[which];
+}
+
+enum plant plant_named(const char *name)
+{
+  for (int i = 0; i < PLANT_COUNT; i++)
+    if (strcmp(names[i], name) == 0)
+      return (enum plant)i;
+  return PLANT_COUNT;
+}
+
+/* ---- clean, by who must not say so ---- */
+
+static void say_clean(const struct station *station)
+{
+  struct ledger ledger;
+  server_ledger_live(station->type, &ledger);
+  if (server_in_election() || ledger.epoch != station->epoch || ledger.end.file[0] == 0 ||
+      memcmp(&ledger.owner, &station->owner, sizeof ledger.owner) != 0)
+    return;
+  ledger.clean = true;
+  server_put_ledger(station->type, &ledger);
+  checks_ledger(station->type, NULL);
+}
+
+static void clean_while_hanging(void *context, uint64_t number)
+{
+  const struct station *station = context;
+  if (!station->process->up || !station->consumer.activity[ACTIVITY_MAIN].running ||
+      station->consumer.activity[ACTIVITY_MAIN].number != number)
+    return;
+  say_clean(station);
+  server_theft(station->type);
+}
+
+void plants_write_begins(void)
+{
+  if (plant == PLANT_HANGCLEAN && fiber_process() != NULL && fiber_action()->kind == ACTION_APPEND && !fiber_dead())
+    world_at(world.now_us + fiber_station()->consumer.options.lease_ms * MS, clean_while_hanging, fiber_station(), fiber_action()->number);
+}
+
+/* ---- on the way to a consumer ---- */
+
+void plants_options(struct consumer_options *options)
+{
+  if (plant == PLANT_STUCK)
+    options->stall_ms = INT64_MAX / 2;
+}
+
+static void delete_early(const struct station *station, const struct load *load)
+{
+  for (size_t i = 0; i < load->ids_count; i++)
+    queue_remove(station->type, load->ids[i], false);
+}
+
+void plants_completion(struct station *station, struct completion *completion)
+{
+  bool yes = completion->result == RESULT_YES;
+  if (completion->kind == ACTION_COMMIT && yes)
+    station->commit_operation = queue_operation();
+  if (plant == PLANT_SAMEFILE && completion->kind == ACTION_GUARD && yes)
+    completion->ground.local = completion->ground.guarded = true;
+  else if (plant == PLANT_NOSETTLE && completion->kind == ACTION_FENCE && yes)
+    completion->ledger.settled = completion->ledger.end.seq;
+  else if (plant == PLANT_INCREMENT && completion->kind == ACTION_FENCE && yes)
+    station->consumer.epoch_seen = completion->ledger.epoch;
+  else if (plant == PLANT_CLEAN && completion->kind == ACTION_CLOSE && !station->wrote)
+    say_clean(station);
+  else if (plant == PLANT_EARLY && completion->kind == ACTION_APPEND && yes)
+    delete_early(station, completion->load);
+  else if (plant == PLANT_NOVERIFY && completion->kind == ACTION_VERIFY)
+    completion->result = RESULT_YES;
+}
+
+/* ---- on the way to the server ---- */
+
+int64_t plants_epoch_seen(int type, int64_t epoch_seen)
+{
+  struct ledger ledger;
+  if (plant != PLANT_INCREMENT)
+    return epoch_seen;
+  server_ledger_live(type, &ledger);
+  return ledger.epoch;
+}
+
+static int64_t left_by_client_ms(int process, const struct lock_view *view)
+{
+  return server_now_ms() + view->left_ms - machine_wall_us(process_machine(&processes[process])) / 1000;
+}
+
+bool plants_steal_anyway(int process, const struct lock_view *view)
+{
+  return plant == PLANT_CLIENTCLOCK && view != NULL && left_by_client_ms(process, view) < 0;
+}
+
+void plants_view(int process, struct lock_view *view)
+{
+  if (plant != PLANT_CLIENTCLOCK || view->ttl_ms == 0)
+    return;
+  view->left_ms = left_by_client_ms(process, view);
+  view->stealable = view->left_ms < 0;
+}
+
+bool plants_commit(int type, const struct ledger_commit *commit, enum outcome *outcome)
+{
+  struct ledger ledger;
+  if (plant != PLANT_NOFENCE && plant != PLANT_NOLINK)
+    return false;
+  server_ledger_live(type, &ledger);
+  if (plant == PLANT_NOLINK && (ledger.epoch != commit->epoch || memcmp(&ledger.owner, &commit->owner, sizeof ledger.owner) != 0))
+    return false; /* it says no */
+  if (commit->after.file[0] != 0)
+    ledger.end = commit->after;
+  if (commit->settled > ledger.settled)
+    ledger.settled = commit->settled;
+  if (commit->set_clean)
+    ledger.clean = commit->clean;
+  if (commit->machine != NULL)
+    snprintf(ledger.machine, sizeof ledger.machine, "%s", commit->machine);
+  server_put_ledger(type, &ledger);
+  *outcome = OUTCOME_YES;
+  return true;
+}
+
+/* ---- queue and disk ---- */
+
+bool plants_deletes_ranges(void)
+{
+  return plant == PLANT_RANGE;
+}
+
+bool plants_snapshots_are_old(void)
+{
+  return plant == PLANT_STALE || plant == PLANT_NOBARRIER;
+}
+
+uint64_t plants_operation_seen(uint64_t seen)
+{
+  uint64_t commit = fiber_station()->commit_operation;
+  if (plant == PLANT_STALE)
+    return 0;
+  return plant == PLANT_NOBARRIER && commit < seen ? commit : seen;
+}
+
+bool plants_skips_sync(void)
+{
+  return plant == PLANT_UNSYNCED && fiber_process() != NULL && fiber_action()->kind == ACTION_APPEND;
+}

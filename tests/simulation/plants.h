@@ -1,0 +1,57 @@
+/*
+ * plants: bugs put in on purpose, one at a time, by name. Each is a rule of the protocol that is not kept; a simulation that does not
+ * find them proves nothing. They are put in from outside: into requests, answers and actions on their way.
+ */
+#ifndef PAWL_TESTS_SIMULATION_PLANTS_H
+#define PAWL_TESTS_SIMULATION_PLANTS_H
+
+#include "lockstore/lockstore_memory.h"
+#include "worker/consumer.h"
+
+enum plant {
+  PLANT_NONE,
+  /* the nine of tests/model/append.pml */
+  PLANT_SAMEFILE,  /* an unclean file is continued */
+  PLANT_NOFENCE,   /* a commit does not look at the epoch */
+  PLANT_NOSETTLE,  /* a new holder does not finish the deletes */
+  PLANT_NOLINK,    /* a commit does not look at the end it starts from */
+  PLANT_CLEAN,     /* a holder that wrote nothing says clean */
+  PLANT_NOBARRIER, /* a pass begins before the deletes are acknowledged */
+  PLANT_STALE,     /* a pass sees an older snapshot */
+  PLANT_EARLY,     /* delete before commit */
+  PLANT_NOVERIFY,  /* the epoch is not looked at again after the guard */
+  /* and six more */
+  PLANT_UNSYNCED,    /* commit before sync */
+  PLANT_INCREMENT,   /* fence by plain increment */
+  PLANT_RANGE,       /* a range delete trusted by its count alone */
+  PLANT_HANGCLEAN,   /* clean: true sent while a write hangs */
+  PLANT_STUCK,       /* a renewal that never stops for a stuck writer */
+  PLANT_CLIENTCLOCK, /* steal by the client's clock */
+  PLANT_COUNT
+};
+extern enum plant plant;
+
+const char *plant_name(enum plant which);
+/* PLANT_COUNT: no such. */
+enum plant plant_named(const char *name);
+
+struct station;
+
+/* On the way to a consumer, and from its options. */
+void plants_options(struct consumer_options *options);
+void plants_completion(struct station *station, struct completion *completion);
+/* On the way to the server. */
+int64_t plants_epoch_seen(int type, int64_t epoch_seen);
+bool plants_steal_anyway(int process, const struct lock_view *view);
+void plants_view(int process, struct lock_view *view);
+/* True: done, another way than the ledger would. */
+bool plants_commit(int type, const struct ledger_commit *commit, enum outcome *outcome);
+/* The queue. */
+bool plants_deletes_ranges(void);
+bool plants_snapshots_are_old(void);
+uint64_t plants_operation_seen(uint64_t seen);
+/* The disk. */
+void plants_write_begins(void);
+bool plants_skips_sync(void);
+
+#endif

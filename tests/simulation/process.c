@@ -1,0 +1,277 @@
+#include "process.h"
+#include "chaos.h"
+#include "checks.h"
+#include "disk.h"
+#include "plants.h"
+#include "server.h"
+#include "trace.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum { STOP_LIMIT_MS = 8000 };
+
+struct process processes[PROCESSES_MAX];
+
+static const char *const type_names[TYPES_MAX] = {"t0", "t1", "t2", "t3"};
+
+const char *type_name(int type)
+{
+  return type_names[type];
+}
+
+int type_index(const char *type)
+{
+  return type[1] - '0';
+}
+
+const struct machine *process_machine(const struct process *process)
+{
+  return &world.machines[process->machine];
+}
+
+/* ---- what the loop does ---- */
+
+static void process_look(struct process *process);
+
+static struct moment moment_now(const struct process *process)
+{
+  struct moment moment = {.now_ms = machine_boot_ms(process_machine(process)), .wall_us = machine_wall_us(process_machine(process))};
+  uint64_t low = world_random(), high = world_random();
+  memcpy(moment.random, &low, sizeof low);
+  memcpy(moment.random + sizeof low, &high, sizeof high);
+  return moment;
+}
+
+static void timer_fire(void *context, uint64_t ticket);
+
+static void timer_arm(struct station *station)
+{
+  int64_t wake_ms = consumer_wake_ms(&station->consumer);
+  int64_t at_us = wake_ms == INT64_MAX ? INT64_MAX : machine_boot_to_us(process_machine(station->process), wake_ms);
+  if (at_us == station->timer_us)
+    return;
+  station->timer_us = at_us;
+  station->timer_ticket++;
+  if (at_us != INT64_MAX)
+    world_at(at_us + (world_chance(0.1) ? world_between(0, 20 * MS) : 0), timer_fire, station, station->timer_ticket);
+}
+
+static void note_write(struct station *station, const struct note *note)
+{
+  if (note->level == NOTE_ERROR)
+    snprintf(station->error, sizeof station->error, "%s", note->text);
+  if (note->level != NOTE_DEBUG)
+    trace_add(station->process->index, station->type, "epoch %lld seq %lld  %s: %.160s", (long long)note->epoch, (long long)note->seq,
+              note->event, note->text);
+}
+
+static void edges_look(struct station *station, enum consumer_state before)
+{
+  struct consumer *consumer = &station->consumer;
+  if (consumer->state == before)
+    return;
+  if (consumer->state == STATE_OPENING && consumer->rolling) {
+    world.rolls++;
+  } else if (consumer->state == STATE_OPENING) {
+    world.takeovers++;
+    world.takeovers_unclean += consumer->before.epoch > 0 && !consumer->before.clean;
+  } else if (consumer->state == STATE_STOPPED) {
+    world_fail("worker %d stops %s with exit code 74 although the storage is as it was written: %.600s", station->process->index,
+               type_name(station->type), station->error);
+  }
+  if (consumer->state == STATE_OPENING) {
+    station->epoch = consumer->epoch;
+    station->owner = consumer->owner;
+    station->wrote = false;
+  }
+}
+
+static void feed(struct station *station, const struct event *event)
+{
+  static struct effects effects;
+  struct moment moment = moment_now(station->process);
+  enum consumer_state before = station->consumer.state;
+  consumer_handle(&station->consumer, event, &moment, &effects);
+  for (int i = 0; i < effects.note_count; i++)
+    note_write(station, &effects.notes[i]);
+  for (int i = 0; i < effects.action_count; i++) {
+    const struct action *action = &effects.actions[i];
+    int64_t delay_us = world_chance(chaos_plan.yield) ? world_between(0, 3 * MS) : 0;
+    station->fibers[action_activity(action->kind)] = fiber_start(station, action, delay_us);
+  }
+  edges_look(station, before);
+  timer_arm(station);
+}
+
+static void timer_fire(void *context, uint64_t ticket)
+{
+  struct station *station = context;
+  struct event timer = {.kind = EVENT_TIMER};
+  if (!station->process->up || station->timer_ticket != ticket)
+    return;
+  if (station->process->frozen_until_us > world.now_us) {
+    world_at(station->process->frozen_until_us + world_between(0, 5 * MS), timer_fire, station, ticket);
+    return;
+  }
+  station->timer_us = INT64_MAX;
+  feed(station, &timer);
+  process_look(station->process);
+}
+
+void station_done(struct station *station, struct completion *completion)
+{
+  struct event event = {.kind = EVENT_COMPLETION, .completion = completion};
+  station->fibers[action_activity(completion->kind)] = NULL;
+  station->wrote = station->wrote || (completion->kind == ACTION_APPEND && completion->result != RESULT_NO_SPACE);
+  plants_completion(station, completion);
+  feed(station, &event);
+  process_look(station->process);
+}
+
+/* ---- life and death ---- */
+
+static void performer_make(struct station *station, struct performer_options *options)
+{
+  const struct process *process = station->process;
+  const struct machine *machine = process_machine(process);
+  memset(options, 0, sizeof *options);
+  options->store = server_store;
+  options->writer = (struct writer_options){.dir = "/files",
+                                            .type = type_name(station->type),
+                                            .permissions = 0640,
+                                            .codec_zstd = chaos_plan.zstd,
+                                            .lease_ms = chaos_plan.lease_ms};
+  snprintf(options->writer.identity.host, sizeof options->writer.identity.host, "host%d", process->machine);
+  snprintf(options->writer.identity.machine, sizeof options->writer.identity.machine, "%s", machine->boot_id);
+  options->writer.identity.pid = process->index * 1000 + process->incarnation;
+  snprintf(options->holder.host, sizeof options->holder.host, "host%d", process->machine);
+  snprintf(options->holder.boot, sizeof options->holder.boot, "%s", machine->boot_id);
+  options->holder.pid = options->writer.identity.pid;
+  options->lease_ms = chaos_plan.lease_ms;
+  options->batch_messages = chaos_plan.batch_messages;
+  options->batch_bytes = chaos_plan.batch_bytes;
+}
+
+static void station_init(struct process *process, int type)
+{
+  struct station *station = &process->stations[process->station_count++];
+  struct performer_options performer;
+  struct consumer_options consumer = chaos_plan.consumer;
+  plants_options(&consumer);
+  station->process = process;
+  station->type = type;
+  station->incarnation = process->incarnation;
+  station->error[0] = 0;
+  memset(station->fibers, 0, sizeof station->fibers);
+  station->timer_us = INT64_MAX;
+  performer_make(station, &performer);
+  performer_init(&station->performer, &performer);
+  consumer_init(&station->consumer, type_name(type), &consumer);
+}
+
+void process_start(struct process *process)
+{
+  struct event timer = {.kind = EVENT_TIMER};
+  assert(!process->up);
+  process->up = true;
+  process->stopping = false;
+  process->incarnation++;
+  process->frozen_until_us = process->cut_off_until_us = 0;
+  process->operation = 0;
+  process->station_count = 0;
+  for (int type = 0; type < chaos_plan.types; type++)
+    station_init(process, type);
+  trace_add(process->index, -1, "starts on %s", process_machine(process)->boot_id);
+  for (int i = 0; i < process->station_count; i++)
+    feed(&process->stations[i], &timer);
+}
+
+void process_die(struct process *process)
+{
+  assert(process->up);
+  process->up = false;
+  process->incarnation++; /* what was sent by the old one and is still on its way is not the new one's */
+  disk_process_died(process->index);
+  for (int i = 0; i < process->station_count; i++)
+    for (int k = 0; k < ACTIVITY_COUNT; k++)
+      if (process->stations[i].fibers[k] != NULL)
+        fiber_kill(process->stations[i].fibers[k]);
+  for (int i = 0; i < process->station_count; i++) {
+    process->stations[i].timer_ticket++;
+    consumer_deinit(&process->stations[i].consumer);
+    performer_deinit(&process->stations[i].performer);
+  }
+}
+
+static void start_later(void *context, uint64_t incarnation)
+{
+  struct process *process = context;
+  if (!process->up && process->incarnation == (int64_t)incarnation)
+    process_start(process);
+}
+
+static void restart(struct process *process)
+{
+  int64_t pause_us = world_chance(0.5) ? world_between(0, 200 * MS) : world_between(0, 3 * chaos_plan.lease_ms * MS);
+  world_at(world.now_us + pause_us, start_later, process, (uint64_t)process->incarnation);
+}
+
+static void crash(void *context, uint64_t incarnation)
+{
+  struct process *process = context;
+  if (!process->up || process->incarnation != (int64_t)incarnation)
+    return;
+  trace_add(process->index, -1, "is killed");
+  process_die(process);
+  restart(process);
+}
+
+void process_crash_soon(struct process *process)
+{
+  world_at(world.now_us, crash, process, (uint64_t)process->incarnation);
+}
+
+void process_stop(struct process *process)
+{
+  struct event stop = {.kind = EVENT_STOP};
+  if (!process->up || process->stopping || process->frozen_until_us > world.now_us)
+    return;
+  trace_add(process->index, -1, "is asked to stop");
+  process->stopping = true;
+  int64_t limit_ms = machine_boot_ms(process_machine(process)) + STOP_LIMIT_MS;
+  world_at(machine_boot_to_us(process_machine(process), limit_ms), crash, process, (uint64_t)process->incarnation);
+  for (int i = 0; i < process->station_count; i++)
+    feed(&process->stations[i], &stop);
+  process_look(process);
+}
+
+/* Has it nothing left to do? Then it ends. */
+static void process_look(struct process *process)
+{
+  if (!process->stopping || !process->up)
+    return;
+  for (int i = 0; i < process->station_count; i++)
+    if (!consumer_is_over(&process->stations[i].consumer))
+      return;
+  trace_add(process->index, -1, "ends");
+  process_die(process);
+  restart(process);
+}
+
+void processes_begin(void)
+{
+  memset(processes, 0, sizeof processes);
+  for (int i = 0; i < chaos_plan.processes; i++) {
+    processes[i].index = i;
+    processes[i].machine = i % chaos_plan.machines;
+    world_at(world_between(0, 500 * MS), start_later, &processes[i], 0);
+  }
+}
+
+void processes_end(void)
+{
+  for (int i = 0; i < PROCESSES_MAX; i++)
+    if (processes[i].up)
+      process_die(&processes[i]);
+}

@@ -1,0 +1,55 @@
+/* process: a worker with its consumers, one a type; started, frozen, asked to stop, killed, started again. */
+#ifndef PAWL_TESTS_SIMULATION_PROCESS_H
+#define PAWL_TESTS_SIMULATION_PROCESS_H
+
+#include "fiber.h"
+#include "worker/consumer.h"
+#include "worker/perform.h"
+#include "world.h"
+
+struct station { /* a type in a process */
+  struct process *process;
+  int type;
+  int64_t incarnation; /* of the process */
+  char error[640];     /* the last that it said */
+  struct consumer consumer;
+  struct performer performer;
+  struct fiber *fibers[ACTIVITY_COUNT];
+  int64_t timer_us; /* when it is to be woken; INT64_MAX: not at all */
+  uint64_t timer_ticket;
+  /* for the plants: the epoch in hand as the ledger knows it */
+  int64_t epoch;
+  struct owner owner;
+  bool wrote;
+  uint64_t commit_operation;
+};
+
+struct process {
+  int index, machine;
+  int64_t incarnation;
+  bool up, stopping;
+  int64_t frozen_until_us, cut_off_until_us;
+  uint64_t operation; /* the latest of the queue's that it has seen acknowledged */
+  int station_count;
+  struct station stations[TYPES_MAX];
+};
+
+extern struct process processes[PROCESSES_MAX];
+
+const struct machine *process_machine(const struct process *process);
+const char *type_name(int type);
+int type_index(const char *type);
+
+void processes_begin(void);
+void process_start(struct process *process);
+/* Its descriptors are closed, its guards free; what it was doing does not happen. Only from the main stack. */
+void process_die(struct process *process);
+void process_stop(struct process *process); /* SIGTERM */
+/* Dies now, and is there again after a while. */
+void process_crash_soon(struct process *process);
+void processes_end(void);
+
+/* The action has come back. */
+void station_done(struct station *station, struct completion *completion);
+
+#endif

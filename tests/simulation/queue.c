@@ -1,0 +1,380 @@
+#include "queue.h"
+#include "chaos.h"
+#include "checks.h"
+#include "plants.h"
+#include "process.h"
+#include "server.h"
+#include "worker/queue.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum { REMOVED_KEPT = 256 }; /* how many removed messages an older snapshot may still show */
+
+struct list {
+  struct message **at;
+  size_t count, size;
+};
+
+static struct {
+  struct list messages; /* all there ever were, by index */
+  struct list live;     /* by rising _id */
+  struct list removed;  /* the latest */
+  struct list changed;  /* since the election began */
+} queues[TYPES_MAX];
+static uint64_t operation, operation_majority; /* the latest; the latest when the election began */
+
+/* ---- lists ---- */
+
+static void list_reserve(struct list *list)
+{
+  if (list->count < list->size)
+    return;
+  list->size = list->size == 0 ? 64 : 2 * list->size;
+  list->at = realloc(list->at, list->size * sizeof *list->at);
+  assert(list->at != NULL);
+}
+
+static void list_add(struct list *list, struct message *message)
+{
+  list_reserve(list);
+  list->at[list->count++] = message;
+}
+
+static void list_free(struct list *list)
+{
+  free(list->at);
+  *list = (struct list){0};
+}
+
+/* Where the first of these or a higher _id is. */
+static size_t list_find(const struct list *list, int64_t id)
+{
+  size_t low = 0, high = list->count;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (list->at[middle]->id < id)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static void list_put(struct list *list, struct message *message)
+{
+  size_t at = list_find(list, message->id);
+  list_reserve(list);
+  memmove(list->at + at + 1, list->at + at, (list->count - at) * sizeof *list->at);
+  list->at[at] = message;
+  list->count++;
+}
+
+static void list_take(struct list *list, size_t at)
+{
+  list->count--;
+  memmove(list->at + at, list->at + at + 1, (list->count - at) * sizeof *list->at);
+}
+
+/* ---- messages ---- */
+
+void queue_begin(void)
+{
+  queue_end();
+  operation = operation_majority = 0;
+}
+
+void queue_end(void)
+{
+  for (int type = 0; type < TYPES_MAX; type++) {
+    for (size_t i = 0; i < queues[type].messages.count; i++) {
+      bson_free(queues[type].messages.at[i]->document);
+      free(queues[type].messages.at[i]);
+    }
+    list_free(&queues[type].messages);
+    list_free(&queues[type].live);
+    list_free(&queues[type].removed);
+    list_free(&queues[type].changed);
+  }
+}
+
+struct message *queue_message_new(int type, int producer, int64_t number, int64_t id)
+{
+  static const char filler[200] = "";
+  struct message *message = calloc(1, sizeof *message);
+  bson_t document = BSON_INITIALIZER;
+  uint32_t bytes = 0;
+  assert(message != NULL);
+  *message = (struct message){.type = type, .producer = producer, .number = number, .id = id};
+  message->index = (int64_t)queues[type].messages.count;
+  BSON_APPEND_INT64(&document, "_id", id);
+  BSON_APPEND_UTF8(&document, "type", type_name(type));
+  BSON_APPEND_INT64(&document, "k", message->index);
+  BSON_APPEND_INT64(&document, "n", number);
+  if (world_chance(0.3))
+    BSON_APPEND_BINARY(&document, "x", BSON_SUBTYPE_BINARY, (const uint8_t *)filler, (uint32_t)world_between(0, sizeof filler));
+  message->document = bson_destroy_with_steal(&document, true, &bytes);
+  message->bytes = bytes;
+  list_add(&queues[type].messages, message);
+  return message;
+}
+
+struct message *queue_message(int type, int64_t index)
+{
+  return index >= 0 && (size_t)index < queues[type].messages.count ? queues[type].messages.at[index] : NULL;
+}
+
+int64_t queue_message_count(int type)
+{
+  return (int64_t)queues[type].messages.count;
+}
+
+size_t queue_length(int type)
+{
+  return queues[type].live.count;
+}
+
+uint64_t queue_operation(void)
+{
+  return server_in_election() ? operation_majority : operation;
+}
+
+void queue_insert(struct message *message)
+{
+  message->put_at = ++operation;
+  message->removed_at = 0;
+  list_put(&queues[message->type].live, message);
+  if (server_in_election())
+    list_add(&queues[message->type].changed, message);
+  else
+    message->queued = message->inserted = true;
+}
+
+static void message_remove(struct message *message, size_t at)
+{
+  list_take(&queues[message->type].live, at);
+  list_add(&queues[message->type].removed, message);
+  message->removed_at = ++operation;
+  if (server_in_election()) {
+    list_add(&queues[message->type].changed, message);
+  } else {
+    message->queued = false;
+    checks_removed(message);
+  }
+}
+
+static void removed_trim(int type)
+{
+  struct list *removed = &queues[type].removed;
+  if (server_in_election() || removed->count < 2 * REMOVED_KEPT)
+    return;
+  memmove(removed->at, removed->at + removed->count - REMOVED_KEPT, REMOVED_KEPT * sizeof *removed->at);
+  removed->count = REMOVED_KEPT;
+}
+
+static void remove_id(int type, int64_t id)
+{
+  const struct list *live = &queues[type].live;
+  size_t at = list_find(live, id);
+  if (at < live->count && live->at[at]->id == id)
+    message_remove(live->at[at], at);
+}
+
+/* The plant: everything between the first and the last, if its count is the expected one. */
+static bool remove_range(int type, const bson_t *ids)
+{
+  const struct list *live = &queues[type].live;
+  int64_t first = INT64_MAX, last = INT64_MIN, wanted = 0;
+  bson_iter_t at;
+  for (bson_iter_init(&at, ids); bson_iter_next(&at); wanted++) {
+    int64_t id = bson_iter_as_int64(&at);
+    first = id < first ? id : first;
+    last = id > last ? id : last;
+  }
+  size_t from = list_find(live, first), to = list_find(live, last + 1);
+  if ((int64_t)(to - from) != wanted)
+    return false;
+  while (to-- > from)
+    message_remove(live->at[to], to);
+  return true;
+}
+
+void queue_remove(int type, const bson_t *ids, bool part)
+{
+  bson_iter_t at;
+  if (!part && plants_deletes_ranges() && remove_range(type, ids))
+    return;
+  for (bson_iter_init(&at, ids); bson_iter_next(&at);)
+    if (!part || world_chance(0.5))
+      remove_id(type, bson_iter_as_int64(&at));
+  removed_trim(type);
+}
+
+/* ---- elections ---- */
+
+void queue_election_begin(void)
+{
+  operation_majority = operation;
+}
+
+static void change_confirm(struct message *message)
+{
+  bool queued = message->removed_at == 0;
+  message->inserted = message->inserted || queued;
+  if (message->queued && !queued) {
+    message->queued = false;
+    checks_removed(message);
+  }
+  message->queued = queued;
+}
+
+static void list_forget(struct list *list, const struct message *message)
+{
+  for (size_t i = list->count; i-- > 0;)
+    if (list->at[i] == message)
+      list_take(list, i);
+}
+
+static void change_undo(struct message *message)
+{
+  bool queued = message->removed_at == 0;
+  if (queued && !message->queued) {
+    list_take(&queues[message->type].live, list_find(&queues[message->type].live, message->id));
+    message->removed_at = operation;
+  } else if (!queued && message->queued) {
+    list_put(&queues[message->type].live, message);
+    list_forget(&queues[message->type].removed, message);
+    message->removed_at = 0;
+  } else if (!queued) { /* came and went */
+    list_forget(&queues[message->type].removed, message);
+  }
+}
+
+void queue_election_end(bool keep)
+{
+  for (int type = 0; type < TYPES_MAX; type++) {
+    struct list *changed = &queues[type].changed;
+    for (size_t i = 0; i < changed->count; i++)
+      (keep ? change_confirm : change_undo)(changed->at[i]);
+    changed->count = 0;
+  }
+}
+
+/* ---- worker/queue.h ---- */
+
+struct queue_pass {
+  int type;
+  int64_t batch_messages, batch_bytes;
+  bool begun;
+  struct list list; /* what it sees */
+  size_t next;
+};
+
+static int by_id(const void *left, const void *right)
+{
+  const struct message *a = *(struct message *const *)left, *b = *(struct message *const *)right;
+  return (a->id > b->id) - (a->id < b->id);
+}
+
+/* The queue as it was after operation `at`. */
+static void snapshot(int type, uint64_t at, struct list *list)
+{
+  const struct list *live = &queues[type].live, *removed = &queues[type].removed;
+  size_t live_count;
+  list->count = 0;
+  for (size_t i = 0; i < live->count; i++)
+    if (live->at[i]->put_at <= at)
+      list_add(list, live->at[i]);
+  live_count = list->count;
+  for (size_t i = removed->count; i-- > 0;)
+    if (removed->at[i]->put_at <= at && removed->at[i]->removed_at > at)
+      list_add(list, removed->at[i]);
+  if (list->count > live_count)
+    qsort(list->at, list->count, sizeof *list->at, by_id);
+}
+
+static uint64_t snapshot_operation(void)
+{
+  struct process *process = fiber_process();
+  uint64_t at = queue_operation(), seen = process->operation;
+  seen = plants_operation_seen(seen);
+  if ((plants_snapshots_are_old() || chaos_strikes(CHAOS_SNAPSHOT)) && seen < at)
+    at = (uint64_t)world_between((int64_t)(at - seen > 200 ? at - 200 : seen), (int64_t)at);
+  return at;
+}
+
+enum outcome queue_peek(struct lockstore *store, const char *const *types, size_t count, bool linearizable, struct error *error)
+{
+  struct list list = {0};
+  (void)store, (void)count;
+  if (!server_reach(error) || (linearizable && server_in_election()))
+    return OUTCOME_UNKNOWN;
+  bool any = queue_length(type_index(types[0])) > 0;
+  if (server_in_election()) {
+    snapshot(type_index(types[0]), queue_operation(), &list);
+    any = list.count > 0;
+    list_free(&list);
+  }
+  chaos_point();
+  return fiber_dead() ? OUTCOME_UNKNOWN : any ? OUTCOME_YES : OUTCOME_NO;
+}
+
+enum outcome queue_delete(struct lockstore *store, const char *type, const bson_t *ids, struct error *error)
+{
+  (void)store;
+  return server_delete(type_index(type), ids, error);
+}
+
+struct queue_pass *queue_pass_open(struct lockstore *store, const char *type, int64_t batch_messages, int64_t batch_bytes)
+{
+  struct queue_pass *pass = calloc(1, sizeof *pass);
+  (void)store;
+  assert(pass != NULL);
+  *pass = (struct queue_pass){.type = type_index(type), .batch_messages = batch_messages, .batch_bytes = batch_bytes};
+  return pass;
+}
+
+static struct load *pass_load(struct queue_pass *pass)
+{
+  struct load *load = load_new();
+  assert(load != NULL);
+  while (pass->next < pass->list.count && load->messages < pass->batch_messages) {
+    const struct message *message = pass->list.at[pass->next];
+    if (load->messages > 0 && (int64_t)(load->batch.bytes + message->bytes) > pass->batch_bytes)
+      break;
+    if (!load_add(load, message->document, message->bytes))
+      world_fail("a message cannot be put into a load");
+    pass->next++;
+  }
+  return load;
+}
+
+enum outcome queue_pass_next(struct queue_pass *pass, struct load **load, struct error *error)
+{
+  *load = NULL;
+  bool sent = !pass->begun || pass->next < pass->list.count;
+  if (sent && (!server_reach(error) || chaos_strikes(CHAOS_PASS))) {
+    error_set(error, "the pass ended early");
+    return OUTCOME_UNKNOWN;
+  }
+  if (!pass->begun)
+    snapshot(pass->type, snapshot_operation(), &pass->list);
+  pass->begun = true;
+  if (sent)
+    chaos_point();
+  if (fiber_dead())
+    return OUTCOME_UNKNOWN;
+  if (pass->next == pass->list.count)
+    return OUTCOME_NO;
+  *load = pass_load(pass);
+  return OUTCOME_YES;
+}
+
+void queue_pass_close(struct queue_pass *pass, bool answers)
+{
+  (void)answers;
+  if (pass == NULL)
+    return;
+  list_free(&pass->list);
+  free(pass);
+}

@@ -1,0 +1,450 @@
+#include "server.h"
+#include "chaos.h"
+#include "checks.h"
+#include "plants.h"
+#include "process.h"
+#include "queue.h"
+#include "trace.h"
+#include "world.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum outcome __wrap_lockstore_prepare(struct lockstore *store, struct error *error);
+enum outcome __wrap_lock_take(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
+                              const struct lock_holder *holder, struct error *error);
+enum outcome __wrap_lock_read(struct lockstore *store, const char *type, int slot, struct lock_view *view, struct error *error);
+enum outcome __wrap_lock_steal(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error);
+enum outcome __wrap_lock_renew(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
+                               struct error *error);
+enum outcome __wrap_lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error);
+enum outcome __wrap_ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error);
+enum outcome __wrap_ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner,
+                                 struct ledger *before, struct error *error);
+enum outcome __wrap_ledger_commit(struct lockstore *store, const char *type, const struct ledger_commit *commit, struct error *error);
+enum outcome __wrap_ledger_settle(struct lockstore *store, const char *type, int64_t epoch, const struct owner *owner, int64_t settled,
+                                  struct error *error);
+
+enum outcome __real_lock_take(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
+                              const struct lock_holder *holder, struct error *error);
+enum outcome __real_lock_read(struct lockstore *store, const char *type, int slot, struct lock_view *view, struct error *error);
+enum outcome __real_lock_steal(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error);
+enum outcome __real_lock_renew(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
+                               struct error *error);
+enum outcome __real_lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error);
+enum outcome __real_ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error);
+enum outcome __real_ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner,
+                                 struct ledger *before, struct error *error);
+enum outcome __real_ledger_commit(struct lockstore *store, const char *type, const struct ledger_commit *commit, struct error *error);
+enum outcome __real_ledger_settle(struct lockstore *store, const char *type, int64_t epoch, const struct owner *owner, int64_t settled,
+                                  struct error *error);
+
+enum request_kind { TAKE, STEAL, RENEW, RELEASE, FENCE, COMMIT, SETTLE, DELETE };
+
+/* All that a write says: so it can be carried out at any time, and again. */
+struct request {
+  enum request_kind kind;
+  int type;
+  struct caller caller;
+  struct owner owner; /* STEAL: the one that was seen */
+  int64_t ttl_ms, epoch, settled;
+  struct lock_holder holder;
+  struct ledger_commit commit;
+  char machine[MACHINE_SIZE]; /* of the commit */
+  bson_t *ids;
+};
+
+struct lockstore *server_store;
+static struct memory_server *server, *majority; /* during an election: as it was when that began */
+static struct lockstore *majority_store;
+static int64_t away_until_us, elections;
+static bool electing, confirmed; /* how the last election ended */
+
+/* ---- the twin ---- */
+
+void server_begin(void)
+{
+  server = memory_server_new();
+  majority = memory_server_new();
+  server_store = lockstore_memory_open(server);
+  majority_store = lockstore_memory_open(majority);
+  away_until_us = elections = 0;
+  electing = false;
+}
+
+void server_end(void)
+{
+  lockstore_close(server_store);
+  lockstore_close(majority_store);
+  memory_server_free(server);
+  memory_server_free(majority);
+}
+
+static struct lockstore *store_now(void)
+{
+  memory_server_set_now(server, server_now_ms());
+  return server_store;
+}
+
+void server_ledger(int type, struct ledger *ledger)
+{
+  struct error error;
+  if (__real_ledger_read(electing ? majority_store : server_store, type_name(type), ledger, &error) == OUTCOME_UNKNOWN)
+    world_fail("the twin does not answer a check");
+}
+
+void server_ledger_live(int type, struct ledger *ledger)
+{
+  struct error error;
+  if (__real_ledger_read(server_store, type_name(type), ledger, &error) == OUTCOME_UNKNOWN)
+    world_fail("the twin does not answer a plant");
+}
+
+void server_put_ledger(int type, const struct ledger *ledger)
+{
+  memory_server_put_ledger(server, type_name(type), ledger);
+}
+
+bool server_lock(int type, struct lock_view *view)
+{
+  struct error error;
+  return __real_lock_read(store_now(), type_name(type), 0, view, &error) == OUTCOME_YES;
+}
+
+/* ---- away, elections, theft ---- */
+
+void server_away(int64_t us)
+{
+  away_until_us = world.now_us + us;
+  trace_add(-1, -1, "the database is away for %lld ms", (long long)(us / MS));
+}
+
+bool server_in_election(void)
+{
+  return electing;
+}
+
+static void election_end(bool keep)
+{
+  if (!electing)
+    return;
+  electing = false;
+  confirmed = keep;
+  trace_add(-1, -1, "a majority again: what was written since is %s", keep ? "confirmed" : "rolled back");
+  if (!keep)
+    memory_server_copy(server, majority);
+  queue_election_end(keep);
+  for (int type = 0; type < chaos_plan.types; type++)
+    checks_ledger(type, NULL);
+}
+
+static void election_over(void *context, uint64_t number)
+{
+  (void)context;
+  if (elections == (int64_t)number)
+    election_end(world_chance(0.5));
+}
+
+void server_election(int64_t us)
+{
+  if (electing)
+    return;
+  electing = true;
+  elections++;
+  memory_server_copy(majority, server);
+  queue_election_begin();
+  trace_add(-1, -1, "no majority for %lld ms", (long long)(us / MS));
+  world_at(world.now_us + us, election_over, NULL, (uint64_t)elections);
+}
+
+void server_back(void)
+{
+  away_until_us = 0;
+  election_end(true);
+}
+
+void server_theft(int type)
+{
+  struct lock_view view;
+  struct error error;
+  if (server_lock(type, &view) && __real_lock_release(server_store, type_name(type), 0, &view.owner, &error) == OUTCOME_YES)
+    trace_add(-1, type, "somebody deletes the lock document");
+}
+
+/* ---- one request, applied ---- */
+
+static enum outcome apply_take(const struct request *request)
+{
+  struct error error;
+  enum outcome outcome =
+      __real_lock_take(store_now(), type_name(request->type), 0, &request->owner, request->ttl_ms, &request->holder, &error);
+  if (outcome == OUTCOME_YES)
+    checks_taken(request->type, &request->owner, request->caller);
+  return outcome;
+}
+
+static enum outcome apply_lock(const struct request *request)
+{
+  const char *type = type_name(request->type);
+  struct lockstore *store = store_now();
+  struct lock_view view;
+  struct error error;
+  bool was = server_lock(request->type, &view);
+  if (request->kind == RENEW)
+    return __real_lock_renew(store, type, 0, &request->owner, request->ttl_ms, &error);
+  if (request->kind == RELEASE)
+    return __real_lock_release(store, type, 0, &request->owner, &error);
+  enum outcome outcome = plants_steal_anyway(request->caller.process, was ? &view : NULL)
+                             ? __real_lock_release(store, type, 0, &request->owner, &error)
+                             : __real_lock_steal(store, type, 0, &request->owner, &error);
+  if (outcome == OUTCOME_YES && !view.stealable)
+    world_fail("a live lease of t%d is stolen: by the server's clock it runs for another %lld ms", request->type, (long long)view.left_ms);
+  return outcome;
+}
+
+static enum outcome apply_ledger(const struct request *request, struct ledger *before)
+{
+  const char *type = type_name(request->type);
+  struct error error;
+  enum outcome outcome;
+  if (request->kind == FENCE)
+    outcome = __real_ledger_fence(store_now(), type, plants_epoch_seen(request->type, request->epoch), &request->owner, before, &error);
+  else if (request->kind == SETTLE)
+    outcome = __real_ledger_settle(store_now(), type, request->epoch, &request->owner, request->settled, &error);
+  else if (!plants_commit(request->type, &request->commit, &outcome))
+    outcome = __real_ledger_commit(store_now(), type, &request->commit, &error);
+  if (!electing)
+    checks_ledger(request->type, &request->caller);
+  return outcome;
+}
+
+static enum outcome apply(const struct request *request, struct ledger *before)
+{
+  switch (request->kind) {
+  case TAKE:
+    return apply_take(request);
+  case STEAL:
+  case RENEW:
+  case RELEASE:
+    return apply_lock(request);
+  case FENCE:
+  case COMMIT:
+  case SETTLE:
+    return apply_ledger(request, before);
+  case DELETE:
+    queue_remove(request->type, request->ids, false);
+    return OUTCOME_YES;
+  }
+  return OUTCOME_UNKNOWN;
+}
+
+/* ---- on its way ---- */
+
+static struct request *request_copy(const struct request *request)
+{
+  struct request *copy = malloc(sizeof *copy);
+  assert(copy != NULL);
+  *copy = *request;
+  if (request->commit.machine != NULL)
+    copy->commit.machine = copy->machine;
+  if (request->ids != NULL)
+    copy->ids = bson_copy(request->ids);
+  return copy;
+}
+
+static void request_free(struct request *request)
+{
+  if (request->ids != NULL)
+    bson_destroy(request->ids);
+  free(request);
+}
+
+static void request_arrive(void *context, uint64_t argument)
+{
+  static const char *const names[] = {"take", "steal", "renewal", "release", "fence", "commit", "settle", "delete"};
+  struct request *request = context;
+  struct ledger before;
+  (void)argument;
+  enum outcome outcome = apply(request, &before);
+  if (request->kind != RENEW)
+    trace_add(request->caller.process, request->type, "a %s of epoch %lld arrives late%s", names[request->kind], (long long)request->epoch,
+              outcome == OUTCOME_NO ? ", and changes nothing" : "");
+  request_free(request);
+}
+
+static void request_send_late(const struct request *request)
+{
+  world_at(world.now_us + world_between(0, 3 * chaos_plan.lease_ms * MS), request_arrive, request_copy(request), 0);
+}
+
+static bool no_answer(struct error *error)
+{
+  error_set(error, "no answer from the database");
+  return false;
+}
+
+bool server_reach(struct error *error)
+{
+  const struct process *process = fiber_process();
+  chaos_point();
+  if (fiber_dead())
+    return no_answer(error);
+  if (away_until_us > world.now_us || process->cut_off_until_us > world.now_us) {
+    fiber_wait(world_between(0, chaos_plan.timeout_ms * MS));
+    return no_answer(error);
+  }
+  return true;
+}
+
+bool server_answers(struct error *error)
+{
+  struct process *process = fiber_process();
+  uint64_t operation = queue_operation();
+  int64_t election = elections;
+  bool unsure = electing;
+  chaos_point();
+  if (unsure && electing && elections == election)
+    fiber_wait(world_between(0, chaos_plan.timeout_ms * MS));
+  if (fiber_dead() || (unsure && (electing || elections != election || !confirmed)))
+    return no_answer(error);
+  if (operation > process->operation)
+    process->operation = operation;
+  return true;
+}
+
+/* The writes, from the sender's side. */
+static enum outcome send(struct request *request, struct ledger *before, struct error *error)
+{
+  const struct process *process = fiber_process();
+  struct ledger ignored;
+  if (before == NULL)
+    before = &ignored;
+  memset(before, 0, sizeof *before);
+  request->caller = (struct caller){.process = process->index, .incarnation = fiber_station()->incarnation};
+  if (!server_reach(error)) {
+    if (fiber_dead() && world.faults && world_chance(0.3)) /* it was sent already */
+      request_send_late(request);
+    return OUTCOME_UNKNOWN;
+  }
+  bool lost = chaos_strikes(CHAOS_LOST), late = !lost && chaos_strikes(CHAOS_LATE);
+  if (late)
+    request_send_late(request);
+  if (lost || late) {
+    fiber_wait(world_between(0, chaos_plan.timeout_ms * MS));
+    (void)no_answer(error);
+    return OUTCOME_UNKNOWN;
+  }
+  if (request->kind == DELETE && chaos_strikes(CHAOS_PART)) {
+    queue_remove(request->type, request->ids, true);
+    fiber_wait(world_between(0, chaos_plan.timeout_ms * MS));
+    (void)no_answer(error);
+    return OUTCOME_UNKNOWN;
+  }
+  enum outcome outcome = apply(request, before);
+  if (chaos_strikes(CHAOS_COPY))
+    request_send_late(request);
+  if (chaos_strikes(CHAOS_REPLY) || !server_answers(error)) {
+    (void)no_answer(error);
+    memset(before, 0, sizeof *before);
+    return OUTCOME_UNKNOWN;
+  }
+  return outcome;
+}
+
+/* ---- lockstore.h ---- */
+
+enum outcome __wrap_lockstore_prepare(struct lockstore *store, struct error *error)
+{
+  (void)store;
+  return server_reach(error) && server_answers(error) ? OUTCOME_YES : OUTCOME_UNKNOWN;
+}
+
+enum outcome __wrap_lock_take(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
+                              const struct lock_holder *holder, struct error *error)
+{
+  struct request request = {.kind = TAKE, .type = type_index(type), .owner = *owner, .ttl_ms = ttl_ms, .holder = *holder};
+  (void)store, (void)slot;
+  return send(&request, NULL, error);
+}
+
+enum outcome __wrap_lock_read(struct lockstore *store, const char *type, int slot, struct lock_view *view, struct error *error)
+{
+  memset(view, 0, sizeof *view);
+  if (!server_reach(error))
+    return OUTCOME_UNKNOWN;
+  (void)store;
+  enum outcome outcome = __real_lock_read(store_now(), type, slot, view, error);
+  plants_view(fiber_process()->index, view);
+  chaos_point();
+  return fiber_dead() ? (no_answer(error), OUTCOME_UNKNOWN) : outcome;
+}
+
+enum outcome __wrap_lock_steal(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error)
+{
+  struct request request = {.kind = STEAL, .type = type_index(type), .owner = *seen};
+  (void)store, (void)slot;
+  return send(&request, NULL, error);
+}
+
+enum outcome __wrap_lock_renew(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
+                               struct error *error)
+{
+  struct request request = {.kind = RENEW, .type = type_index(type), .owner = *owner, .ttl_ms = ttl_ms};
+  (void)store, (void)slot;
+  return send(&request, NULL, error);
+}
+
+enum outcome __wrap_lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error)
+{
+  struct request request = {.kind = RELEASE, .type = type_index(type), .owner = *owner};
+  (void)store, (void)slot;
+  return send(&request, NULL, error);
+}
+
+enum outcome __wrap_ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error)
+{
+  memset(ledger, 0, sizeof *ledger);
+  (void)store;
+  if (!server_reach(error))
+    return OUTCOME_UNKNOWN;
+  enum outcome outcome = __real_ledger_read(electing ? majority_store : server_store, type, ledger, error);
+  chaos_point();
+  return fiber_dead() ? (no_answer(error), OUTCOME_UNKNOWN) : outcome;
+}
+
+enum outcome __wrap_ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner,
+                                 struct ledger *before, struct error *error)
+{
+  struct request request = {.kind = FENCE, .type = type_index(type), .owner = *owner, .epoch = epoch_seen};
+  (void)store;
+  return send(&request, before, error);
+}
+
+enum outcome __wrap_ledger_commit(struct lockstore *store, const char *type, const struct ledger_commit *commit, struct error *error)
+{
+  struct request request = {.kind = COMMIT, .type = type_index(type), .epoch = commit->epoch, .commit = *commit};
+  (void)store;
+  if (commit->machine != NULL) {
+    snprintf(request.machine, sizeof request.machine, "%s", commit->machine);
+    request.commit.machine = request.machine;
+  }
+  return send(&request, NULL, error);
+}
+
+enum outcome __wrap_ledger_settle(struct lockstore *store, const char *type, int64_t epoch, const struct owner *owner, int64_t settled,
+                                  struct error *error)
+{
+  struct request request = {.kind = SETTLE, .type = type_index(type), .epoch = epoch, .owner = *owner, .settled = settled};
+  (void)store;
+  return send(&request, NULL, error);
+}
+
+enum outcome server_delete(int type, const bson_t *ids, struct error *error)
+{
+  bson_t copy;
+  bson_copy_to(ids, &copy);
+  struct request request = {.kind = DELETE, .type = type, .ids = &copy};
+  enum outcome outcome = send(&request, NULL, error);
+  bson_destroy(&copy);
+  return outcome;
+}
