@@ -93,7 +93,7 @@ static void checking_main(struct turn *turn, const struct completion *completion
     return;
   case RESULT_NEWER:
     if (!consumer->said_newer)
-      consumer_note(turn, NOTE_WARN, "newer", "stands by, a newer pawl is needed: %s", completion->error.text);
+      consumer_note(turn, NOTE_WARN, "newer", "stands by: %s", completion->error.text);
     consumer->said_newer = true;
     consumer->distrust_since_ms = -1;
     consumer->next_ms = turn->moment->now_ms + RECHECK_MS;

@@ -9,10 +9,11 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { REQUEST_MS_MAX = 3000, DISTRUST_MS = 60000 };
+enum { REQUEST_MS_MAX = 3000, DISTRUST_MS = 60000, DESCRIPTORS_BASE = 64, DESCRIPTORS_PER_TYPE = 8 };
 
 /* The kernel's boot id: all containers of one machine share it, as they share its page cache. */
 static void machine_read(char machine[MACHINE_SIZE])
@@ -43,10 +44,26 @@ static void identity_fill(struct writer_identity *identity, struct lock_holder *
 static bool dir_usable(const char *dir)
 {
   struct stat status;
+  errno = 0;
   if (stat(dir, &status) == 0 && S_ISDIR(status.st_mode) && access(dir, R_OK | W_OK | X_OK) == 0)
     return true;
   fprintf(stderr, "pawl-worker: --dir: got \"%s\": %s; takes an existing directory that this user may write to\n", dir,
           errno != 0 ? strerror(errno) : "not a directory");
+  return false;
+}
+
+/* A type needs its connections, its file and a directory now and then; without them MongoDB would seem to be away. */
+static bool descriptors_enough(size_t types)
+{
+  struct rlimit limit;
+  rlim_t needed = DESCRIPTORS_BASE + types * DESCRIPTORS_PER_TYPE;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed)
+    return true;
+  limit.rlim_cur = needed < limit.rlim_max ? needed : limit.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur >= needed)
+    return true;
+  fprintf(stderr, "pawl-worker: --type: %zu types need %llu open files at once, and this process may have %llu (ulimit -n)\n", types,
+          (unsigned long long)needed, (unsigned long long)limit.rlim_cur);
   return false;
 }
 
@@ -96,7 +113,7 @@ static int run(const struct config *config)
   const char **types = calloc(config->type_count, sizeof *types);
   struct lockstore *store = lockstore_open(&connection, &error);
   if (types == NULL || store == NULL) {
-    fprintf(stderr, "pawl-worker: %s\n", store == NULL ? error.text : "no memory");
+    fprintf(stderr, "pawl-worker: %s%s\n", store == NULL ? "--uri or --db: " : "", store == NULL ? error.text : "no memory");
     free(types);
     return EXIT_USAGE;
   }
@@ -134,7 +151,7 @@ int main(int argc, char **argv)
     return code;
   log_init(config.log_level, config.log_format);
   fault_init();
-  code = dir_usable(config.dir) ? run(&config) : EXIT_USAGE;
+  code = dir_usable(config.dir) && descriptors_enough(config.type_count) ? run(&config) : EXIT_USAGE;
   config_free(&config);
   return code;
 }
