@@ -119,11 +119,11 @@ class Mongod:
 
 
 class Worker:
-    """A pawl-worker whose log goes to a file."""
+    """A pawl-worker whose log goes to a file. prefix: a command that executes it in its own process (disks.machine)."""
 
-    def __init__(self, arguments, log, env=None, quick=True):
+    def __init__(self, arguments, log, env=None, quick=True, prefix=()):
         self.log_path, self.peak_kib = Path(log), 0
-        command = [program("pawl-worker"), *(QUICK if quick else []), *map(str, arguments)]
+        command = [*map(str, prefix), program("pawl-worker"), *(QUICK if quick else []), *map(str, arguments)]
         with open(log, "wb") as file:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
                                             env=environment(**(env or {})))
@@ -199,10 +199,10 @@ class Field:
 
     # programs
 
-    def worker(self, *arguments, types=("t1",), env=None, directory=None, quick=True, mongo=None):
+    def worker(self, *arguments, types=("t1",), env=None, directory=None, quick=True, mongo=None, prefix=()):
         types = [word for name in types for word in ("--type", name)]
         worker = Worker([*(mongo or self.mongo), "--dir", directory or self.dir, *types, *arguments],
-                        self.folder / f"worker{len(self.workers)}.log", env, quick)
+                        self.folder / f"worker{len(self.workers)}.log", env, quick, prefix)
         self.workers.append(worker)
         return worker
 

@@ -30,7 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TRACE_LINES = 80, PLANTED_RUNS_MAX = 3000, CHECK_EVERY_STEPS = 20000 };
+enum { TRACE_LINES = 80, PLANTED_RUNS_MAX = 4000, CHECK_EVERY_STEPS = 20000 };
 
 static struct settings {
   uint64_t seed;
