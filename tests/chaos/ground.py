@@ -236,8 +236,9 @@ class Ground:
             command("mount", "-t", "proc", "proc", "/proc")
             command("mount", "-t", "tmpfs", "tmpfs", "/dev/shm")  # the driver keeps counters there, by process id
         self.look(isolated)
-        if "network" not in self.missing:
+        if isolated:
             command("ip", "link", "set", "lo", "up")
+        if "network" not in self.missing:
             command("ip", "link", "add", "pawl", "type", "bridge")
             command("ip", "address", "add", f"{NET}1/24", "dev", "pawl")
             command("ip", "link", "set", "pawl", "up")
@@ -257,7 +258,7 @@ class Ground:
 
     def look(self, isolated):
         if not isolated:
-            self.missing |= dict.fromkeys(("network", "iptables", "loop", "throttle", "tmpfs"), "no namespaces (not root?)")
+            self.missing |= dict.fromkeys(("network", "iptables", "loop", "throttle", "tmpfs"), "no namespaces (not root, or no iproute2?)")
             return
         for what, words in {"network": ("ip", "link", "add", "probe", "type", "veth", "peer", "name", "probe2"),
                             "iptables": ("iptables", "-w", "-L", "INPUT"), "tmpfs": ("mount", "-t", "tmpfs", "tmpfs", self.work / "probe")}.items():

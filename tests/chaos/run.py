@@ -562,7 +562,7 @@ def outside(options, arguments):
     process_ids = ["unshare", "--pid", "--fork", "--kill-child"]
     words = [sys.executable, str(HERE / "run.py"), *arguments, "--inside", str(work)]
     try:
-        isolated = subprocess.run([*isolate, *process_ids, "true"], capture_output=True, check=False).returncode == 0
+        isolated = subprocess.run([*isolate, *process_ids, "ip", "link", "set", "lo", "up"], capture_output=True, check=False).returncode == 0
     except FileNotFoundError:
         isolated = False
     if isolated:

@@ -4,9 +4,9 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 import uuid
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import bson
@@ -72,9 +72,6 @@ class Secured(Mongod):
     def uri_of(self, user, password=None, ca="ca.crt", more=""):
         return (f"mongodb://{user}:{password or PASSWORDS[user]}@127.0.0.1:{self.port}/?replicaSet=rs0&authSource=admin"
                 f"&tls=true&tlsCAFile={self.tls}/{ca}{more}")
-
-    def stop(self):
-        super().stop()
 
 
 def authority(folder, name):
@@ -330,7 +327,7 @@ FORBIDDEN = [
     ("local", "oplog", lambda db: db.client.local["oplog.rs"].find_one()),
     ("cluster", "shutdown", lambda db: db.client.admin.command("replSetStepDown", 1)),
     ("cluster", "parameters", lambda db: db.client.admin.command("getParameter", "*")),
-    ("cluster", "sessions of others", lambda db: db.client.admin.command("currentOp", True)),
+    ("cluster", "operations of others", lambda db: db.client.admin.command("currentOp", True)),
     ("database", "dropDatabase", lambda db: db.client.drop_database(db.name)),
     ("database", "collMod", lambda db: db.command("collMod", "messages", validator={})),
 ]
@@ -494,7 +491,6 @@ def test_hostile_ledger(field, key):
     for n, value in enumerate([*rubbish, "missing"]):  # all at once, each as a type of its own
         name = f"h{n}"
         types.append(name)
-        data = committed.replace(b"", b"")
         ledger = {**good, "_id": name}
         if value == "missing":
             ledger.pop(key)
@@ -526,7 +522,7 @@ def test_hostile_numbers_in_a_ledger(field, change):
     """Of the right type, and absurd: no overflow, no crash, no harm to what is committed."""
     field.fill(20)
     field.drain("--batch-messages", 5)
-    good, committed = field.ledger(), (field.dir / "t1.bin").read_bytes()
+    committed = (field.dir / "t1.bin").read_bytes()
     field.ledgers.update_one({"_id": "t1"}, {"$set": change})
     field.fill(5)
     worker = field.worker(env={"PAWL_TEST_DISTRUST_MS": "1000"})
@@ -537,14 +533,12 @@ def test_hostile_numbers_in_a_ledger(field, change):
     assert after[:len(committed)] == committed
     done = field.run("pawl-setup", "--adopt", "t1", "--dir", field.dir, "--yes")
     assert done.returncode in (0, 1, 74), done
-    assert good["_id"] == "t1"
 
 
 def test_hostile_locks(field):
     """Each field of a lock document as rubbish: refused with a text that names it, or stolen when it has no valid end; never a crash."""
     types = []
     owner = uuid.uuid4().bytes
-    from datetime import datetime, timedelta, timezone
     now = datetime.now(timezone.utc)
     sound = {"slot": 0, "owner": owner, "acquired_at": now, "expires_at": now + timedelta(seconds=600), "ttl_ms": 600000,
              "holder": {"host": "elsewhere", "boot": "-", "pid": 1, "started": now, "program": "test"}}
@@ -589,7 +583,7 @@ def test_hostile_messages(field):
         {"_id": "x" * (1 << 20), "type": "t1"}, {"_id": {"nested": ["x" * 100000] * 20}, "type": "t1"}, {"_id": "../../x", "type": "t1"}]
     broken = bson.encode({"_id": bson.ObjectId(), "type": "t1", "text": "abcd"}).replace(b"abcd", b"\xff\xfe\xfdd")
     twice = bson.encode({"_id": bson.ObjectId(), "type": "t1", "typo": "t2"}).replace(b"typo", b"type")
-    marker = bson.encode({"_id": bson.ObjectId(), "type": "t1", "m": bytes.fromhex("") + reader.MARKER_START * 20 + reader.HEADER_START})
+    marker = bson.encode({"_id": bson.ObjectId(), "type": "t1", "m": reader.MARKER_START * 20 + reader.HEADER_START})
     for document in [*strange, broken, twice, marker]:
         field.insert("producer of t1", [document])
     foreign = [{"type": ["t1"]}, {"type": None}, {"type": 1}, {"type": b"t1"}, {"type": bson.Code("t1")}, {"type": {"$eq": "t1"}}, {}, {"type": "t1\0"},
