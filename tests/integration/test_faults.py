@@ -7,6 +7,7 @@ import signal
 import time
 
 import pytest
+from bson.int64 import Int64
 
 import reader
 from disks import FaultyDisk, obedient
@@ -585,7 +586,6 @@ def test_ledger_one_closed_block_behind(field):
 
 
 def signed(link):
-    from bson.int64 import Int64
     return Int64(link - (1 << 64) if link >= 1 << 63 else link)
 
 
