@@ -28,8 +28,6 @@ static MUST_CHECK bool file_is_checked_one(struct file *file, const struct segme
 
 static enum check_status segment_open(struct writer *writer, struct reader *reader, struct error *error)
 {
-  if (reader_count_items(reader, &writer->segment_items, error) != READ_OK)
-    return CHECK_UNTRUSTED;
   if (file_open(&writer->file, writer->options.dir, writer->end.file, FILE_WRITE, 0, error) != FILE_OK)
     return CHECK_UNTRUSTED;
   writer->has_file = true;
@@ -48,7 +46,7 @@ enum check_status writer_open(struct writer *writer, const struct writer_options
   memset(writer, 0, sizeof *writer);
   writer->options = *options;
   writer->epoch = epoch;
-  writer->end = *end;
+  writer->end = writer->found = *end;
   writer->foreign_machine = strcmp(machine, options->identity.machine) != 0;
   enum check_status status = check_storage(&reader, options->dir, options->type, end, epoch, error);
   if (status != CHECK_OK || end->file[0] == 0)
@@ -197,7 +195,7 @@ static void segment_begin(struct writer *writer, struct file *file, const struct
   writer->foreign_machine = false;
   writer->header = *header;
   writer->end = end;
-  writer->segment_items = 0;
+
   writer->has_last = false;
   memset(&writer->path, 0, sizeof writer->path);
 }
@@ -269,7 +267,7 @@ static void block_seal(struct writer *writer, struct block_marker *marker, uint8
   writer->end.link = format_marker_link(marker);
   writer->end.seq += marker->count;
   writer->end.items += marker->items;
-  writer->segment_items += marker->items;
+  writer->items_written += marker->items;
 }
 
 /* A block around one document of pawl's own. Returns its length. */
@@ -365,16 +363,40 @@ enum writer_status writer_append(struct writer *writer, struct batch *batch, int
   return file_write(&writer->file, offset, start, size, error) == FILE_OK ? WRITER_OK : WRITER_FAILED;
 }
 
+/*
+ * Those of this epoch, and what the segment held before. That is looked up only here: it costs a read for each block since the last
+ * CLOSE, and who opens the file has no time for that, nor may a block damaged long ago keep messages from being written.
+ */
+static enum writer_status segment_items(const struct writer *writer, int64_t *items, struct error *error)
+{
+  struct reader reader;
+  int64_t earlier = 0;
+  *items = writer->items_written;
+  if (writer->created)
+    return WRITER_OK;
+  if (reader_open(&reader, writer->options.dir, writer->found.file, &writer->found, error) != READ_OK)
+    return WRITER_FAILED;
+  enum read_status status = reader_place_after(&reader, writer->found.tail, error);
+  if (status == READ_OK)
+    status = reader_count_items(&reader, &earlier, error);
+  reader_close(&reader);
+  *items += earlier;
+  return status == READ_OK ? WRITER_OK : WRITER_FAILED;
+}
+
 enum writer_status writer_append_close(struct writer *writer, int64_t now_us, struct error *error)
 {
   uint8_t bytes[512];
+  int64_t items = 0;
   int64_t offset = writer->end.length;
   bson_t document = BSON_INITIALIZER;
   enum writer_status status = space_check(writer, sizeof bytes, error);
+  if (status == WRITER_OK)
+    status = segment_items(writer, &items, error);
   if (status != WRITER_OK)
     return status;
   BSON_APPEND_INT64(&document, "messages", writer->end.seq - writer->header.first_seq + 1);
-  BSON_APPEND_INT64(&document, "items", writer->segment_items);
+  BSON_APPEND_INT64(&document, "items", items);
   size_t size = document_block(writer, BLOCK_CLOSE, &document, now_us, bytes);
   bson_destroy(&document);
   return file_write(&writer->file, offset, bytes, size, error) == FILE_OK ? WRITER_OK : WRITER_FAILED;

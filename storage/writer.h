@@ -43,8 +43,9 @@ struct writer {
   bool opened;          /* the epoch's OPEN is written, or not needed */
   bool foreign_machine; /* the bytes at the end were written by another kernel: PAD first */
   struct segment_header header;
-  struct committed end;  /* behind the last block written; not necessarily committed yet */
-  int64_t segment_items; /* items in this segment, for CLOSE */
+  struct committed end;   /* behind the last block written; not necessarily committed yet */
+  struct committed found; /* as it was opened */
+  int64_t items_written;  /* by this epoch, for CLOSE */
   bool has_last;
   struct block_marker last;
   struct skip_path path;
@@ -84,7 +85,7 @@ MUST_CHECK bool writer_discard(struct writer *writer);
 /* Writes one DATA block (before it, in the same write, what the format asks for: PAD, OPEN). writer->end is behind it. The batch's
  * headroom is used; its documents stay. */
 MUST_CHECK enum writer_status writer_append(struct writer *writer, struct batch *batch, int64_t now_us, struct error *error);
-/* Writes the CLOSE block. */
+/* Writes the CLOSE block. Reads back, marker by marker, what was written since the last CLOSE, if this epoch did not make the segment. */
 MUST_CHECK enum writer_status writer_append_close(struct writer *writer, int64_t now_us, struct error *error);
 /* Syncs, and then sees that the file is still the one of that name and ends where the writer does: only then may what was written be
  * committed, and its messages be deleted from the queue. */

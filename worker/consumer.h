@@ -211,6 +211,7 @@ struct consumer {
   int64_t epoch_seen;            /* by the check */
   int64_t distrust_since_ms;     /* the check has failed since; -1: it has not */
   int64_t open_refused_since_ms; /* OPEN has failed since, while the check said yes; -1: it has not */
+  uint64_t open_refused_link;    /* at that end: when others have moved it since, the file was in order for them */
   int64_t give_up_row;           /* takes and fences in a row whose answer was not known: the back-off */
   bool said_distrust, said_newer, said_lock, said_stall;
 

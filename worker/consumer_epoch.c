@@ -80,15 +80,17 @@ void consumer_disk_failed(struct turn *turn, const char *text)
 /* ---- opening ---- */
 
 /*
- * The check before the lock was taken saw it otherwise: the file may not be writable, or a block before the last is damaged. Believed
- * when it goes on for distrust_ms; until then the lock is left to others between the tries.
+ * The check before the lock was taken saw it otherwise: the file may not be writable. Believed when it goes on for distrust_ms while
+ * the committed end stays where it is; until then the lock is left to others between the tries.
  */
 static void opening_refused(struct turn *turn, const struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
   int64_t now = turn->moment->now_ms;
-  if (consumer->open_refused_since_ms < 0) {
+  uint64_t link = consumer->before.end.link;
+  if (consumer->open_refused_since_ms < 0 || consumer->open_refused_link != link) {
     consumer->open_refused_since_ms = now;
+    consumer->open_refused_link = link;
     consumer_note(turn, NOTE_WARN, "untrusted", "leaves, and tries again: %s", completion->error.text);
   }
   if (completion->result == RESULT_NEWER || now - consumer->open_refused_since_ms < consumer->options.distrust_ms) {

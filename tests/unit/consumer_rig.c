@@ -329,6 +329,7 @@ static void variant_ledger(struct rig *rig, const char *variant)
   struct ledger *ledger = &rig->ledger;
   if (strcmp(variant, "none") == 0)
     memset(ledger, 0, sizeof *ledger);
+  ledger->end.link += strcmp(variant, "moved") == 0;
   ledger->clean = strcmp(variant, "clean") == 0 || strcmp(variant, "unsettled") == 0;
   ledger->settled = ledger->end.seq - (strcmp(variant, "unsettled") == 0 ? 30 : 0);
 }

@@ -533,6 +533,17 @@ static void test_open_refused(void **state)
   rig_assert(&rig, rig.moment.now_ms - since >= 60000 && rig.moment.now_ms - since < 65000);
 }
 
+/* The same twice, more than a minute apart, and meanwhile others wrote: that was a passing fault each time. */
+static void test_open_refused_long_ago(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK YES");
+  rig_play_all(&rig, "CHECK YES; LOOK NO; TAKE YES; FENCE YES; OPEN REFUSED; CLOSE YES; COMMIT YES; UNLOCK YES");
+  rig_play_all(&rig, "wait 1000; PEEK YES; CHECK YES; LOOK YES:busy; wait 70000; PEEK YES; LOOK NO; PEEK YES; CHECK YES:moved");
+  rig_play_all(&rig, "TAKE YES; FENCE YES; OPEN REFUSED; CLOSE YES; UNLOCK YES");
+  rig_expect(&rig, STATE_CHECKING, "");
+}
+
 static void test_newer_stands_by(void **state)
 {
   (void)state;
@@ -626,6 +637,7 @@ int main(void)
       STORY(test_distrust_interrupted),
       STORY(test_distrust_does_not_outlive_the_epoch),
       STORY(test_open_refused),
+      STORY(test_open_refused_long_ago),
       STORY(test_newer_stands_by),
       STORY(test_database_refused),
       STORY(test_stop_in_a_backlog),

@@ -215,6 +215,34 @@ static void test_close_counts(void **state)
   assert_int_equal(holder.committed.items, 22);
 }
 
+/* Nobody waits for that count who only opens the file; what is damaged far behind keeps no message from being written. */
+static void test_close_counts_late(void **state)
+{
+  (void)state;
+  size_t size = 0;
+  holder_create(&holder, "first");
+  for (int i = 0; i < 50; i++)
+    holder_append(&holder, 1);
+  holder_drop(&holder);
+  memory_disk.calls[DISK_READ] = 0;
+  holder_continue(&holder, "A");
+  assert_true(memory_disk.calls[DISK_READ] < 30);
+  holder_append(&holder, 1);
+  holder_leave(&holder);
+  blocks_list("t1.bin");
+  assert_int_equal(field(52, "messages"), 51);
+  assert_int_equal(field(52, "items"), 51 + 2 * 10);
+  /* The marker of a block in the middle. */
+  holder_continue(&holder, "A");
+  holder_append(&holder, 1);
+  holder_drop(&holder);
+  memory_disk_bytes(DIR, "t1.bin", &size)[blocks[52].offset + 40] ^= 1;
+  holder_continue(&holder, "A");
+  holder_append(&holder, 1);
+  assert_int_equal(writer_append_close(&holder.writer, 1, &holder.error), WRITER_FAILED);
+  assert_contains(holder.error.text, "t1.bin");
+}
+
 static void test_roll_header(void **state)
 {
   (void)state;
@@ -800,6 +828,7 @@ int main(void)
       TEST(test_one_write),
       TEST(test_pad),
       TEST(test_close_counts),
+      TEST(test_close_counts_late),
       TEST(test_roll_header),
       TEST(test_time_never_falls),
       TEST(test_zstd_where_it_pays),
