@@ -334,6 +334,12 @@ static uint8_t *body_choose(struct writer *writer, struct batch *batch, struct b
   return writer->encoded + BATCH_HEADROOM_BYTES;
 }
 
+/* The file of that name ends where the writer does: a block behind the end of a file that was cut would leave a hole below. */
+static enum writer_status end_check(struct writer *writer, struct error *error)
+{
+  return file_in_place(&writer->file, writer->options.dir, writer->end.length, error) == FILE_OK ? WRITER_OK : WRITER_FAILED;
+}
+
 enum writer_status writer_append(struct writer *writer, struct batch *batch, int64_t now_us, struct error *error)
 {
   uint8_t front[BATCH_HEADROOM_BYTES];
@@ -341,6 +347,8 @@ enum writer_status writer_append(struct writer *writer, struct batch *batch, int
   struct block_marker marker;
   assert(writer->has_file && batch->count > 0 && batch->bytes <= FORMAT_DECODED_BYTES_MAX);
   enum writer_status status = space_check(writer, sizeof front + batch->bytes, error);
+  if (status == WRITER_OK)
+    status = end_check(writer, error);
   if (status != WRITER_OK)
     return status;
   int64_t offset = writer->end.length;
@@ -392,6 +400,8 @@ enum writer_status writer_append_close(struct writer *writer, int64_t now_us, st
   bson_t document = BSON_INITIALIZER;
   enum writer_status status = space_check(writer, sizeof bytes, error);
   if (status == WRITER_OK)
+    status = end_check(writer, error);
+  if (status == WRITER_OK)
     status = segment_items(writer, &items, error);
   if (status != WRITER_OK)
     return status;
@@ -404,7 +414,7 @@ enum writer_status writer_append_close(struct writer *writer, int64_t now_us, st
 
 enum writer_status writer_sync(struct writer *writer, struct error *error)
 {
-  if (file_sync(&writer->file, error) != FILE_OK || file_in_place(&writer->file, writer->options.dir, writer->end.length, error) != FILE_OK)
+  if (file_sync(&writer->file, error) != FILE_OK)
     return WRITER_FAILED;
-  return WRITER_OK;
+  return end_check(writer, error);
 }

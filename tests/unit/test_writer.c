@@ -572,6 +572,21 @@ static void test_file_replaced_meanwhile(void **state)
   assert_false(holder.writer.has_file);
 }
 
+/* A block behind the end of a file that somebody cut would leave a hole in what is committed, and the length would look right. */
+static void test_file_cut_meanwhile(void **state)
+{
+  (void)state;
+  holder_create(&holder, "first");
+  holder_append(&holder, 3);
+  int64_t length = holder.writer.end.length;
+  assert_int_equal(file_cut(&holder.writer.file, length - 1, &holder.error), FILE_OK);
+  assert_int_equal(holder_write(&holder, 1), WRITER_FAILED);
+  assert_contains(holder.error.text, "while it was open");
+  size_t size = 0;
+  memory_disk_bytes(DIR, "t1.bin", &size);
+  assert_int_equal(size, length - 1);
+}
+
 /* ---- the golden files ---- */
 
 enum { GOLDEN_BYTES_MAX = 32768 };
@@ -845,6 +860,7 @@ int main(void)
       TEST(test_cut_fails),
       TEST(test_open_refuses),
       TEST(test_file_replaced_meanwhile),
+      TEST(test_file_cut_meanwhile),
       TEST(test_golden),
       TEST(test_golden_zstd),
       cmocka_unit_test_setup_teardown(test_whatever_happens, begin, finish_life),
