@@ -9,10 +9,6 @@ import disks as disks_module
 from disks import Disks
 from harness import BIN, Field, Mongod, remove
 
-# They need root, mounts and devices, and are no stage of scripts/test yet: PAWL_TEST_FAULTS=1 runs them.
-collect_ignore = [] if os.environ.get("PAWL_TEST_FAULTS") else [
-    "test_adopt.py", "test_faults.py", "test_security.py", "test_shared_storage.py"]
-
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes more than about 15 s")
