@@ -42,6 +42,12 @@ __attribute__((format(printf, 2, 3))) static inline void error_set(struct error 
   va_end(arguments);
 }
 
+/* "1 message", "2 messages": what is put behind the noun. */
+static inline const char *plural(int64_t count)
+{
+  return count == 1 ? "" : "s";
+}
+
 enum {
   TYPE_BYTES_MAX = 128,
   FILE_NAME_SIZE = TYPE_BYTES_MAX + sizeof "@18446744073709551615.bin", /* a segment's bare name and its NUL */

@@ -41,7 +41,9 @@ static char *uri_file_read(struct config *config, const char *path, struct error
   int reason = errno;
   fclose(stream);
   if (failed || more || strlen(text) != length) {
-    error_set(error, "--uri-file: cannot read a URI from %.400s: %s", path, failed ? strerror(reason) : "too long, or no text");
+    char shown[400];
+    config_quote(path, shown, sizeof shown);
+    error_set(error, "--uri-file: cannot read a URI from %s: %s", shown, failed ? strerror(reason) : "too long, or no text");
     return NULL;
   }
   while (length > 0 && strchr("\r\n", text[length - 1]))
@@ -104,6 +106,29 @@ static bool values_store(struct config *config, struct error *error)
   return true;
 }
 
+/*
+ * Where --db is silent the URI names the database, and there it may be meant for the user's credentials alone. The field stays
+ * NULL, for the driver decides; the setting is for --print-config.
+ */
+static bool db_resolve(struct config *config, struct error *error)
+{
+  struct config_setting *db = &config->settings[option_find(config->program, "db")];
+  const struct config_setting *uri = &config->settings[option_find(config->program, "uri")];
+  char name[80];
+  if (db->value || !uri->value || !uri_db(uri->value, name, sizeof name))
+    return true;
+  if (db_reserved(name)) {
+    error_set(error,
+              "--uri: got the database \"%s\" (from %.300s): takes any but MongoDB's own admin, local and config (if it is the user's: "
+              "authSource=%s in its place, or --db beside it)",
+              name, uri->origin, name);
+    return false;
+  }
+  db->value = config_keep(config, strdup(*name ? name : "pawl"));
+  db->origin = config_keep(config, strdup(*name ? "the URI" : "default"));
+  return true;
+}
+
 /* ---- what follows from several options ---- */
 
 static void setting_override(struct config *config, const char *flag, int64_t ms, const char *why)
@@ -150,7 +175,9 @@ static bool adopt_check(const struct config *config, struct error *error)
 {
   if (config->adopt == NULL || type_name_valid(config->adopt))
     return true;
-  error_set(error, "--adopt: got \"%.150s\": takes a type, 1 to 128 bytes of A-Z a-z 0-9 _ . -, the first neither . nor -", config->adopt);
+  char shown[150];
+  config_quote(config->adopt, shown, sizeof shown);
+  error_set(error, "--adopt: got \"%s\": takes a type, 1 to 128 bytes of A-Z a-z 0-9 _ . -, the first neither . nor -", shown);
   return false;
 }
 
@@ -173,7 +200,8 @@ enum config_status config_load(struct config *config, enum config_program progra
     return CONFIG_WRONG;
   source_defaults(config);
 
-  if (!arguments_check(config, error) || !uri_resolve(config, error) || !uri_user_encoded(config, error) || !values_store(config, error))
+  if (!arguments_check(config, error) || !uri_resolve(config, error) || !uri_user_encoded(config, error) || !values_store(config, error) ||
+      !db_resolve(config, error))
     return CONFIG_WRONG;
   if (program == CONFIG_WORKER && !worker_derive(config, error))
     return CONFIG_WRONG;

@@ -76,7 +76,7 @@ const struct option_row config_options[] = {
   {"End", "exit-when-empty", 0, OPTION_BOOL, WORKER, .text = "false", FIELD(exit_when_empty),
    .help = "exit 0 when no message of its types is left, whoever wrote them"},
   {"End", "timeout", 0, OPTION_DURATION, WORKER, "none", 1, 8760ll * HOUR, "none", .placeholder = "TIME", FIELD(timeout_ms),
-   .help = "exit 69 if it still runs after so long"},
+   .help = "exit 69 if it still runs after so long, the batch in hand finished; without --exit-when-empty it ends so in any case"},
   {"End", "timeout", 0, OPTION_DURATION, SETUP, "60s", 1, 24 * HOUR, .placeholder = "TIME", FIELD(timeout_ms),
    .help = "how long the server is waited for; then exit 69"},
 
@@ -84,7 +84,8 @@ const struct option_row config_options[] = {
   {"Output", "watch", 0, OPTION_BOOL, STATUS, .text = "false", FIELD(watch), .help = "show it again and again, with rates"},
   {"Output", "format", 0, OPTION_WORD, DUMP, "relaxed",
    .choices = {"relaxed", "canonical", "payload", "bson", "hex", "blocks", "summary", "none"}, .placeholder = "FORMAT", FIELD(format),
-   .help = "how messages are written; relaxed and canonical are Extended JSON, one document a line"},
+   .help = "relaxed, canonical: Extended JSON, one message a line; payload: that field alone; bson, hex: the documents as they are; "
+           "blocks: one line a block; summary: one line a segment; none"},
   {"Output", "with-meta", 0, OPTION_BOOL, DUMP, .text = "false", FIELD(with_meta), .help = "with seq, epoch, offset and time"},
   {"Output", "separator", 0, OPTION_SEPARATOR, DUMP, "\\n", .placeholder = "TEXT", FIELD(separator),
    .help = "between payloads; knows \\n \\r \\t \\0 \\\\; may be empty"},

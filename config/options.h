@@ -63,6 +63,8 @@ void value_takes(const struct option_row *row, char *text, size_t size);
 void value_range(const struct option_row *row, char *text, size_t size);
 /* The largest unit that divides it. */
 void value_duration_text(int64_t ms, char *text, size_t size);
+/* A database of MongoDB's own, in which nobody's collections belong. */
+bool db_reserved(const char *name);
 
 /* ---- sources.c: where texts come from ---- */
 
@@ -81,6 +83,11 @@ MUST_CHECK enum config_status source_flags(struct config *config, int argc, char
 void source_environment(struct config *config);
 MUST_CHECK bool source_file(struct config *config, const char *path, struct error *error);
 void source_defaults(struct config *config);
+
+/* ---- redact.c ---- */
+
+/* The database that the URI names; empty: none. False: what stands there is not clear, and nothing of it may be shown. */
+MUST_CHECK bool uri_db(const char *uri, char *db, size_t size);
 
 /* Memory that config_free frees. Never NULL. */
 char *config_keep(struct config *config, char *heap);

@@ -4,7 +4,7 @@
  *
  *   mongodb://user:***@host:27017,host2/db?name=value&other=***
  */
-#include "config/config.h"
+#include "config/options.h"
 
 #include <strings.h>
 
@@ -159,4 +159,18 @@ void config_uri_redact(const char *uri, char *text, size_t size)
   } else if (*at) {
     put_hidden(&output);
   }
+}
+
+/* Like the redaction, it reads on only as long as the grammar holds. */
+bool uri_db(const char *uri, char *db, size_t size)
+{
+  const char *at = uri + scheme_length(uri), *last = memrchr(at, '@', strcspn(at, "?"));
+  at = last ? last + 1 : at;
+  at += hosts_length(at);
+  if (at > uri && at[-1] == ':')
+    return false;
+  size_t length = *at == '/' ? strspn(at + 1, LETTERS "_-") : 0;
+  snprintf(db, size, "%.*s", (int)length, at + (*at == '/'));
+  at += *at == '/' ? 1 + length : 0;
+  return length < size && (*at == '?' || *at == '\0');
 }

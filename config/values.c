@@ -209,10 +209,16 @@ static bool uri_plausible(const char *text)
   return (strncmp(text, "mongodb://", 10) == 0 && text[10]) || (strncmp(text, "mongodb+srv://", 14) == 0 && text[14]);
 }
 
+bool db_reserved(const char *name)
+{
+  /* MongoDB takes names that differ in case only for one. */
+  return strcasecmp(name, "admin") == 0 || strcasecmp(name, "local") == 0 || strcasecmp(name, "config") == 0;
+}
+
 static bool db_valid(const struct option_row *row, const char *text)
 {
   int64_t length = (int64_t)strlen(text);
-  return length >= row->min && length <= row->max && !strpbrk(text, "/\\. \"$*<>:|?");
+  return length >= row->min && length <= row->max && !strpbrk(text, "/\\. \"$*<>:|?") && !db_reserved(text);
 }
 
 static bool store_separator(struct config *config, const struct option_row *row, const char *text)
@@ -361,7 +367,8 @@ void value_takes(const struct option_row *row, char *text, size_t size)
     snprintf(text, size, "mongodb://HOST[:PORT]... or mongodb+srv://HOST...");
     return;
   case OPTION_DB:
-    snprintf(text, size, "a database name: 1 to 63 bytes, no blank and none of / \\ . \" $ * < > : | ?");
+    snprintf(text, size,
+             "a database name: 1 to 63 bytes, no blank and none of / \\ . \" $ * < > : | ?, and not MongoDB's own admin, local and config");
     return;
   case OPTION_SEPARATOR:
     snprintf(text, size, "a text in which a backslash is followed by one of n r t 0 \\");

@@ -191,6 +191,24 @@ static enum read_status segment_load(struct segment *segment, const char *dir, c
   return READ_OK;
 }
 
+/* After segment_load's READ_DAMAGED: can it be read without its header? What the predecessor was, nothing else tells. */
+static bool segment_load_headless(struct segment *segment, const char *dir, const char *type, const struct segment_header *successor)
+{
+  struct reader reader;
+  struct error ignored;
+  if (reader_open_headless(&reader, dir, segment->name, segment->has_end ? &segment->end : NULL, &ignored) != READ_OK)
+    return false;
+  segment->headless = true;
+  segment->header = reader.header;
+  reader_close(&reader);
+  snprintf(segment->header.type, sizeof segment->header.type, "%s", type);
+  if (successor != NULL) {
+    segment->header.epoch = successor->predecessor_epoch;
+    segment->header.number = successor->number - 1;
+  }
+  return true;
+}
+
 /* What a segment says of itself must be what its successor says of it. */
 static bool segment_fits_successor(const struct segment *segment, const struct segment_header *successor)
 {
@@ -246,7 +264,8 @@ static enum read_status chain_walk(struct chain *chain, const char *dir, const c
     enum read_status status = segment_load(&segment, dir, type, name, has_end ? &end : NULL, error);
     if (status == READ_ABSENT)
       return successor == NULL ? READ_DAMAGED : chain_prune(chain, dir, listing, error);
-    if (status != READ_OK)
+    bool headless = status == READ_DAMAGED && segment_load_headless(&segment, dir, type, successor);
+    if (status != READ_OK && !headless)
       return status;
     if (successor != NULL && !segment_fits_successor(&segment, successor)) {
       error_set(error, "%s: it is not the segment that %s names as its predecessor", name, chain->segments[chain->count - 1].name);
@@ -256,8 +275,8 @@ static enum read_status chain_walk(struct chain *chain, const char *dir, const c
       error_set(error, "no memory for the list of segments of %s", type);
       return READ_FAILED;
     }
-    if (!predecessor_end(&segment.header, &end))
-      return READ_OK;
+    if (headless || !predecessor_end(&segment.header, &end))
+      return status;
     if (name_epoch(end.file) >= segment.header.epoch) {
       error_set(error, "%s: it names %s, which cannot be older, as its predecessor", name, end.file);
       return READ_DAMAGED;
@@ -299,7 +318,7 @@ enum read_status chain_load(struct chain *chain, const char *dir, const char *ty
       status = chain_walk(chain, dir, type, end->file, end, &listing, error);
   } else if (status == READ_OK) {
     status = newest_find(dir, &listing, &newest, error);
-    if (status == READ_OK)
+    if (status == READ_OK || status == READ_DAMAGED)
       status = chain_walk(chain, dir, type, listing.names[newest], NULL, &listing, error);
     else if (status == READ_END)
       status = READ_OK;
@@ -343,7 +362,8 @@ static enum read_status chain_reader_enter(struct chain_reader *at, size_t index
   if (index == at->chain->count)
     return READ_END;
   const struct segment *segment = &at->chain->segments[index];
-  enum read_status status = reader_open(&at->reader, at->dir, segment->name, segment->has_end ? &segment->end : NULL, error);
+  const struct committed *end = segment->has_end ? &segment->end : NULL;
+  enum read_status status = (segment->headless ? reader_open_headless : reader_open)(&at->reader, at->dir, segment->name, end, error);
   if (status == READ_ABSENT)
     status = READ_DAMAGED;
   at->open = status == READ_OK;

@@ -15,6 +15,7 @@ struct segment {
   struct segment_header header;
   bool has_end; /* the end is known: from the ledger, or from the successor's header */
   struct committed end;
+  bool headless; /* its header is damaged: `header` holds what block 0, the name and the successor tell (reader_open_headless) */
 };
 
 struct chain {
@@ -29,7 +30,8 @@ struct chain {
  * Loads the chain of `type` in `dir`. With `end` (the ledger's) the newest segment is end->file; with NULL it is the one of
  * the highest epoch whose header is whole, unless it is an orphan.
  * READ_OK: `count` may be 0 (no segment: nothing was ever written). READ_DAMAGED: a segment that must be there is missing
- * or is not what its successor names; the chain then holds what is newer. READ_NEWER, READ_FAILED.
+ * or is not what its successor names; the chain then holds what is newer, and that segment too if only its header is damaged
+ * and it can be read without (`headless`: always the oldest one). READ_NEWER, READ_FAILED.
  */
 MUST_CHECK enum read_status chain_load(struct chain *chain, const char *dir, const char *type, const struct committed *end,
                                        struct error *error);

@@ -306,9 +306,10 @@ static void dump_run(struct dump *dump)
 static void dump_say_without_payload(const struct dump *dump)
 {
   const struct printer *printer = &dump->printer;
+  bool one = printer->without_payload == 1;
   if (printer->without_payload > 0)
-    dump_note(dump, "%" PRIu64 " of %" PRIu64 " messages have no field payload: nothing was printed for them", printer->without_payload,
-              printer->printed);
+    dump_note(dump, "%" PRIu64 " of %" PRIu64 " message%s %s no field payload: nothing was printed for %s", printer->without_payload,
+              printer->printed, plural((int64_t)printer->printed), one ? "has" : "have", one ? "it" : "them");
 }
 
 int main(int argc, char **argv)

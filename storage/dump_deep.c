@@ -91,7 +91,7 @@ static void look_field(struct deep *deep, const bson_iter_t *at, int64_t seq, st
 /* How many items it is. */
 static int64_t look_message(struct deep *deep, const uint8_t *message, size_t bytes, int64_t seq)
 {
-  struct seen seen = {.batch = -1};
+  struct seen seen = {.type_right = deep->type[0] == 0, .batch = -1};
   bson_iter_t at;
   bool whole = bson_iter_init_from_data(&at, message, bytes);
   while (whole && bson_iter_next(&at))
@@ -117,6 +117,6 @@ void deep_look(struct deep *deep, const struct block_marker *block, const uint8_
     at += length;
   }
   if (items != block->items && ++deep->wrong_items <= SAID_MAX)
-    dump_say("%s: the block at offset %" PRId64 " holds %" PRId64 " items, its marker says %u", deep->type, block->offset, items,
-             block->items);
+    dump_say("%s: the block at offset %" PRId64 " holds %" PRId64 " item%s, its marker says %u", deep->type, block->offset, items,
+             plural(items), block->items);
 }

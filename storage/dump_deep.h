@@ -13,7 +13,7 @@
 enum { DEEP_IDS = 1 << 20 }; /* entries of the table of _ids */
 
 struct deep {
-  const char *type;
+  const char *type; /* empty: not known, and not compared */
   struct deep_id {
     uint64_t hash; /* of an _id's type and bytes; 0: empty */
     int64_t seq;

@@ -7,7 +7,10 @@
  * deep, malformed inside, of an unknown element type, larger than MongoDB takes) becomes
  * {"$pawlRaw":{"$binary":{"base64":"...","subType":"00"}}}.
  *
- * Pure but for the FILE, whose own error flag tells of a failed write. Memory: a few times the document.
+ * Pure but for the FILE, whose own error flag tells of a failed write. Memory, beside the document: 2 times its size for one
+ * long string; at most about 36 times, for its JSON is up to 17 times as long (empty regular expressions), libbson holds that of
+ * a nested document twice, and mending and json_write_value copy the document. Measured for a message of 16 MiB, all of
+ * pawl-dump: 50 MiB, and 594 MiB.
  */
 #ifndef PAWL_STORAGE_DUMP_JSON_H
 #define PAWL_STORAGE_DUMP_JSON_H

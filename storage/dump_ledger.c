@@ -42,39 +42,40 @@ static bool hex_decode(const char *hex, uint8_t *bytes, size_t size)
   return true;
 }
 
-static bool end_fill(const bson_t *answer, struct committed *end)
+static bool end_fill(const bson_t *line, struct committed *end)
 {
   uint8_t link[8];
-  const char *file = get_text(answer, "file");
+  const char *file = get_text(line, "file");
   memset(end, 0, sizeof *end);
   if (file == NULL || file[0] == 0)
     return true;
-  if (strlen(file) >= sizeof end->file || strchr(file, '/') != NULL || !hex_decode(get_text(answer, "uuid"), end->uuid, sizeof end->uuid) ||
-      !hex_decode(get_text(answer, "link"), link, sizeof link))
+  if (strlen(file) >= sizeof end->file || strchr(file, '/') != NULL || !hex_decode(get_text(line, "uuid"), end->uuid, sizeof end->uuid) ||
+      !hex_decode(get_text(line, "link"), link, sizeof link))
     return false;
   snprintf(end->file, sizeof end->file, "%s", file);
   for (size_t i = 0; i < sizeof link; i++)
     end->link = end->link << 8 | link[i];
-  return get_int64(answer, "length", &end->length) && get_int64(answer, "tail", &end->tail) && get_int64(answer, "seq", &end->seq) &&
-         get_int64(answer, "items", &end->items);
+  return get_int64(line, "length", &end->length) && get_int64(line, "tail", &end->tail) && get_int64(line, "seq", &end->seq) &&
+         get_int64(line, "items", &end->items);
 }
 
-bool ledger_parse(const char *line, size_t bytes, const char *type, struct committed *end, struct error *error)
+bool ledger_parse(const char *line, size_t bytes, const char *type, struct ledger_answer *answer, struct error *error)
 {
   bson_error_t cause;
-  bson_t *answer = bson_new_from_json((const uint8_t *)line, (ssize_t)bytes, &cause);
-  if (answer == NULL) {
+  bson_t *parsed = bson_new_from_json((const uint8_t *)line, (ssize_t)bytes, &cause);
+  if (parsed == NULL) {
     error_set(error, "pawl-status answered for type %s what is no JSON: %s", type, cause.message);
     return false;
   }
-  const char *answered = get_text(answer, "type");
-  bool filled = answered != NULL && strcmp(answered, type) == 0 && end_fill(answer, end);
+  const char *answered = get_text(parsed, "type");
+  bool filled =
+      answered != NULL && strcmp(answered, type) == 0 && get_int64(parsed, "epoch", &answer->epoch) && end_fill(parsed, &answer->end);
   if (!filled)
     error_set(error,
-              "pawl-status answered for type %s without saying file, uuid, length, tail, link, seq and items as pawl-dump expects: "
+              "pawl-status answered for type %s without saying epoch, file, uuid, length, tail, link, seq and items as pawl-dump expects: "
               "are both of one version?",
               type);
-  bson_destroy(answer);
+  bson_destroy(parsed);
   return filled;
 }
 
@@ -216,19 +217,19 @@ static size_t status_run(const char *uri, const char *db, const char *type, char
   return length;
 }
 
-bool ledger_ask(const char *uri, const char *db, const char *type, struct committed *end, struct error *error)
+bool ledger_ask(const char *uri, const char *db, const char *type, struct ledger_answer *answer, struct error *error)
 {
   bool known = false;
-  char *answer = malloc(ANSWER_BYTES_MAX);
-  if (answer == NULL) {
+  char *said = malloc(ANSWER_BYTES_MAX);
+  if (said == NULL) {
     error_set(error, "no memory to ask the ledger");
     return false;
   }
   error_set(error, "pawl-status said nothing about type %s", type);
-  size_t length = status_run(uri, db, type, answer, ANSWER_BYTES_MAX, error);
-  char *line_end = length > 0 ? memchr(answer, '\n', length) : NULL;
+  size_t length = status_run(uri, db, type, said, ANSWER_BYTES_MAX, error);
+  char *line_end = length > 0 ? memchr(said, '\n', length) : NULL;
   if (length > 0)
-    known = ledger_parse(answer, line_end != NULL ? (size_t)(line_end - answer) : length, type, end, error);
-  free(answer);
+    known = ledger_parse(said, line_end != NULL ? (size_t)(line_end - said) : length, type, answer, error);
+  free(said);
   return known;
 }

@@ -11,10 +11,15 @@
 
 #include "base.h"
 
-/* False: no answer, `error` says why. A type that the ledger does not know is an empty *end. */
-MUST_CHECK bool ledger_ask(const char *uri, const char *db, const char *type, struct committed *end, struct error *error);
+struct ledger_answer {
+  struct committed end; /* empty: the ledger knows no file of the type */
+  int64_t epoch;        /* 0: there is no ledger */
+};
+
+/* False: no answer, `error` says why. */
+MUST_CHECK bool ledger_ask(const char *uri, const char *db, const char *type, struct ledger_answer *answer, struct error *error);
 
 /* One line of pawl-status --json; pure. False: it is not one of `type`. */
-MUST_CHECK bool ledger_parse(const char *line, size_t bytes, const char *type, struct committed *end, struct error *error);
+MUST_CHECK bool ledger_parse(const char *line, size_t bytes, const char *type, struct ledger_answer *answer, struct error *error);
 
 #endif

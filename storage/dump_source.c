@@ -4,31 +4,39 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* The newest segment's end: *known false without --uri. READ_FAILED: the ledger did not answer. */
-static enum read_status end_ask(const struct dump *dump, const char *type, struct committed *end, bool *known, struct error *error)
+/* The chain by the ledger, and *epoch from there. READ_FAILED: also if it did not answer. */
+static enum read_status chain_ask_ledger(const struct source *source, const struct dump *dump, struct chain *chain, int64_t *epoch,
+                                         struct error *error)
 {
-  *known = dump->config->uri_given;
-  if (!*known)
-    return READ_OK;
-  return ledger_ask(dump->config->uri, dump->config->db, type, end, error) ? READ_OK : READ_FAILED;
+  struct ledger_answer answer;
+  memset(chain, 0, sizeof *chain);
+  if (!ledger_ask(dump->config->uri, dump->config->db, source->type, &answer, error))
+    return READ_FAILED;
+  *epoch = answer.epoch;
+  return chain_load(chain, source->dir, source->type, &answer.end, error);
 }
 
 static enum read_status chain_ask(const struct source *source, const struct dump *dump, struct chain *chain, struct error *error)
 {
-  struct committed end;
-  bool known = false;
-  memset(chain, 0, sizeof *chain);
-  enum read_status status = end_ask(dump, source->type, &end, &known, error);
-  return status == READ_OK ? chain_load(chain, source->dir, source->type, known ? &end : NULL, error) : status;
+  int64_t epoch = 0;
+  if (dump->config->uri_given)
+    return chain_ask_ledger(source, dump, chain, &epoch, error);
+  return chain_load(chain, source->dir, source->type, NULL, error);
 }
 
 /* ---- one file ---- */
 
+/* Of a headless one only the file_id may be known. */
+static bool segment_is(const struct segment *segment, const struct segment *other)
+{
+  size_t bytes = segment->headless || other->headless ? 8 : sizeof segment->header.uuid;
+  return strcmp(segment->name, other->name) == 0 && memcmp(segment->header.uuid, other->header.uuid, bytes) == 0;
+}
+
 static const struct segment *segment_find(const struct chain *chain, const struct segment *wanted)
 {
   for (size_t i = 0; i < chain->count; i++)
-    if (strcmp(chain->segments[i].name, wanted->name) == 0 &&
-        memcmp(chain->segments[i].header.uuid, wanted->header.uuid, sizeof wanted->header.uuid) == 0)
+    if (segment_is(&chain->segments[i], wanted))
       return &chain->segments[i];
   return NULL;
 }
@@ -69,28 +77,48 @@ static bool path_split(struct source *source, const char *path, char name[FILE_N
   return source->dir != NULL;
 }
 
-enum read_status source_open_file(struct source *source, const struct dump *dump, const char *path, struct error *error)
+/* The only segment of the chain. READ_DAMAGED with a segment: it is headless, and its type is what its name says, if anything. */
+static enum read_status single_load(struct source *source, const char *name, struct error *error)
 {
   struct reader reader;
+  struct error ignored;
+  int64_t epoch = 0;
+  enum read_status status = reader_open(&reader, source->dir, name, NULL, error);
+  bool headless = status == READ_DAMAGED && reader_open_headless(&reader, source->dir, name, NULL, &ignored) == READ_OK;
+  if (status != READ_OK && !headless)
+    return status;
+  reader_close(&reader);
+  struct segment *segment = source->chain.segments = calloc(1, sizeof *segment);
+  if (segment == NULL) {
+    error_set(error, "%s: no memory", name);
+    return READ_FAILED;
+  }
+  source->chain.count = 1;
+  segment->header = reader.header;
+  segment->headless = headless;
+  snprintf(segment->name, sizeof segment->name, "%s", name);
+  snprintf(source->type, sizeof source->type, "%s", reader.header.type);
+  if (headless && !segment_name_parse(name, source->type, &epoch))
+    source->type[0] = 0;
+  return status;
+}
+
+enum read_status source_open_file(struct source *source, const struct dump *dump, const char *path, struct error *error)
+{
   char name[FILE_NAME_SIZE];
+  struct error failure;
   memset(source, 0, sizeof *source);
   source->single = true;
   if (!path_split(source, path, name, error))
     return READ_FAILED;
-  enum read_status status = reader_open(&reader, source->dir, name, NULL, error);
-  if (status != READ_OK)
+  enum read_status status = single_load(source, name, error);
+  if (source->chain.count == 0 || source->type[0] == 0 || !dump->config->uri_given)
     return status;
-  reader_close(&reader);
-  source->chain.segments = calloc(1, sizeof *source->chain.segments);
-  if (source->chain.segments == NULL) {
-    error_set(error, "%s: no memory", path);
-    return READ_FAILED;
-  }
-  source->chain.count = 1;
-  source->chain.segments[0].header = reader.header;
-  snprintf(source->chain.segments[0].name, FILE_NAME_SIZE, "%s", name);
-  snprintf(source->type, sizeof source->type, "%s", reader.header.type);
-  return dump->config->uri_given ? single_find_end(source, dump, error) : READ_OK;
+  enum read_status ended = single_find_end(source, dump, &failure);
+  if (ended == READ_OK)
+    return status;
+  *error = failure;
+  return ended;
 }
 
 /* ---- one type ---- */
@@ -140,21 +168,106 @@ const char *source_name(const struct source *source)
   return source->single && source->chain.count > 0 ? source->chain.segments[0].name : source->type;
 }
 
+int64_t source_lost(const struct source *source)
+{
+  return source->single || source->chain.count == 0 ? 0 : source->chain.segments[0].header.first_seq - 1;
+}
+
 void source_say_damage(const struct source *source, const struct error *error)
 {
   dump_say("damaged: %s", error->text);
-  if (source->chain.count > 0)
-    dump_say("%s: all messages before seq %" PRId64 " are gone or cannot be reached", source->type,
-             source->chain.segments[0].header.first_seq);
-  else
+  if (source->chain.count == 0) {
     dump_say("%s: none of its messages can be reached", source->type[0] != 0 ? source->type : "the file");
+    return;
+  }
+  const struct segment *oldest = &source->chain.segments[0];
+  if (oldest->headless)
+    dump_say("%s: what its blocks prove without the header can be read (--keep-going)", oldest->name);
+  if (source_lost(source) > 0)
+    dump_say("%s: all messages before seq %" PRId64 " are gone or cannot be reached", source->type, oldest->header.first_seq);
+}
+
+/* ---- oddities ---- */
+
+/* A file that nobody names: what is it? */
+enum stray {
+  STRAY_ORPHAN,
+  STRAY_INCOMPLETE, /* no whole header, and nothing behind: it was never committed */
+  STRAY_PRESENT,    /* made in the ledger's present epoch: it may yet be named */
+};
+
+static bool is_bare(const char *dir, const char *name)
+{
+  struct file file;
+  struct error ignored;
+  int64_t size = 0;
+  if (file_open(&file, dir, name, FILE_READ, 0, &ignored) != FILE_OK)
+    return false;
+  bool bare = file_size(&file, &size, &ignored) == FILE_OK && size <= FORMAT_HEADER_BYTES;
+  return file_close(&file, &ignored) == FILE_OK && bare;
+}
+
+/* `epoch`: the ledger's; -1: not known. */
+static enum stray stray_of(const struct source *source, const char *name, int64_t epoch)
+{
+  struct reader reader;
+  struct error ignored;
+  enum read_status status = reader_open(&reader, source->dir, name, NULL, &ignored);
+  if (status == READ_DAMAGED && is_bare(source->dir, name))
+    return STRAY_INCOMPLETE;
+  if (status != READ_OK)
+    return STRAY_ORPHAN;
+  bool present = reader.header.epoch == epoch;
+  reader_close(&reader);
+  return present ? STRAY_PRESENT : STRAY_ORPHAN;
+}
+
+static void stray_note(const struct source *source, const struct dump *dump, const char *name, int64_t epoch)
+{
+  switch (stray_of(source, name, epoch)) {
+  case STRAY_ORPHAN:
+    dump_note(dump, "%s: an orphan, not read: no segment of the chain of %s names it", name, source->type);
+    return;
+  case STRAY_INCOMPLETE:
+    dump_note(dump, "%s: an incomplete header, not read: its maker died before it was committed, or is at it", name);
+    return;
+  case STRAY_PRESENT:
+    dump_note(dump, "%s: made in the present epoch %" PRId64 ", and not named by the ledger yet: not read", name, epoch);
+    return;
+  }
+}
+
+static bool is_named(const struct chain *chain, const char *name)
+{
+  for (size_t i = 0; i < chain->count; i++)
+    if (strcmp(chain->segments[i].name, name) == 0)
+      return true;
+  return false;
+}
+
+/*
+ * The ledger was asked before the directory was listed, and a segment may have been made, and committed, between the two. So only a
+ * ledger that is read after the listing can tell; without an answer nothing is said.
+ */
+static void strays_note(const struct source *source, const struct dump *dump)
+{
+  const struct chain *chain = &source->chain;
+  struct chain later = {0};
+  struct error ignored;
+  int64_t epoch = -1;
+  if (chain->orphan_count == 0)
+    return;
+  enum read_status status = dump->config->uri_given ? chain_ask_ledger(source, dump, &later, &epoch, &ignored) : READ_OK;
+  for (size_t i = 0; status == READ_OK && i < chain->orphan_count; i++)
+    if (!is_named(&later, chain->orphans[i]))
+      stray_note(source, dump, chain->orphans[i], epoch);
+  chain_free(&later);
 }
 
 void source_note_oddities(const struct source *source, const struct dump *dump)
 {
   const struct chain *chain = &source->chain;
-  for (size_t i = 0; i < chain->orphan_count; i++)
-    dump_note(dump, "%s: an orphan, not read: no segment of the chain of %s names it", chain->orphans[i], source->type);
+  strays_note(source, dump);
   if (chain->pruned && chain->count > 0)
     dump_note(dump, "%s: older segments are not here any more: it begins with seq %" PRId64, source->type,
               chain->segments[0].header.first_seq);

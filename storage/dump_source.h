@@ -2,7 +2,8 @@
  * dump_source: what pawl-dump reads: one FILE, or the chain of one type in a directory.
  *
  * A FILE is a chain of that one segment, whatever lies beside it. With --uri the committed end comes from the ledger, asked
- * before a byte of the file is looked at; for a FILE that is no longer the newest segment, from its successor's header.
+ * before a byte of the file is looked at; for a FILE that is no longer the newest segment, from its successor's header. A segment
+ * whose header alone is damaged is part of the chain all the same, as its blocks tell of it; the open answers READ_DAMAGED then.
  *
  * A `struct source` is the caller's memory; source_close frees what it holds, after any answer of the two opens.
  */
@@ -30,9 +31,14 @@ void source_close(struct source *source);
 
 /* The name by which people know it: the type, or the file. */
 const char *source_name(const struct source *source);
-/* Says what READ_DAMAGED, answered by an open, means for the messages. */
+/* After READ_DAMAGED from an open: how many messages are gone, or cannot be reached, before the first that is left (as far as known). */
+int64_t source_lost(const struct source *source);
+/* Says what it means for the messages. */
 void source_say_damage(const struct source *source, const struct error *error);
-/* Says what lies there and is not read: orphans, pruned segments. */
+/*
+ * Says what lies there and is not read: orphans, pruned segments. With --uri it asks the ledger once more: a segment that was made
+ * meanwhile is none.
+ */
 void source_note_oddities(const struct source *source, const struct dump *dump);
 
 #endif

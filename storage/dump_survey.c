@@ -45,6 +45,11 @@ void totals_add(struct totals *totals, const struct totals *more)
   totals->decoded_bytes += more->decoded_bytes;
 }
 
+int64_t totals_file_bytes(const struct totals *totals, size_t segments)
+{
+  return totals->stored_bytes + (int64_t)segments * FORMAT_HEADER_BYTES;
+}
+
 const char *size_text(int64_t bytes, char text[SIZE_TEXT_SIZE])
 {
   static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
@@ -210,11 +215,13 @@ static void writer_add_open(struct segment_summary *summary, const struct reader
     writer_add(summary, bson_iter_utf8(&at, NULL));
 }
 
-static void print_totals(FILE *out, const struct totals *totals)
+/* The size is that of the files, as --verify's: a header for each segment, and the blocks. */
+static void print_totals(FILE *out, const struct totals *totals, size_t segments)
 {
   char size[SIZE_TEXT_SIZE], first[TIME_TEXT_SIZE], last[TIME_TEXT_SIZE];
-  fprintf(out, "%" PRId64 " blocks, %" PRId64 " messages, %" PRId64 " items, %s", totals->blocks, totals->messages, totals->items,
-          size_text(totals->stored_bytes, size));
+  fprintf(out, "%" PRId64 " block%s, %" PRId64 " message%s, %" PRId64 " item%s, %s", totals->blocks, plural(totals->blocks),
+          totals->messages, plural(totals->messages), totals->items, plural(totals->items),
+          size_text(totals_file_bytes(totals, segments), size));
   if (totals->messages > 0)
     fprintf(out, ", seq %" PRId64 "..%" PRId64, totals->seq_first, totals->seq_last);
   if (totals->blocks > 0)
@@ -227,8 +234,11 @@ static void print_segment(FILE *out, const struct segment *segment, const struct
   char reason[sizeof segment->header.reason];
   memcpy(reason, segment->header.reason, sizeof reason);
   text_mask(reason);
-  fprintf(out, "  %s: segment %" PRId64 " (%s), ", segment->name, segment->header.number, reason);
-  print_totals(out, &summary->totals);
+  if (segment->headless)
+    fprintf(out, "  %s: header damaged, ", segment->name);
+  else
+    fprintf(out, "  %s: segment %" PRId64 " (%s), ", segment->name, segment->header.number, reason);
+  print_totals(out, &summary->totals, 1);
   fputs(summary->closed ? ", closed" : ", not closed", out);
   for (size_t i = 0; i < summary->writer_count; i++)
     fprintf(out, "%s%s", i == 0 ? ", written by " : " ", summary->writers[i]);
@@ -250,8 +260,8 @@ static void summary_print(FILE *out, const struct source *source, const struct s
   struct totals sum = {0};
   for (size_t i = 0; i < chain->count; i++)
     totals_add(&sum, &summaries[i].totals);
-  fprintf(out, "%s: %zu segment%s, ", source->type, chain->count, chain->count == 1 ? "" : "s");
-  print_totals(out, &sum);
+  fprintf(out, "%s: %zu segment%s, ", source->type, chain->count, plural((int64_t)chain->count));
+  print_totals(out, &sum, chain->count);
   putc('\n', out);
   for (size_t i = 0; i < chain->count; i++)
     print_segment(out, &chain->segments[i], &summaries[i]);
@@ -267,7 +277,8 @@ void survey_summary(struct dump *dump, const struct source *source)
     return;
   }
   for (size_t i = 0; i < source->chain.count; i++)
-    writer_add(&summaries[i], source->chain.segments[i].header.writer.host);
+    if (!source->chain.segments[i].headless)
+      writer_add(&summaries[i], source->chain.segments[i].header.writer.host);
   survey_begin(&survey, dump, source);
   while (survey_next(&survey))
     summary_add(&summaries[survey.walk.at.index], &survey.walk.at.reader);

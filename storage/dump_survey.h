@@ -20,6 +20,9 @@ struct totals {
 void totals_add_block(struct totals *totals, const struct block_marker *block);
 void totals_add(struct totals *totals, const struct totals *more);
 
+/* With the headers of so many segments. */
+int64_t totals_file_bytes(const struct totals *totals, size_t segments);
+
 /* 1.1 GiB */
 enum { SIZE_TEXT_SIZE = 32 };
 const char *size_text(int64_t bytes, char text[SIZE_TEXT_SIZE]);

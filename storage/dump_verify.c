@@ -76,7 +76,7 @@ static void read_all(struct verdict *verdict, const struct source *source, struc
     }
   }
   walk_deinit(&walk);
-  verdict->bytes = verdict->totals.stored_bytes + (int64_t)source->chain.count * FORMAT_HEADER_BYTES;
+  verdict->bytes = totals_file_bytes(&verdict->totals, source->chain.count);
 }
 
 static const char *verdict_word(const struct verdict *verdict, const struct deep *deep)
@@ -92,8 +92,8 @@ static void print_damage(FILE *out, const struct verdict *verdict)
 {
   if (verdict->status != READ_DAMAGED)
     return;
-  fprintf(out, ", damaged in %zu places, %s%" PRId64 " messages gone", verdict->damages, verdict->lost_unknown ? "at least " : "",
-          verdict->lost);
+  fprintf(out, ", damaged in %zu place%s, %s%" PRId64 " message%s gone", verdict->damages, plural((int64_t)verdict->damages),
+          verdict->lost_unknown ? "at least " : "", verdict->lost, plural(verdict->lost));
 }
 
 static void print_deep(FILE *out, const struct deep *deep)
@@ -103,11 +103,11 @@ static void print_deep(FILE *out, const struct deep *deep)
   if (deep->wrong_type > 0)
     fprintf(out, ", %" PRId64 " of another type", deep->wrong_type);
   if (deep->repeated > 0)
-    fprintf(out, ", %" PRId64 " repeated _ids", deep->repeated);
+    fprintf(out, ", %" PRId64 " repeated _id%s", deep->repeated, plural(deep->repeated));
   if (deep->malformed > 0)
     fprintf(out, ", %" PRId64 " malformed inside", deep->malformed);
   if (deep->wrong_items > 0)
-    fprintf(out, ", items miscounted in %" PRId64 " blocks", deep->wrong_items);
+    fprintf(out, ", items miscounted in %" PRId64 " block%s", deep->wrong_items, plural(deep->wrong_items));
 }
 
 static void print_verdict(FILE *out, const struct source *source, const char *name, const struct verdict *verdict, const struct deep *deep)
@@ -118,10 +118,11 @@ static void print_verdict(FILE *out, const struct source *source, const char *na
     fprintf(out, "%s: %s, %s\n", name, verdict->status == READ_NEWER ? "newer" : "unreadable", verdict->why.text);
     return;
   }
-  fprintf(out, "%s: %s, %zu segment%s, %" PRId64 " blocks, %" PRId64 " messages", name, verdict_word(verdict, deep), source->chain.count,
-          source->chain.count == 1 ? "" : "s", totals->blocks, totals->messages);
+  size_t segments = source->chain.count;
+  fprintf(out, "%s: %s, %zu segment%s, %" PRId64 " block%s, %" PRId64 " message%s", name, verdict_word(verdict, deep), segments,
+          plural((int64_t)segments), totals->blocks, plural(totals->blocks), totals->messages, plural(totals->messages));
   if (totals->items != totals->messages)
-    fprintf(out, ", %" PRId64 " items", totals->items);
+    fprintf(out, ", %" PRId64 " item%s", totals->items, plural(totals->items));
   fprintf(out, ", %s, link %016" PRIx64, size_text(verdict->bytes, size), verdict->link);
   print_damage(out, verdict);
   print_deep(out, deep);
@@ -147,9 +148,8 @@ static void verdict_loaded(struct verdict *verdict, const struct source *source,
   verdict->status = loaded == READ_ABSENT ? READ_FAILED : loaded;
   verdict->why = *error;
   if (loaded == READ_DAMAGED) {
-    int64_t begins = source->chain.count > 0 ? source->chain.segments[0].header.first_seq : 0;
     source_say_damage(source, error);
-    verdict_damage(verdict, 1, begins > 0 ? begins - 1 : 0);
+    verdict_damage(verdict, 1, source_lost(source));
   }
 }
 

@@ -99,24 +99,83 @@ static enum read_status header_check_end(struct reader *reader, struct error *er
   return READ_OK;
 }
 
-enum read_status reader_open(struct reader *reader, const char *dir, const char *name, const struct committed *end, struct error *error)
+static enum read_status file_begin(struct reader *reader, const char *dir, const char *name, const struct committed *end,
+                                   struct error *error)
 {
   memset(reader, 0, sizeof *reader);
   reader_set_end(reader, end);
   reader->next_seq = 1;
   enum file_status opened = file_open(&reader->file, dir, name, FILE_READ, 0, error);
-  if (opened != FILE_OK) {
+  if (opened != FILE_OK)
     reader->file.fd = -1;
-    return reader_status_of(opened);
-  }
-  enum read_status status = header_read(reader, error);
-  if (status == READ_OK && end != NULL)
-    status = header_check_end(reader, error);
+  return reader_status_of(opened);
+}
+
+static enum read_status open_finish(struct reader *reader, enum read_status status)
+{
   if (status == READ_OK)
     reader_position_begin(reader);
   else
     reader_close(reader);
   return status;
+}
+
+enum read_status reader_open(struct reader *reader, const char *dir, const char *name, const struct committed *end, struct error *error)
+{
+  enum read_status status = file_begin(reader, dir, name, end, error);
+  if (status == READ_OK)
+    status = header_read(reader, error);
+  if (status == READ_OK && end != NULL)
+    status = header_check_end(reader, error);
+  return open_finish(reader, status);
+}
+
+/* ---- open without a header ---- */
+
+/* Block 0 as it must be, but for what only the header could confirm. */
+static bool block_0_stands_alone(const struct reader *reader, const struct block_marker *block)
+{
+  return block->offset == FORMAT_HEADER_BYTES && block->number == 0 && block->before == 0 && block->skip == 0 &&
+         (uint32_t)block->link == 0 && (!reader->has_end || memcmp(block->file_id, reader->end.uuid, sizeof block->file_id) == 0);
+}
+
+static enum read_status header_infer(struct reader *reader, struct error *error)
+{
+  uint8_t bytes[FORMAT_MARKER_BYTES];
+  size_t got = 0;
+  struct block_marker block;
+  struct error ignored;
+  enum file_status status = file_read(&reader->file, FORMAT_HEADER_BYTES, bytes, sizeof bytes, &got, error);
+  if (status != FILE_OK)
+    return reader_status_of(status);
+  if (got < sizeof bytes || format_marker_decode(bytes, &block, &ignored) != FORMAT_OK || !block_0_stands_alone(reader, &block)) {
+    error_set(error, "%s: neither its header nor its first block tells what it is", reader->file.name);
+    return reader_damaged(reader, 0);
+  }
+  memset(&reader->header, 0, sizeof reader->header);
+  memcpy(reader->header.uuid, block.file_id, sizeof block.file_id);
+  if (reader->has_end)
+    memcpy(reader->header.uuid, reader->end.uuid, sizeof reader->end.uuid);
+  reader->header.epoch = block.epoch;
+  reader->header.first_seq = block.seq;
+  reader->header.created_us = block.time_us;
+  reader->header.crc = (uint32_t)(block.link >> 32);
+  return READ_OK;
+}
+
+enum read_status reader_open_headless(struct reader *reader, const char *dir, const char *name, const struct committed *end,
+                                      struct error *error)
+{
+  enum read_status status = file_begin(reader, dir, name, end, error);
+  if (status == READ_OK)
+    status = header_read(reader, error);
+  /* A header that is right is not passed over: what it says (another file, another type) is why the file was refused. */
+  if (status == READ_OK) {
+    error_set(error, "%s: its header is whole", name);
+    status = READ_DAMAGED;
+  } else if (status == READ_DAMAGED)
+    status = header_infer(reader, error);
+  return open_finish(reader, status);
 }
 
 void reader_close(struct reader *reader)

@@ -63,6 +63,14 @@ struct reader {
  */
 MUST_CHECK enum read_status reader_open(struct reader *reader, const char *dir, const char *name, const struct committed *end,
                                         struct error *error);
+/*
+ * The same for a file whose header, and nothing else of it, is why reader_open answered READ_DAMAGED: to read what can be proved
+ * all the same (--keep-going). Block 0 stands in for the header: its marker must be right by its own checks at its place, and of
+ * end->uuid's file_id where that is known; it tells the file_id, the epoch, the first seq and the header's CRC. The rest of
+ * reader->header is empty. READ_DAMAGED: not this file.
+ */
+MUST_CHECK enum read_status reader_open_headless(struct reader *reader, const char *dir, const char *name, const struct committed *end,
+                                                 struct error *error);
 void reader_close(struct reader *reader);
 
 /* The next block, checked in full as docs/format.md, "Reading", says. On anything but READ_OK the position stays. */

@@ -139,8 +139,8 @@ bool consumer_hurries(const struct turn *turn)
 void consumer_untrusted(struct turn *turn, const char *text)
 {
   consumer_note(turn, NOTE_ERROR, "untrusted",
-                "the storage cannot be trusted: %s. If these files are the right ones: pawl-setup --adopt %s --dir DIR", text,
-                turn->consumer->type);
+                "the storage cannot be trusted: %s. If these files are the right ones: pawl-setup --adopt %s --dir %s", text,
+                turn->consumer->type, turn->consumer->options.dir);
 }
 
 /* ---- the lock while it is held ---- */

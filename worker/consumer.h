@@ -161,6 +161,7 @@ struct consumer_options {
   int64_t segment_bytes;  /* roll when a segment is as long; 0: never */
   int64_t distrust_ms;    /* for how long a failing check must be seen before it is believed */
   bool linearizable_peek; /* --exit-when-empty */
+  const char *dir;        /* the caller's, as long as the consumer lives: where the files are, for people to read */
 };
 
 enum { LOADS_READY_MAX = 2, LOADS_COMMITTED_MAX = 4 };

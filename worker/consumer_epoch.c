@@ -109,11 +109,11 @@ static void opening_main(struct turn *turn, const struct completion *completion)
     consumer->open_refused_since_ms = -1;
     if (!consumer->rolling)
       consumer_note(turn, NOTE_INFO, "takeover",
-                    "holder after seq %" PRId64 "; the last end was %s; %" PRId64 " committed messages are to be settled", before->end.seq,
+                    "holder after seq %" PRId64 "; the last end was %s; %" PRId64 " committed message%s to be settled", before->end.seq,
                     before->clean        ? "clean"
                     : before->epoch == 0 ? "none, this is the first"
                                          : "unclean",
-                    before->end.seq - before->settled);
+                    before->end.seq - before->settled, before->end.seq - before->settled == 1 ? " is" : "s are");
     consumer_enter(turn, STATE_SETTLING, "the file agrees with the ledger");
     return;
   }

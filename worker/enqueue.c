@@ -115,8 +115,8 @@ static void say_unknown(struct enqueue *enqueue, size_t first, size_t count, con
   char *first_id = id_text(enqueue, first), *last_id = id_text(enqueue, first + count - 1);
   place_of(enqueue, first, from);
   place_of(enqueue, first + count - 1, to);
-  say(enqueue, CONFIG_LOG_ERROR, "it is not known whether %zu messages are in the queue: %s to %s, %s to %s: %s", count, from, to,
-      first_id ? first_id : "?", last_id ? last_id : "?", why);
+  say(enqueue, CONFIG_LOG_ERROR, "it is not known whether %zu message%s %s in the queue: %s to %s, %s to %s: %s", count,
+      plural((int64_t)count), count == 1 ? "is" : "are", from, to, first_id ? first_id : "?", last_id ? last_id : "?", why);
   bson_free(first_id);
   bson_free(last_id);
 }
@@ -363,11 +363,11 @@ static int summary(struct enqueue *enqueue)
   const char *what = enqueue->form == INPUT_BSON ? "document" : "line";
   bool failed = enqueue->failed || enqueue->bad || enqueue->unknown || signalled;
   if (enqueue->bad)
-    snprintf(bad, sizeof bad, ", %lld bad %s%s", (long long)enqueue->bad, what, enqueue->bad == 1 ? "" : "s");
+    snprintf(bad, sizeof bad, ", %lld bad %s%s", (long long)enqueue->bad, what, plural(enqueue->bad));
   if (enqueue->unknown)
     snprintf(unknown, sizeof unknown, ", %lld unknown", (long long)enqueue->unknown);
   say(enqueue, failed ? CONFIG_LOG_ERROR : CONFIG_LOG_INFO, "enqueued %lld message%s%s%s", (long long)enqueue->acknowledged,
-      enqueue->acknowledged == 1 ? "" : "s", bad, unknown);
+      plural(enqueue->acknowledged), bad, unknown);
   if (enqueue->unreachable && enqueue->acknowledged == 0 && enqueue->unknown == 0)
     return EXIT_UNAVAILABLE;
   return failed ? EXIT_FAILED : EXIT_DONE;

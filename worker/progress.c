@@ -27,7 +27,7 @@ void progress_update(struct progress *progress, int64_t bytes, int64_t messages,
   fputc('\r', progress->out);
   if (progress->total_bytes > 0)
     draw_bar(progress->out, bytes, progress->total_bytes);
-  fprintf(progress->out, "%lld messages, %.1f MiB, %.0f/s\033[K", (long long)messages, (double)bytes / (1 << 20),
+  fprintf(progress->out, "%lld message%s, %.1f MiB, %.0f/s\033[K", (long long)messages, plural(messages), (double)bytes / (1 << 20),
           (double)messages / seconds);
   fflush(progress->out);
   progress->drawn_ms = now_ms;

@@ -234,7 +234,8 @@ static enum outcome pass_fill(struct queue_pass *pass, struct load *load, struct
     if (full)
       break;
     if (!load_add(load, document, bytes)) {
-      error_set(error, "reading the queue: no memory for a batch of %u messages, or one has no _id", load->messages);
+      error_set(error, "reading the queue: no memory for a batch of %u message%s, or one has no _id", load->messages,
+                plural(load->messages));
       return OUTCOME_UNKNOWN;
     }
     pass->has_next = bson_iter_next(&pass->next);

@@ -5,7 +5,7 @@
  *
  *   type            string; the types are those that have a ledger, a lock or a message, or those of --type
  *   queued          messages in the queue; null: they could not be counted in time
- *   holder          {host, pid, program, boot}, or null
+ *   holder          {host, pid, program, boot}, or null: nobody, or (then there is a problem) a lock document that is malformed
  *   lease_left_ms   of the holder's lease, by the server's clock, not above 0: expired; null without a holder
  *   epoch           0: there is no ledger yet
  *   clean           whether the last holder left in order

@@ -18,6 +18,7 @@ struct status_row {
   int64_t queued;
   struct ledger ledger;
   bool held;
+  bool lock_malformed; /* a lock document that is not pawl's: `lock` tells nothing, `problem` says what it is */
   struct lock_view lock;
   struct error problem; /* empty: none */
   double rate;          /* negative: not known */

@@ -61,6 +61,10 @@ static void add_lock(void *context, const char *type, int slot, const struct loc
   if (!row)
     return;
   add_problem(row, problem);
+  if (problem) {
+    row->lock_malformed = true;
+    return;
+  }
   row->held = true;
   row->lock = *view;
 }

@@ -30,7 +30,7 @@ static void row_cells(const struct status_row *row, char cells[COLUMNS][CELL_SIZ
   if (row->held)
     snprintf(cells[2], CELL_SIZE, "%s:%" PRId64, row->lock.holder.host[0] ? row->lock.holder.host : "?", row->lock.holder.pid);
   else
-    strcpy(cells[2], "-");
+    strcpy(cells[2], row->lock_malformed ? "malformed" : "-");
   lease_text(row, cells[3]);
   snprintf(cells[4], CELL_SIZE, "%" PRId64, row->ledger.epoch);
   snprintf(cells[5], CELL_SIZE, "%" PRId64, row->ledger.end.seq);

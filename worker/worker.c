@@ -62,8 +62,8 @@ static bool descriptors_enough(size_t types)
   limit.rlim_cur = needed < limit.rlim_max ? needed : limit.rlim_max;
   if (setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur >= needed)
     return true;
-  fprintf(stderr, "pawl-worker: --type: %zu types need %llu open files at once, and this process may have %llu (ulimit -n)\n", types,
-          (unsigned long long)needed, (unsigned long long)limit.rlim_cur);
+  fprintf(stderr, "pawl-worker: --type: %zu type%s need%s %llu open files at once, and this process may have %llu (ulimit -n)\n", types,
+          plural((int64_t)types), types == 1 ? "s" : "", (unsigned long long)needed, (unsigned long long)limit.rlim_cur);
   return false;
 }
 
@@ -74,7 +74,9 @@ static int64_t distrust_ms(void)
   return text != NULL && atoll(text) > 0 ? atoll(text) : DISTRUST_MS;
 }
 
-static void options_fill(const struct config *config, const char **types, struct lockstore *store, struct loop_options *options)
+/* `dir`: as people may name it from anywhere. */
+static void options_fill(const struct config *config, const char *dir, const char **types, struct lockstore *store,
+                         struct loop_options *options)
 {
   for (size_t i = 0; i < config->type_count; i++)
     types[i] = config->types[i];
@@ -88,7 +90,8 @@ static void options_fill(const struct config *config, const char **types, struct
                    .stall_ms = config->stall_ms,
                    .segment_bytes = config->segment_bytes,
                    .distrust_ms = distrust_ms(),
-                   .linearizable_peek = config->exit_when_empty},
+                   .linearizable_peek = config->exit_when_empty,
+                   .dir = dir},
       .performer =
           {.store = store,
            .writer = {.dir = config->dir, .permissions = config->file_mode, .codec_zstd = config->codec_zstd, .lease_ms = config->lease_ms},
@@ -117,13 +120,15 @@ static int run(const struct config *config)
     free(types);
     return EXIT_USAGE;
   }
-  options_fill(config, types, store, &options);
+  char *dir = realpath(config->dir, NULL);
+  options_fill(config, dir != NULL ? dir : config->dir, types, store, &options);
   struct error text;
   error_set(&text, "pawl-worker %s, pid %" PRId64 ", %zu type%s, files in %s", PAWL_VERSION, options.performer.holder.pid,
-            config->type_count, config->type_count == 1 ? "" : "s", config->dir);
+            config->type_count, plural((int64_t)config->type_count), config->dir);
   log_line(CONFIG_LOG_INFO, &(struct log_subject){0}, "start", text.text);
   int code = loop_run(&options);
   lockstore_close(store);
+  free(dir);
   free(types);
   return code;
 }

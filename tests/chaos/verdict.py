@@ -99,7 +99,7 @@ def judge(ground, name):
     for where in (["--uri", ground.uri, "--db", "chaos"], []):
         dump = run("pawl-dump", "--verify", "--dir", folder, "--type", name, *where, timeout=600)
         line = (dump.stdout + dump.stderr).decode(errors="replace")
-        if dump.returncode or not re.search(rf"^{name}: ok\b.*\b{counts['messages']} messages", line, re.M):
+        if dump.returncode or not re.search(rf"^{name}: ok\b.*\b{counts['messages']} messages?\b", line, re.M):
             problems.append(f"pawl-dump --verify{' --uri …' if where else ''}: exit {dump.returncode}: {line.strip()}")
     return counts, problems
 

@@ -23,14 +23,14 @@ static struct committed ledger;
 static int out = -1; /* in place of stdout */
 
 /* In place of dump_ledger.c's, which starts a program. */
-bool ledger_ask(const char *uri, const char *db, const char *type, struct committed *end, struct error *error)
+bool ledger_ask(const char *uri, const char *db, const char *type, struct ledger_answer *answer, struct error *error)
 {
   (void)uri, (void)db;
   if (strcmp(type, IMAGE_TYPE) != 0) {
     error_set(error, "pawl-status answered for another type");
     return false;
   }
-  *end = ledger;
+  *answer = (struct ledger_answer){.end = ledger};
   return true;
 }
 

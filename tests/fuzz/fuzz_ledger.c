@@ -5,15 +5,16 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
-  struct committed end;
+  struct ledger_answer answer;
   struct error error = {""};
   char *line = malloc(size + 1);
   CHECK(line != NULL);
   if (size > 0)
     memcpy(line, input, size);
   line[size] = 0;
-  if (ledger_parse(line, size, IMAGE_TYPE, &end, &error))
-    CHECK(end.length >= 0 && end.tail >= 0 && end.seq >= 0 && end.items >= 0 && strchr(end.file, '/') == NULL);
+  if (ledger_parse(line, size, IMAGE_TYPE, &answer, &error))
+    CHECK(answer.end.length >= 0 && answer.end.tail >= 0 && answer.end.seq >= 0 && answer.end.items >= 0 && answer.epoch >= 0 &&
+          strchr(answer.end.file, '/') == NULL);
   else
     CHECK(error.text[0] != 0);
   free(line);

@@ -121,7 +121,7 @@ def test_payload():
     nested = dump("--dir", VECTORS, "--format", "payload", "--from-seq", 25, "--to-seq", 27)
     first, second = nested.stdout.split(b"\n")
     assert json.loads(first) == {"nested": [1, 2.5, None]} and second.decode() == "unicode é中"
-    assert b"1 of 3 messages have no field payload" in nested.stderr
+    assert b"1 of 3 messages has no field payload: nothing was printed for it\n" in nested.stderr
 
 
 def test_none_and_summary_and_blocks():
@@ -139,6 +139,27 @@ def test_verify():
     done = dump("--dir", VECTORS, "--verify", "--deep")
     assert done.stdout == b"t1: ok, 3 segments, 32 blocks, 33 messages, 35 items, 21.9 KiB, link 5dfec940ac304e08\n"
     assert done.returncode == 0
+
+
+def test_one_is_singular(tmp_path):
+    made.Segment(tmp_path / "t1.bin").data(made.message(1))
+    assert dump("--dir", tmp_path, "--verify").stdout.startswith(b"t1: ok, 1 segment, 1 block, 1 message, 4.2 KiB, link ")
+    total, one = dump("--dir", tmp_path, "--format", "summary").stdout.decode().splitlines()
+    assert total.startswith("t1: 1 segment, 1 block, 1 message, 1 item, 4.2 KiB, seq 1..1, ")
+    assert one.startswith("  t1.bin: segment 0 (first), 1 block, 1 message, 1 item, 4.2 KiB, seq 1..1, ")
+
+
+def test_sizes_are_those_of_the_files(tmp_path):
+    """The same in both, and what ls shows: headers included."""
+    sizes = [10 << 10, 300 << 10]
+    first = made.Segment(tmp_path / "t1.bin").data(made.message(1, "x" * (sizes[0] - 4096 - 200))).close()
+    second = made.Segment(tmp_path / "t1@2.bin", epoch=2, predecessor=first, first_seq=first.seq, number=1, time=first.time)
+    second.data(made.message(2, "x" * sizes[1])).close()
+    lengths = [segment.path.stat().st_size for segment in (first, second)]
+    total, *each = dump("--dir", tmp_path, "--format", "summary").stdout.decode().splitlines()
+    assert f", {sum(lengths) / 1024:.1f} KiB, " in total
+    assert all(f", {length / 1024:.1f} KiB, " in line for length, line in zip(lengths, each)), each
+    assert f", {sum(lengths) / 1024:.1f} KiB, " in dump("--dir", tmp_path, "--verify").stdout.decode()
 
 
 def test_a_file_is_exactly_that_file():
@@ -170,7 +191,7 @@ def test_flipped_body_byte(vectors):
     assert (on.returncode, documents(on)) == (3, expected()[:4] + expected()[5:])
     verdict = dump("--dir", vectors, "--verify")
     assert verdict.returncode == 3 and verdict.stdout.startswith(b"t1: damaged, 3 segments, 31 blocks, 32 messages")
-    assert b"1 messages gone" in verdict.stdout
+    assert verdict.stdout.endswith(b", damaged in 1 place, 1 message gone\n")
 
 
 def test_flipped_marker_byte(vectors):
@@ -179,6 +200,65 @@ def test_flipped_marker_byte(vectors):
     assert (on.returncode, documents(on)) == (3, expected()[:4] + expected()[5:])
     assert b"the message with seq 5 is gone" in on.stderr
     assert dump("--dir", vectors, "--from-seq", 28).returncode == 0
+
+
+@pytest.mark.parametrize("at", [0, 16, 33, 50, 100, 252, 300, 4095])
+def test_flipped_header_byte(vectors, at):
+    """What the blocks prove of themselves is read on, the whole is damaged all the same."""
+    flip(vectors / "t1.bin", at)
+    assert dump("--dir", vectors).returncode == dump(vectors / "t1.bin").returncode == 3
+    assert dump("--dir", vectors).stdout == dump(vectors / "t1.bin").stdout == b""
+    on = dump("--dir", vectors, "--keep-going")
+    assert (on.returncode, documents(on)) == (3, expected())
+    assert b"damaged: t1.bin: " in on.stderr and b"header" in on.stderr and b" gone" not in on.stderr
+    alone = dump(vectors / "t1.bin", "--keep-going")
+    assert (alone.returncode, documents(alone)[:27]) == (3, expected()[:27]) and b"seq 28 is unconfirmed" in alone.stderr
+    verdict = dump("--dir", vectors, "--verify")
+    assert verdict.returncode == 3
+    assert verdict.stdout == (b"t1: damaged, 3 segments, 32 blocks, 33 messages, 35 items, 21.9 KiB, link 5dfec940ac304e08, "
+                              b"damaged in 1 place, 0 messages gone\n")
+    summary = dump("--dir", vectors, "--keep-going", "--format", "summary").stdout.decode()
+    assert "\n  t1.bin: header damaged, " in summary and "t1@4.bin: segment 1 (" in summary
+
+
+def test_flipped_header_of_the_newest(vectors):
+    """What was before it only its header told."""
+    flip(vectors / "t1@6.bin", 200)
+    on = dump("--dir", vectors, "--keep-going")
+    assert (on.returncode, documents(on)) == (3, expected()[27:]) and b"before seq 28 are gone or cannot be reached" in on.stderr
+    verdict = dump("--dir", vectors, "--verify")
+    assert verdict.returncode == 3 and b"damaged in 1 place, 27 messages gone" in verdict.stdout
+    assert dump(vectors / "t1@6.bin", "--verify").stdout.endswith(b"damaged in 1 place, 0 messages gone\n")
+
+
+def test_flipped_header_and_first_block(vectors):
+    flip(vectors / "t1.bin", 33)
+    flip(vectors / "t1.bin", 4096 + 128 + 20)
+    on = dump("--dir", vectors, "--keep-going")
+    assert (on.returncode, documents(on)) == (3, expected()[3:]) and b"the messages with seq 1..3 are gone" in on.stderr
+    flip(vectors / "t1.bin", 4096 + 40)
+    on = dump("--dir", vectors, "--keep-going")
+    assert (on.returncode, documents(on)) == (3, expected()[27:]) and b"before seq 28 are gone" in on.stderr
+    assert dump(vectors / "t1.bin", "--keep-going").stdout == b""
+
+
+def test_flipped_header_under_another_name(vectors):
+    flip(vectors / "t1.bin", 33)
+    (vectors / "t1.bin").rename(vectors / "broken")
+    on = dump(vectors / "broken", "--keep-going", "--from-seq", 5, "--to-seq", 9)
+    assert (on.returncode, documents(on)) == (3, expected()[4:9])
+    verdict = dump(vectors / "broken", "--verify", "--deep")
+    assert verdict.returncode == 3 and b"of another type" not in verdict.stdout
+
+
+@pytest.mark.parametrize("length", [0, 1, 100, 4095])
+def test_incomplete_header_is_no_orphan(vectors, length):
+    """The newest segment, whose maker died while it wrote the header."""
+    (vectors / "t1@9.bin").write_bytes((vectors / "t1@6.bin").read_bytes()[:length])
+    done = dump("--dir", vectors)
+    assert (done.returncode, documents(done)) == (0, expected())
+    assert b"t1@9.bin: an incomplete header, not read" in done.stderr and b"t1@9.bin: an orphan" not in done.stderr
+    assert b"t1@5.bin: an orphan" in done.stderr
 
 
 def test_every_flipped_byte(vectors):
@@ -331,7 +411,7 @@ def test_deep_finds_doubtful_messages(tmp_path):
     assert dump("--dir", tmp_path, "--verify").returncode == 0
     done = dump("--dir", tmp_path, "--verify", "--deep")
     assert done.returncode == 3 and done.stdout.startswith(b"t1: doubtful, 1 segment, 4 blocks, 5 messages")
-    assert b"1 of another type, 1 repeated _ids" in done.stdout and b"seq 4 has the _id of seq 2" in done.stderr
+    assert b"1 of another type, 1 repeated _id\n" in done.stdout and b"seq 4 has the _id of seq 2" in done.stderr
 
 
 def test_hostile_lengths(tmp_path):
@@ -407,7 +487,8 @@ def with_ledger(tmp_path):
     shutil.copy(PROGRAM, folder / "pawl-dump")
     status = folder / "pawl-status"
     status.write_text('#!/bin/sh\n[ "$PAWL_URI" = mongodb://secret:word@nowhere ] || exit 9\n'
-                      '[ "$*" = "--json --type t1" ] || exit 8\ncat "$(dirname "$0")/answer"\n')
+                      '[ "$*" = "--json --type t1" ] || exit 8\ncd "$(dirname "$0")" && cat answer\n'
+                      '[ ! -e next ] || mv next answer\n')
     status.chmod(0o755)
 
     def run(answer, *arguments, start=False):
@@ -439,6 +520,38 @@ def test_ledger_names_the_end(tmp_path, with_ledger):
     (tmp_path / "t1.bin").write_bytes(raw[:segment.blocks[1]])
     assert with_ledger(line, "--dir", tmp_path).returncode == 3
     assert dump("--dir", tmp_path).returncode == 0
+
+
+def test_ledger_and_a_flipped_header(tmp_path, with_ledger):
+    segment = made.Segment(tmp_path / "t1.bin").numbered(1, 2).numbered(3)
+    line = ledger_line(segment)
+    segment.numbered(4)
+    flip(tmp_path / "t1.bin", 40)
+    for what in (["--dir", tmp_path], [tmp_path / "t1.bin"]):
+        assert with_ledger(line, *what).stdout == b""
+        on = with_ledger(line, *what, "--keep-going", "--strict")
+        assert (on.returncode, payloads(on)) == (3, ["m1", "m2", "m3"])
+        verdict = with_ledger(line, *what, "--verify")
+        assert verdict.returncode == 3 and b"3 messages, " in verdict.stdout and b"1 place, 0 messages gone" in verdict.stdout
+    assert with_ledger(ledger_line(segment, uuid="00" * 16), "--dir", tmp_path, "--keep-going").stdout == b""
+
+
+def test_what_the_ledger_names_meanwhile_is_no_orphan(tmp_path, with_ledger):
+    """The segment was made, and committed, between the look at the ledger and the one at the directory."""
+    first = made.Segment(tmp_path / "t1.bin").numbered(1, 2).close()
+    before = ledger_line(first, epoch=1)
+    second = made.Segment(tmp_path / "t1@2.bin", epoch=2, predecessor=first, first_seq=first.seq, number=1, time=first.time)
+    third = made.Segment(tmp_path / "t1@3.bin", epoch=3, predecessor=second, first_seq=second.seq, number=2, time=second.time)
+
+    def said(after):
+        (with_ledger.folder / "next").write_text(after + "\n")
+        done = with_ledger(before, "--dir", tmp_path)
+        assert (done.returncode, payloads(done)) == (0, ["m1", "m2"])
+        return done.stderr.decode()
+    assert said(ledger_line(third, epoch=3)) == ""
+    assert said(ledger_line(second, epoch=3)) == "pawl-dump: t1@3.bin: made in the present epoch 3, and not named by the ledger yet: not read\n"
+    assert "t1@3.bin: an orphan" in said(ledger_line(second, epoch=4))
+    assert said("nonsense") == ""
 
 
 @pytest.mark.parametrize("wrong", [{"link": "0" * 16}, {"seq": 4}, {"tail": 4096}, {"length": 5000}, {"uuid": "00" * 16}, {"file": "t1@7.bin"}])

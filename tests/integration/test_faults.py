@@ -316,7 +316,8 @@ def test_file_may_not_be_opened(field):
     (field.dir / "t1.bin").chmod(0o400)
     field.fill(10, "t1")
     worker = field.worker(types=["t1", "t2"], env=DISTRUST, prefix=obedient())
-    worker.wait_log("t1 .*untrusted: the storage cannot be trusted: .*t1.bin: Permission denied.*pawl-setup --adopt t1")
+    worker.wait_log("t1 .*untrusted: the storage cannot be trusted: .*t1.bin: Permission denied.*"
+                    f"pawl-setup --adopt t1 --dir {re.escape(str(field.dir))}\n")
     field.fill(10, "t2")
     field.wait_settled("t2")
     assert field.queued("t1") == 10 and worker.alive() and field.holder("t1") is None, str(worker)

@@ -247,6 +247,19 @@ def test_status(field):
     assert [entry["type"] for entry in status(field, "--type", "t2")] == ["t2"]
 
 
+def test_status_of_a_malformed_lock(field):
+    field.fill(3)
+    assert field.run("pawl-setup").returncode == 0
+    field.db.locks.insert_one({"type": "t1", "slot": 0, "owner": "somebody"})
+    text = field.run("pawl-status")
+    line = next(line for line in text.stdout.decode().splitlines() if line.startswith("t1 "))
+    assert text.returncode == 1 and re.fullmatch(r"t1 +3 +malformed +- .*", line), text.stdout.decode()
+    assert "not pawl's" in text.stdout.decode() and "deleteOne" in text.stdout.decode()
+    done = field.run("pawl-status", "--json")
+    entry = json.loads(done.stdout)
+    assert done.returncode == 1 and (entry["holder"], entry["lease_left_ms"]) == (None, None) and "not pawl's" in entry["problem"], entry
+
+
 def test_status_of_an_empty_database(field):
     assert field.run("pawl-status").returncode == 0
     status(field)

@@ -246,6 +246,7 @@ static void plan_workers(void)
       .stall_ms = stall_ms > 3 * plan->lease_ms ? stall_ms : 3 * plan->lease_ms,
       .segment_bytes = world_chance(0.5) ? 0 : world_between(5000, 30000),
       .distrust_ms = 60000,
+      .dir = "/files",
   };
 }
 

@@ -417,7 +417,8 @@ struct consumer_options rig_options(void)
                                    .linger_ms = 5000,
                                    .stall_ms = 90000,
                                    .segment_bytes = (int64_t)1 << 30,
-                                   .distrust_ms = 60000};
+                                   .distrust_ms = 60000,
+                                   .dir = "/srv/pawl"};
 }
 
 void rig_init(struct rig *rig, const struct consumer_options *options, uint64_t seed)

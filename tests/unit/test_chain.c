@@ -272,6 +272,60 @@ static void test_flipped_header(void **state)
   }
 }
 
+/* Such a segment is in the chain by what its blocks tell; what lies before it cannot be found any more. */
+static void test_flipped_header_is_read_without(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *name, *chain;
+    int64_t first; /* seq that can be reached */
+  } cases[] = {
+      {"t1.bin", "t1.bin t1@2.bin t1@3.bin t1@4.bin", 1},
+      {"t1@2.bin", "t1@2.bin t1@3.bin t1@4.bin | t1.bin", 6},
+      {"t1@4.bin", "t1@4.bin | t1.bin t1@2.bin t1@3.bin", 16},
+  };
+  size_t size = 0;
+  four_segments();
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    for (int offline = 0; offline < 2; offline++) {
+      struct chain_reader at;
+      int64_t seq = cases[i].first;
+      memory_disk_bytes(DIR, cases[i].name, &size)[300] ^= 1;
+      assert_int_equal(load(offline ? NULL : &holder.committed), READ_DAMAGED);
+      assert_chain(cases[i].chain);
+      for (size_t k = 0; k < chain.count; k++)
+        assert_int_equal(chain.segments[k].headless, k == 0);
+      assert_int_equal(chain.segments[0].header.first_seq, seq);
+      chain_reader_init(&at, DIR, &chain);
+      while (chain_reader_next(&at, &error) == READ_OK)
+        if (at.reader.block.kind == BLOCK_DATA) {
+          assert_int_equal(at.reader.block.seq, seq);
+          seq += at.reader.block.count;
+        }
+      assert_int_equal(seq, 21);
+      assert_int_equal(chain_reader_seek_seq(&at, cases[i].first + 3, &error), READ_OK);
+      assert_int_equal(at.index, 0);
+      chain_reader_deinit(&at);
+      memory_disk_bytes(DIR, cases[i].name, &size)[300] ^= 1;
+    }
+}
+
+/* Another file under the name is not read so, whatever its header is like. */
+static void test_flipped_header_of_another_file(void **state)
+{
+  (void)state;
+  size_t size = 0;
+  uint8_t copy[65536];
+  four_segments();
+  const uint8_t *bytes = memory_disk_bytes(DIR, "t1@3.bin", &size);
+  assert_true(size <= sizeof copy);
+  memcpy(copy, bytes, size);
+  copy[300] ^= 1;
+  memory_disk_put(DIR, "t1@2.bin", copy, size);
+  assert_int_equal(load(&holder.committed), READ_DAMAGED);
+  assert_chain("t1@3.bin t1@4.bin | t1.bin t1@2.bin");
+}
+
 static void incompat(struct segment_header *header)
 {
   header->incompat = 1;
@@ -543,6 +597,8 @@ int main(void)
       TEST(test_newest_of_the_ledger_missing),
       TEST(test_torn_newest_header),
       TEST(test_flipped_header),
+      TEST(test_flipped_header_is_read_without),
+      TEST(test_flipped_header_of_another_file),
       TEST(test_newer_newest),
       TEST(test_orphan),
       TEST(test_late_block_makes_no_orphan),

@@ -210,6 +210,26 @@ static void test_uri(void **state)
   free(file);
 }
 
+/* A queue in there would be replicated with the users, or not at all. */
+static void test_databases_of_mongodb(void **state)
+{
+  (void)state;
+  static const char *const names[] = {"admin", "local", "config", "Admin"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    char uri[80], said[80];
+    snprintf(said, sizeof said, "got \"%s\" (from command line)", names[i]);
+    assert_wrong(LOAD(CONFIG_WORKER, "--type=t", "--db", (char *)names[i]), said, "and not MongoDB's own admin, local and config");
+    snprintf(uri, sizeof uri, "mongodb://u:SECRET@h,i:1/%s?appName=a@b", names[i]);
+    snprintf(said, sizeof said, "got the database \"%s\" (from command line)", names[i]);
+    assert_wrong(LOAD(CONFIG_DUMP, "--uri", uri, "x"), said, "--db");
+    assert_lacks(error.text, "SECRET");
+    assert_int_equal(LOAD(CONFIG_WORKER, "--type=t", "--uri", uri, "--db=mine"), CONFIG_RUN);
+    assert_string_equal(config.db, "mine");
+  }
+  assert_int_equal(LOAD(CONFIG_WORKER, "--type=t", "--db=administration", "--uri=mongodb://h/?authSource=admin"), CONFIG_RUN);
+  assert_int_equal(LOAD(CONFIG_WORKER, "--type=t", "--uri=mongodb://h/localhost"), CONFIG_RUN);
+}
+
 /* ---- wrong values ---- */
 
 static void test_durations(void **state)
@@ -475,8 +495,38 @@ static void test_print(void **state)
   assert_contains(text, "uri = mongodb://u:***@h  ; command line\n");
   assert_contains(text, "stall = 90s  ; 3 leases\n");
   assert_contains(text, "linger = 0s  ; default with exit-when-empty\n");
-  assert_contains(text, "; db is not set\n");
+  assert_contains(text, "\ndb = pawl  ; default\n");
   assert_lacks(text, "SECRET");
+}
+
+/* The database that it comes to, whoever names it; nothing of a URI that is not understood. */
+static void test_print_db(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *uri, *shown;
+  } cases[] = {
+      {"mongodb://h", "db = pawl  ; default\n"},
+      {"mongodb://h/", "db = pawl  ; default\n"},
+      {"mongodb://h?tls=true", "db = pawl  ; default\n"},
+      {"mongodb://u:SECRET@h:1,[::1]:2/other?appName=a@b", "db = other  ; the URI\n"},
+      {"mongodb+srv://h/other-1_b", "db = other-1_b  ; the URI\n"},
+      {"mongodb://u:SECRET%40h:27017/db", "; db is not set\n"},
+      {"mongodb://u:/SECRET", "; db is not set\n"},
+      {"mongodb://u:SEC?RET@h/db", "; db is not set\n"},
+      {"mongodb://h/a%62c", "; db is not set\n"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    assert_int_equal(LOAD(CONFIG_STATUS, "--print-config", "--uri", (char *)cases[i].uri), CONFIG_PRINT);
+    const char *text = printed(print_loaded);
+    assert_contains(text, cases[i].shown);
+    assert_lacks(text, "SECRET");
+    assert_null(config.db);
+  }
+  assert_int_equal(LOAD(CONFIG_STATUS, "--print-config", "--uri=mongodb://h/other", "--db=mine"), CONFIG_PRINT);
+  assert_contains(printed(print_loaded), "db = mine  ; command line\n");
+  assert_int_equal(LOAD(CONFIG_DUMP, "--print-config", "x"), CONFIG_PRINT);
+  assert_contains(printed(print_loaded), "; db is not set\n");
 }
 
 static enum config_program helped;
@@ -498,6 +548,8 @@ static void test_help(void **state)
       snprintf(flag, sizeof flag, " --%s%s", config_options[i].flag, config_options[i].placeholder ? " " : "");
       if (option_taken(&config_options[i], helped))
         assert_contains(text, flag);
+      for (int k = 0; option_taken(&config_options[i], helped) && config_options[i].choices[k]; k++)
+        assert_contains(text, config_options[i].choices[k]);
       assert_int_equal(option_find(helped, config_options[i].flag) == i, option_taken(&config_options[i], helped));
     }
   }
@@ -532,7 +584,8 @@ int main(void)
       cmocka_unit_test_teardown(test_times, clear),       cmocka_unit_test_teardown(test_file_errors, clear),
       cmocka_unit_test_teardown(test_long_line, clear),   cmocka_unit_test_teardown(test_redact, clear),
       cmocka_unit_test_teardown(test_print, clear),       cmocka_unit_test_teardown(test_help, clear),
-      cmocka_unit_test_teardown(test_begin, clear),
+      cmocka_unit_test_teardown(test_begin, clear),       cmocka_unit_test_teardown(test_databases_of_mongodb, clear),
+      cmocka_unit_test_teardown(test_print_db, clear),
   };
   return cmocka_run_group_tests(tests, setup_folder, remove_folder);
 }

@@ -252,6 +252,106 @@ static void test_flip_every_byte_zstd(void **state)
   flip_everything(false);
 }
 
+/* ---- without a header ---- */
+
+static enum read_status open_headless(const struct committed *end)
+{
+  struct reader reader;
+  enum read_status status = reader_open_headless(&reader, DIR, "t1.bin", end, &error);
+  if (status != READ_OK)
+    return status;
+  memset(&reading, 0, sizeof reading);
+  read_on(&reader, true, &reading);
+  reader_close(&reader);
+  return READ_OK;
+}
+
+/* Block 0 tells all that the blocks need of it. */
+static void test_header_flipped(void **state)
+{
+  (void)state;
+  size_t size = 0;
+  sample_write(true);
+  uint8_t *bytes = sample(&size);
+  for (size_t at = 0; at < FORMAT_HEADER_BYTES; at += 7) {
+    bytes[at] ^= 0x20;
+    for (int offline = 0; offline < 2; offline++) {
+      assert_int_equal(open_headless(offline ? NULL : &holder.committed), READ_OK);
+      assert_int_equal(reading.status, READ_END);
+      assert_int_equal(reading.damages, 0);
+      assert_int_equal(reading.messages, holder.committed.seq);
+    }
+    bytes[at] ^= 0x20;
+  }
+}
+
+static void test_header_and_more_flipped(void **state)
+{
+  (void)state;
+  size_t size = 0;
+  sample_write(false);
+  uint8_t *bytes = sample(&size);
+  bytes[100] ^= 1;
+  for (int i = 0; i < block_count; i++) {
+    uint8_t *byte = &bytes[blocks[i].offset + FORMAT_MARKER_BYTES];
+    *byte ^= 1;
+    assert_int_equal(open_headless(&holder.committed), READ_OK);
+    assert_int_equal(reading.status, READ_END);
+    assert_int_equal(reading.damages, 1);
+    assert_int_equal(reading.messages, holder.committed.seq - blocks[i].count);
+    assert_true(all_accounted_for());
+    *byte ^= 1;
+  }
+  /* No byte of block 0's marker may be another. */
+  for (int i = 0; i < FORMAT_MARKER_BYTES; i++) {
+    bytes[FORMAT_HEADER_BYTES + i] ^= 4;
+    assert_int_equal(open_headless(NULL), READ_DAMAGED);
+    assert_int_equal(open_headless(&holder.committed), READ_DAMAGED);
+    bytes[FORMAT_HEADER_BYTES + i] ^= 4;
+  }
+}
+
+/* Only what is damaged is read so: not a file that is another one, nor one without a block. */
+static void test_headless_is_refused(void **state)
+{
+  (void)state;
+  size_t size = 0;
+  struct reader reader;
+  sample_write(false);
+  assert_int_equal(open_headless(NULL), READ_DAMAGED);
+  assert_contains(error.text, "its header is whole");
+  uint8_t *bytes = sample(&size);
+  bytes[100] ^= 1;
+  struct committed end = holder.committed;
+  end.uuid[7] ^= 1;
+  assert_int_equal(open_headless(&end), READ_DAMAGED);
+  memory_disk_put(DIR, "bare.bin", bytes, FORMAT_HEADER_BYTES + 127);
+  assert_int_equal(reader_open_headless(&reader, DIR, "bare.bin", NULL, &error), READ_DAMAGED);
+  assert_int_equal(reader_open_headless(&reader, DIR, "none.bin", NULL, &error), READ_ABSENT);
+  memory_disk.fail_in[DISK_READ] = 2;
+  assert_int_equal(open_headless(NULL), READ_FAILED);
+}
+
+/* A marker that is right in itself, but not block 0's, stands for nothing. */
+static void test_headless_takes_block_0_only(void **state)
+{
+  (void)state;
+  size_t size = 0;
+  sample_write(false);
+  uint8_t *bytes = sample(&size);
+  bytes[100] ^= 1;
+  for (int i = 0; i < 6; i++) {
+    struct block_marker marker = blocks[0];
+    marker.offset += i == 1;
+    marker.number += i == 2;
+    marker.before += i == 3 ? FORMAT_HEADER_BYTES : 0;
+    marker.skip += i == 4 ? FORMAT_HEADER_BYTES : 0;
+    marker.link += i == 5;
+    format_marker_encode(&marker, bytes + FORMAT_HEADER_BYTES);
+    assert_int_equal(open_headless(NULL), i == 0 ? READ_OK : READ_DAMAGED);
+  }
+}
+
 /* Two bad blocks, far apart and side by side: what is gone is told exactly. */
 static void test_two_damages(void **state)
 {
@@ -914,6 +1014,10 @@ int main(void)
       TEST(test_cut_at_every_offset_zstd),
       TEST(test_flip_every_bit),
       TEST(test_flip_every_byte_zstd),
+      TEST(test_header_flipped),
+      TEST(test_header_and_more_flipped),
+      TEST(test_headless_is_refused),
+      TEST(test_headless_takes_block_0_only),
       TEST(test_two_damages),
       TEST(test_misplaced_blocks),
       TEST(test_foreign_blocks),
