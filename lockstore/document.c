@@ -1,5 +1,31 @@
 #include "lockstore/document.h"
 
+/* Of ASCII, or of the C1 set (U+0080 to U+009F, in UTF-8 C2 80 to C2 9F), which terminals obey as well. */
+static bool control_begins(const char *at)
+{
+  unsigned char byte = (unsigned char)at[0];
+  return byte < ' ' || byte == 0x7f || (byte == 0xc2 && ((unsigned char)at[1] & 0xe0) == 0x80);
+}
+
+void document_make_printable(char *text)
+{
+  for (char *at = text; *at; at++)
+    if (control_begins(at)) {
+      if (*at == '\xc2')
+        *at++ = ' ';
+      *at = ' ';
+    }
+  /* A last character that was cut: its first byte is among the last three, and asks for more than there are. */
+  size_t length = strlen(text);
+  for (size_t back = 1; back <= 3 && back <= length; back++) {
+    unsigned char byte = (unsigned char)text[length - back];
+    if (byte >= 0xc0 && (back == 1 || (back == 2 && byte >= 0xe0) || (back == 3 && byte >= 0xf0)))
+      text[length - back] = '\0';
+    if (byte < 0x80 || byte >= 0xc0)
+      return;
+  }
+}
+
 bool document_has(const bson_t *document, const char *field)
 {
   return bson_has_field(document, field);
@@ -58,7 +84,7 @@ bool document_text(const bson_t *document, const char *field, char *text, size_t
   if (length >= size)
     return false;
   for (uint32_t i = 0; i < length; i++)
-    if ((unsigned char)from[i] < ' ' || from[i] == 0x7f)
+    if (control_begins(from + i))
       return false;
   memcpy(text, from, length);
   text[length] = '\0';
@@ -91,6 +117,7 @@ struct document_shown document_show(const bson_t *document, const char *field)
     snprintf(shown.text, sizeof shown.text, "%.*s", (int)(length - 9), json + 7);
   else
     strcpy(shown.text, "unreadable");
+  document_make_printable(shown.text);
   bson_free(json);
   bson_destroy(&one);
   return shown;

@@ -20,7 +20,13 @@ MUST_CHECK bool document_binary(const bson_t *document, const char *field, uint8
 MUST_CHECK bool document_text(const bson_t *document, const char *field, char *text, size_t size);
 MUST_CHECK bool document_document(const bson_t *document, const char *field, bson_t *value);
 
-/* What the field holds, for people: `absent`, or its JSON, cut to 80 bytes. */
+/*
+ * For a text that is shown to people: control characters become spaces, so that it stays one line and no terminal obeys it; a last
+ * character of UTF-8 that was cut in two goes.
+ */
+void document_make_printable(char *text);
+
+/* What the field holds, for people: `absent`, or its JSON, cut to 80 bytes; printable. */
 struct document_shown {
   char text[81];
 };

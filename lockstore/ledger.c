@@ -8,8 +8,12 @@
  * that arrives late or twice changes nothing.
  */
 
-/* There is room above it for as many take-overs as there will ever be. */
-#define EPOCH_MAX ((int64_t)1 << 60)
+/*
+ * What a document may hold, whoever wrote it. A segment's name has room for 18 digits of epoch, so for every epoch that follows on this
+ * one. The other numbers are below 2^62 in the file, so that sums of two do not overflow.
+ */
+#define EPOCH_MAX ((int64_t)1 << 59)
+#define NUMBER_MAX (((int64_t)1 << 62) - 1)
 
 #define OWNER(owner) BCON_BIN(BSON_SUBTYPE_BINARY, (owner)->bytes, OWNER_BYTES)
 
@@ -22,15 +26,15 @@ static bool wrong(struct error *error, const bson_t *document, const char *field
   return false;
 }
 
-static bool parse_count(const bson_t *document, const char *field, int64_t *value, struct error *error)
+static bool parse_number(const bson_t *document, const char *field, int64_t min, int64_t *value, struct error *error)
 {
-  if (document_int64(document, field, value) && *value >= 0)
+  if (document_int64(document, field, value) && *value >= min && *value <= NUMBER_MAX)
     return true;
   *value = 0;
-  return wrong(error, document, field, "a whole number, not negative");
+  return wrong(error, document, field, min > 0 ? "a whole number above 0 and below 2^62" : "a whole number, not negative and below 2^62");
 }
 
-/* `T.bin` or `T@<epoch>.bin`, the epoch decimal without leading zeros. */
+/* `T.bin` or `T@<epoch>.bin`, the epoch decimal without leading zeros, at most 18 digits. */
 static bool file_name_of_type(const char *name, const char *type)
 {
   size_t length = strlen(type);
@@ -39,7 +43,7 @@ static bool file_name_of_type(const char *name, const char *type)
   const char *rest = name + length;
   if (*rest == '@') {
     size_t digits = strspn(++rest, "0123456789");
-    if (digits < 1 || digits > 19 || *rest == '0')
+    if (digits < 1 || digits > 18 || *rest == '0')
       return false;
     rest += digits;
   }
@@ -72,10 +76,10 @@ static bool parse_file(const bson_t *document, const char *type, struct committe
     return wrong(error, document, "file", "the name of a segment of the type");
   if (!document_binary(document, "uuid", end->uuid, sizeof end->uuid))
     return wrong(error, document, "uuid", "16 bytes of binary, subtype 0");
-  if (!document_int64(document, "length", &end->length) || end->length <= 0)
-    return wrong(error, document, "length", "a whole number above 0");
-  if (!document_int64(document, "tail", &end->tail) || end->tail < 0 || end->tail >= end->length)
-    return wrong(error, document, "tail", "a whole number, not negative and below length");
+  if (!parse_number(document, "length", 1, &end->length, error) || !parse_number(document, "tail", 0, &end->tail, error))
+    return false;
+  if (end->tail >= end->length)
+    return wrong(error, document, "tail", "a number below length");
   if (!document_int64(document, "link", &link))
     return wrong(error, document, "link", "a whole number");
   end->link = (uint64_t)link;
@@ -88,13 +92,13 @@ static bool parse_epoch(const bson_t *document, struct ledger *ledger, struct er
   if (document_int64(document, "epoch", &ledger->epoch) && ledger->epoch >= 1 && ledger->epoch <= EPOCH_MAX)
     return true;
   ledger->epoch = 0;
-  return wrong(error, document, "epoch", "a whole number above 0 and below 2^60");
+  return wrong(error, document, "epoch", "a whole number above 0 and at most 2^59");
 }
 
 static bool parse_numbers(const bson_t *document, struct ledger *ledger, struct error *error)
 {
-  if (!parse_count(document, "seq", &ledger->end.seq, error) || !parse_count(document, "items", &ledger->end.items, error) ||
-      !parse_count(document, "settled", &ledger->settled, error))
+  if (!parse_number(document, "seq", 0, &ledger->end.seq, error) || !parse_number(document, "items", 0, &ledger->end.items, error) ||
+      !parse_number(document, "settled", 0, &ledger->settled, error))
     return false;
   if (ledger->settled > ledger->end.seq)
     return wrong(error, document, "settled", "a number not above seq");
@@ -356,6 +360,10 @@ enum outcome ledger_put(struct lockstore *store, const char *type, const struct 
                         struct error *error)
 {
   assert(has_file(&ledger->end) && ledger->has_owner && ledger->epoch > before->epoch);
+  if (ledger->epoch > EPOCH_MAX) { /* nobody could read it again */
+    error_set(error, "the files of %s call for epoch %lld, and a ledger takes at most 2^59", type, (long long)ledger->epoch);
+    return OUTCOME_REFUSED;
+  }
   bson_t *document = put_document(type, ledger);
   bson_t *command = BCON_NEW("update", "ledger"), updates, update, filter;
   BSON_APPEND_ARRAY_BEGIN(command, "updates", &updates);

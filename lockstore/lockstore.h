@@ -129,7 +129,7 @@ MUST_CHECK enum outcome ledger_commit(struct lockstore *store, const char *type,
 /*
  * For adopting files whose ledger is lost or wrong: replaces the whole document, if it still is in the state `before` (epoch 0: there
  * was none). `malformed`: what is there was REFUSED by ledger_read, and is replaced whatever it says, unless it is of a newer v. YES:
- * written. NO: it moved meanwhile.
+ * written. NO: it moved meanwhile. REFUSED: the new one is none that ledger_read would take.
  */
 MUST_CHECK enum outcome ledger_put(struct lockstore *store, const char *type, const struct ledger *before, bool malformed,
                                    const struct ledger *ledger, struct error *error);

@@ -1,4 +1,5 @@
 #include "lockstore/mongo.h"
+#include "lockstore/document.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -16,6 +17,8 @@ enum {
 };
 
 enum {
+  CODE_UNAUTHORIZED = 13,
+  CODE_AUTHENTICATION_FAILED = 18,
   CODE_DUPLICATE_KEY = 11000,
 };
 
@@ -185,26 +188,41 @@ static void note_operation_time(struct mongo *mongo, const bson_t *reply)
     ;
 }
 
-/* What a server says may hold line feeds (an index build's error does). */
-static void make_one_line(struct error *error)
-{
-  for (char *at = error->text; *at; at++)
-    if ((unsigned char)*at < ' ')
-      *at = ' ';
-}
-
 static int read_code(const bson_t *document)
 {
   bson_iter_t at;
   return bson_iter_init_find(&at, document, "code") && BSON_ITER_HOLDS_NUMBER(&at) ? (int)bson_iter_as_int64(&at) : 0;
 }
 
-static void set_text(struct error *error, const char *doing, const bson_t *document, const char *fallback)
+/* What the server says may hold line feeds (an index build's error does), and what somebody else wrote. The sentence goes on. */
+static void set_text(struct error *error, const char *headline, const char *doing, const bson_t *document, const char *fallback)
 {
   bson_iter_t at;
   bool has = bson_iter_init_find(&at, document, "errmsg") && BSON_ITER_HOLDS_UTF8(&at);
-  error_set(error, "%s: %s", doing, has ? bson_iter_utf8(&at, NULL) : fallback);
-  make_one_line(error);
+  error_set(error, "%s%s: %s", headline, doing, has ? bson_iter_utf8(&at, NULL) : fallback);
+  document_make_printable(error->text);
+  size_t length = strlen(error->text);
+  if (length > 1 && error->text[length - 1] == '.' && error->text[length - 2] != '.')
+    error->text[length - 1] = '\0';
+}
+
+/* The server quotes the whole command that is not allowed, with the ids of messages in it: its name and collection are enough. */
+static void cut_command(struct error *error)
+{
+  char *command = strstr(error->text, "to execute command { "), *behind = command ? strchr(command, ',') : NULL;
+  if (behind)
+    snprintf(behind, sizeof error->text - (size_t)(behind - error->text), ", ... }");
+}
+
+/*
+ * A refusal is an answer, and begins with "MongoDB ", for whoever shows it. The outcome is UNKNOWN all the same: it may be put right at
+ * the server while a worker waits.
+ */
+static const char *headline_of(const bson_error_t *driver, int code)
+{
+  if (code == CODE_AUTHENTICATION_FAILED || (driver->domain == MONGOC_ERROR_CLIENT && driver->code == MONGOC_ERROR_CLIENT_AUTHENTICATE))
+    return "MongoDB refuses these credentials: ";
+  return code == CODE_UNAUTHORIZED ? "MongoDB does not permit it: " : "";
 }
 
 /* The document at `path`, such as writeErrors.0; it borrows the reply's bytes. */
@@ -225,19 +243,21 @@ static enum outcome reply_judge(bool ok, const char *doing, const bson_t *reply,
   bson_t part;
   if (reply_document(reply, "writeConcernError", &part)) {
     *code = read_code(&part);
-    set_text(error, doing, &part, "writeConcernError");
+    set_text(error, "", doing, &part, "writeConcernError");
     return OUTCOME_UNKNOWN;
   }
   if (reply_document(reply, "writeErrors.0", &part)) {
     *code = read_code(&part);
-    set_text(error, doing, &part, "writeErrors");
+    set_text(error, "", doing, &part, "writeErrors");
     return *code == CODE_DUPLICATE_KEY ? OUTCOME_NO : OUTCOME_UNKNOWN;
   }
   *code = 0;
   if (ok)
     return OUTCOME_YES;
   *code = read_code(reply);
-  set_text(error, doing, reply, driver->message);
+  set_text(error, headline_of(driver, *code), doing, reply, driver->message);
+  if (*code == CODE_UNAUTHORIZED)
+    cut_command(error);
   return *code == CODE_DUPLICATE_KEY ? OUTCOME_NO : OUTCOME_UNKNOWN;
 }
 

@@ -39,8 +39,9 @@ bool mongo_is_replica_set(const struct mongo *mongo);
 
 /*
  * Runs one command on the primary, once. YES: ok, with neither writeErrors nor writeConcernError; *reply is initialised in any case and
- * the caller destroys it. Otherwise `error` begins with `doing`, and *code is the server's code (0: none: the network).
- * Only a duplicate key (11000) is NO; all else is UNKNOWN, for a time-out is no answer.
+ * the caller destroys it. Otherwise `error` begins with `doing` (where user, password or rights are refused, with
+ * "MongoDB refuses these credentials: " or "MongoDB does not permit it: " before it), and *code is the server's code (0: none: the
+ * network). Only a duplicate key (11000) is NO; all else is UNKNOWN, for a time-out is no answer.
  */
 MUST_CHECK enum outcome mongo_command(struct mongo *mongo, const char *doing, const bson_t *command, bson_t *reply, int *code,
                                       struct error *error);

@@ -353,7 +353,8 @@ static int connect_mongo(struct enqueue *enqueue)
     enqueue->client = mongoc_client_pool_pop(mongo_pool(enqueue->mongo));
     return EXIT_DONE;
   }
-  say(enqueue, CONFIG_LOG_ERROR, "%s%s; nothing was enqueued", outcome == OUTCOME_REFUSED ? "" : "cannot reach MongoDB: ", error.text);
+  bool refused = outcome == OUTCOME_REFUSED || strncmp(error.text, "MongoDB ", 8) == 0; /* the text says so itself */
+  say(enqueue, CONFIG_LOG_ERROR, "%s%s; nothing was enqueued", refused ? "" : "cannot reach MongoDB: ", error.text);
   return outcome == OUTCOME_REFUSED ? EXIT_FAILED : EXIT_UNAVAILABLE;
 }
 

@@ -3,6 +3,7 @@
 #include "worker/executor.h"
 #include "worker/log.h"
 
+#include <assert.h>
 #include <ev.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -51,7 +52,8 @@ struct loop {
   struct station *stations;
   struct empty_job empty;
   int64_t empty_next_ms;
-  bool away; /* the database did not answer the last time */
+  bool away;        /* the database did not answer the last time */
+  unsigned refused; /* kinds of action, as bits, that it refuses: user, password, rights */
   bool signalled, stopping, timed_out;
 };
 
@@ -88,20 +90,30 @@ static void notes_write(const struct station *station, const struct effects *eff
   }
 }
 
-/* One line when the database goes away, one when it is back, whatever the number of types. */
+/*
+ * One line when the database goes away, one when it is back, whatever the number of types. What it refuses (user, password, a right: the
+ * text begins so) is said once for a kind of action, until one of that kind succeeds; others may well succeed meanwhile.
+ */
 static void away_note(struct loop *loop, const struct completion *completion)
 {
+  static_assert(ACTION_COUNT <= 8 * sizeof loop->refused, "a bit for each kind of action");
   if (!action_asks_database(completion->kind))
     return;
-  bool away = completion->result == RESULT_UNKNOWN;
-  if (away && !loop->away) {
-    struct error text;
-    error_set(&text, "MongoDB gives no answer: %.800s; trying again until it does", completion->error.text);
+  const char *why = completion->error.text;
+  unsigned kind = 1u << completion->kind;
+  bool away = completion->result == RESULT_UNKNOWN, refused = away && strncmp(why, "MongoDB ", 8) == 0;
+  struct error text;
+  if (refused && !(loop->refused & kind)) {
+    error_set(&text, "%.800s; trying again", why);
     say(CONFIG_LOG_WARN, "database", text.text);
-  } else if (!away && loop->away) {
+  } else if (away && !refused && !loop->away) {
+    error_set(&text, "MongoDB gives no answer: %.800s; trying again until it does", why);
+    say(CONFIG_LOG_WARN, "database", text.text);
+  } else if (!away && (loop->away || loop->refused & kind)) {
     say(CONFIG_LOG_INFO, "database", "MongoDB answers again");
   }
-  loop->away = away;
+  loop->refused = refused ? loop->refused | kind : away ? loop->refused : loop->refused & ~kind;
+  loop->away = away && (!refused || loop->away);
 }
 
 /* ---- actions ---- */

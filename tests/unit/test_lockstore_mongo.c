@@ -1,4 +1,5 @@
 /* What only a real MongoDB can show: foreign documents and indexes, lost replies, URIs. */
+#include "lockstore/document.h"
 #include "lockstore/mongo.h"
 #include "test_lockstore.h"
 #include "test_lockstore_real.h"
@@ -266,6 +267,12 @@ static void lock_with_odd_times_is_judged(void **state)
   }
 }
 
+#define MOST "{\"$numberLong\": \"4611686018427387903\"}"     /* 2^62 - 1 */
+#define TOO_MUCH "{\"$numberLong\": \"4611686018427387904\"}" /* 2^62 */
+#define LARGEST "{\"$numberLong\": \"9223372036854775807\"}"
+#define SMALLEST "{\"$numberLong\": \"-9223372036854775808\"}"
+#define MOST_EPOCH "{\"$numberLong\": \"576460752303423488\"}" /* 2^59 */
+
 static void malformed_ledger_is_refused(void **state)
 {
   (void)state;
@@ -277,6 +284,11 @@ static void malformed_ledger_is_refused(void **state)
       {"\"v\": \"1\"", "v is \"1\""},
       {"\"v\": null", "v is null"},
       {"\"epoch\": 0", "epoch is 0"},
+      {"\"epoch\": -1", "epoch is -1"},
+      {"\"epoch\": " MOST_EPOCH, NULL},
+      {"\"epoch\": {\"$numberLong\": \"576460752303423489\"}",
+       "epoch is 576460752303423489, expected a whole number above 0 and at most 2^59"},
+      {"\"epoch\": " LARGEST, "epoch is 9223372036854775807"},
       {"\"epoch\": \"3\"", "epoch is"},
       {"\"epoch\": {\"$numberDouble\": \"1.5\"}", "epoch is 1.5"},
       {"\"epoch\": {\"$numberDouble\": \"NaN\"}", "epoch is"},
@@ -285,6 +297,8 @@ static void malformed_ledger_is_refused(void **state)
       {"\"file\": \"other.bin\"", "file is"},
       {"\"file\": \"TYPE@5.bin\"", NULL},
       {"\"file\": \"TYPE.bin\"", NULL},
+      {"\"file\": \"TYPE@999999999999999999.bin\"", NULL},
+      {"\"file\": \"TYPE@1000000000000000000.bin\"", "file is"},
       {"\"file\": \"TYPE@0.bin\"", "file is"},
       {"\"file\": \"TYPE@05.bin\"", "file is"},
       {"\"file\": \"TYPE@5x.bin\"", "file is"},
@@ -297,11 +311,31 @@ static void malformed_ledger_is_refused(void **state)
       {"\"length\": -1", "length is -1"},
       {"\"length\": \"x\"", "length is \"x\""},
       {"\"tail\": -1", "tail is -1"},
+      {"\"length\": 0", "length is 0"},
+      {"\"length\": " MOST, NULL},
+      {"\"length\": " TOO_MUCH, "length is 4611686018427387904, expected a whole number above 0 and below 2^62"},
+      {"\"length\": " LARGEST ", \"tail\": {\"$numberLong\": \"9223372036854775806\"}", "length is 9223372036854775807"},
+      {"\"tail\": 4195", NULL},
+      {"\"tail\": 4196", "tail is 4196, expected a number below length"},
       {"\"tail\": 99999", "tail is 99999"},
+      {"\"tail\": " TOO_MUCH, "tail is 4611686018427387904, expected a whole number, not negative and below 2^62"},
+      {"\"tail\": " SMALLEST, "tail is -9223372036854775808"},
+      {"\"link\": " LARGEST, NULL},
       {"\"link\": \"0\"", "link is"},
       {"\"seq\": -3", "seq is -3"},
       {"\"items\": null", "items is null"},
       {"\"settled\": -1", "settled is -1"},
+      {"\"seq\": " MOST ", \"items\": " MOST ", \"settled\": " MOST, NULL},
+      {"\"seq\": " TOO_MUCH, "seq is 4611686018427387904, expected a whole number, not negative and below 2^62"},
+      {"\"seq\": " LARGEST ", \"settled\": " LARGEST, "seq is 9223372036854775807"},
+      {"\"seq\": {\"$numberDouble\": \"1e19\"}", "seq is 10000000000000000000.0"},
+      {"\"seq\": {\"$numberDecimal\": \"5\"}", "seq is"},
+      {"\"items\": -1", "items is -1"},
+      {"\"items\": " TOO_MUCH, "items is 4611686018427387904"},
+      {"\"settled\": " SMALLEST, "settled is -9223372036854775808"},
+      {"\"settled\": " LARGEST, "settled is 9223372036854775807"},
+      {"\"settled\": 3", "settled is 3, expected a number not above seq"},
+      {"\"settled\": 2", NULL},
       {"\"settled\": 99", "settled is 99"},
       {"\"machine\": 1", "machine is 1"},
       {"\"machine\": \"0123456789012345678901234567890123456789012345678901234567890123456789\"", "machine is"},
@@ -324,6 +358,56 @@ static void malformed_ledger_is_refused(void **state)
     if (outcome != (cases[i][1] ? OUTCOME_REFUSED : OUTCOME_YES) || (cases[i][1] && !strstr(error.text, cases[i][1])))
       fail_msg("%s: %d %s", cases[i][0], outcome, outcome == OUTCOME_YES ? "" : error.text);
     assert_true(ledger.v <= 1);
+  }
+}
+
+/* Files that bear an epoch so high that no ledger could stand above it. */
+static void adopting_has_an_end(void **state)
+{
+  (void)state;
+  const struct ledger none = {0};
+  struct ledger ledger = {.v = 1, .epoch = ((int64_t)1 << 59) + 1, .has_owner = true, .owner = alice, .end = first_commit("high").after};
+  assert_int_equal(ledger_put(store, "high", &none, false, &ledger, &error), OUTCOME_REFUSED);
+  assert_non_null(strstr(error.text, "high call for epoch 576460752303423489"));
+  assert_int_equal(ledger_read(store, "high", &ledger, &error), OUTCOME_NO);
+  ledger = (struct ledger){.v = 1, .epoch = (int64_t)1 << 59, .has_owner = true, .owner = alice, .end = first_commit("high").after};
+  assert_int_equal(ledger_put(store, "high", &none, false, &ledger, &error), OUTCOME_YES);
+  assert_int_equal(ledger_read(store, "high", &ledger, &error), OUTCOME_YES);
+}
+
+static void what_others_wrote_is_shown_printable(void **state)
+{
+  (void)state;
+  static const char *const cases[][2] = {
+      {"plain \xc3\xbc \xe2\x82\xac", "plain \xc3\xbc \xe2\x82\xac"},
+      {"a\nb\x1b[31m\x7f", "a b [31m "},
+      {"\xc2\x9b"
+       "31m\xc2\x80\xc2\x9f\xc2\xa0",
+       "  31m    \xc2\xa0"},
+      {"cut \xc3", "cut "},
+      {"cut \xe2\x82", "cut "},
+      {"cut \xf0\x9f\x92", "cut "},
+      {"whole \xf0\x9f\x92\xa9", "whole \xf0\x9f\x92\xa9"},
+      {"", ""},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[64];
+    snprintf(text, sizeof text, "%s", cases[i][0]);
+    document_make_printable(text);
+    assert_string_equal(text, cases[i][1]);
+  }
+  char longer[121] = "x"; /* the 80 bytes that are shown end in the middle of a character, wherever it begins */
+  for (size_t i = 1; i + 2 < sizeof longer; i += 2)
+    memcpy(longer + i, "\xc3\xbc", 3);
+  for (size_t skip = 0; skip < 2; skip++) {
+    bson_t *document = BCON_NEW("f", BCON_UTF8(longer + (skip ? 1 : 0)), "g",
+                                BCON_UTF8("a\xc2\x9b"
+                                          "b"));
+    assert_true(bson_utf8_validate(document_show(document, "f").text, strlen(document_show(document, "f").text), false));
+    assert_string_equal(document_show(document, "g").text, "\"a  b\"");
+    char text[64];
+    assert_false(document_text(document, "g", text, sizeof text));
+    bson_destroy(document);
   }
 }
 
@@ -468,6 +552,8 @@ int main(void)
       cmocka_unit_test(lock_without_owner_is_refused),
       cmocka_unit_test(lock_with_odd_times_is_judged),
       cmocka_unit_test(malformed_ledger_is_refused),
+      cmocka_unit_test(adopting_has_an_end),
+      cmocka_unit_test(what_others_wrote_is_shown_printable),
       cmocka_unit_test(ledger_without_file_has_nothing_of_it),
       cmocka_unit_test(lists_name_what_is_malformed),
       cmocka_unit_test(long_list_is_whole),
