@@ -273,7 +273,7 @@ def queue_empty_and_once(field, documents):
 
 def test_live_holder(field):
     field.fill(100)
-    worker = field.worker("--linger", "1h")
+    worker = field.worker("--lease", "10s", "--linger", "1h")
     field.wait_empty()
     said = adopt(field, 1)
     assert f"pid {worker.pid}" in said and "stop the workers" in said, said

@@ -233,7 +233,7 @@ def status(field, *arguments):
 
 def test_status(field):
     field.fill(30)
-    worker = field.worker("--linger", "1h")
+    worker = field.worker("--lease", "10s", "--linger", "1h")
     field.wait_empty()
     wait_until(lambda: field.ledger().get("seq") == 30, field.logs)
     field.fill(7, "t2")
