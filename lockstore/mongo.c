@@ -11,7 +11,8 @@ enum deployment { DEPLOYMENT_UNKNOWN, DEPLOYMENT_STANDALONE, DEPLOYMENT_REPLICA_
 
 enum {
   DB_BYTES_MAX = 63,
-  WIRE_VERSION_MIN = 13, /* MongoDB 5.0 */
+  WIRE_VERSION_MIN = 13,       /* MongoDB 5.0 */
+  WIRE_VERSION_CLUSTERED = 16, /* 5.3 */
   SPARE_CONNECTIONS = 2,
   HEARTBEAT_MS = 2000, /* instead of 10 s: how long a primary that hangs, or was given up by mistake, goes unnoticed */
 };
@@ -28,6 +29,8 @@ struct mongo {
   int64_t timeout_ms;
   _Atomic uint64_t operation_time; /* the latest seen: seconds << 32 | increment; 0: none */
   _Atomic int deployment;
+  _Atomic int64_t wire_version; /* of the primary; 0: not known yet */
+  _Atomic int64_t transactions; /* the number of the last one */
 };
 
 /* ---- opening ---- */
@@ -173,6 +176,11 @@ bool mongo_is_replica_set(const struct mongo *mongo)
   return atomic_load(&mongo->deployment) != DEPLOYMENT_STANDALONE;
 }
 
+bool mongo_makes_clustered(const struct mongo *mongo)
+{
+  return atomic_load(&mongo->wire_version) >= WIRE_VERSION_CLUSTERED;
+}
+
 /* ---- reading a reply ---- */
 
 static void note_operation_time(struct mongo *mongo, const bson_t *reply)
@@ -280,16 +288,22 @@ static void add_servers(mongoc_client_t *client, struct error *error)
  * The driver's "write command", for reads too: it adds no `secondaryOk` to a direct connection, so that a node that is no primary
  * any more refuses instead of answering from an old state; and it is not sent twice.
  */
-enum outcome mongo_client_command(struct mongo *mongo, mongoc_client_t *client, const char *doing, const bson_t *command,
-                                  const bson_t *opts, bson_t *reply, int *code, struct error *error)
+static enum outcome client_command(struct mongo *mongo, mongoc_client_t *client, const char *db, const char *doing, const bson_t *command,
+                                   const bson_t *opts, bson_t *reply, int *code, struct error *error)
 {
   bson_error_t driver = {.message = "no answer"};
-  bool ok = mongoc_client_write_command_with_opts(client, mongo->db, command, opts, reply, &driver);
+  bool ok = mongoc_client_write_command_with_opts(client, db, command, opts, reply, &driver);
   note_operation_time(mongo, reply);
   enum outcome outcome = reply_judge(ok, doing, reply, &driver, code, error);
   if (outcome == OUTCOME_UNKNOWN && driver.domain == MONGOC_ERROR_SERVER_SELECTION)
     add_servers(client, error);
   return outcome;
+}
+
+enum outcome mongo_client_command(struct mongo *mongo, mongoc_client_t *client, const char *doing, const bson_t *command,
+                                  const bson_t *opts, bson_t *reply, int *code, struct error *error)
+{
+  return client_command(mongo, client, mongo->db, doing, command, opts, reply, code, error);
 }
 
 static mongoc_client_t *client_take(struct mongo *mongo, const char *doing, struct error *error)
@@ -310,6 +324,137 @@ enum outcome mongo_command(struct mongo *mongo, const char *doing, const bson_t 
   }
   enum outcome outcome = mongo_client_command(mongo, client, doing, command, NULL, reply, code, error);
   mongoc_client_pool_push(mongo->pool, client);
+  return outcome;
+}
+
+/* ---- transactions ---- */
+
+/*
+ * By hand, for the driver's own transactions cannot be given a cluster time. The server writes each one down in its session's record, and
+ * that is a conflict if the record was last written after the time that the transaction sees: so a session serves once for a
+ * time. They are kept, and serve again for a later one; given back to the driver they could come to somebody whose time is earlier.
+ */
+enum { SESSIONS_MAX = 1024 };
+
+struct mongo_transactor {
+  struct mongo *mongo;
+  mongoc_client_t *client; /* NULL: none came free yet */
+  mongoc_client_session_t *sessions[SESSIONS_MAX];
+  int made, used; /* `used` at the time `at` */
+  uint64_t at;
+  bson_t opts; /* the session */
+  int64_t number;
+};
+
+struct mongo_transactor *mongo_transactor_new(struct mongo *mongo)
+{
+  struct mongo_transactor *transactor = calloc(1, sizeof *transactor);
+  if (transactor)
+    transactor->mongo = mongo;
+  return transactor;
+}
+
+void mongo_transactor_free(struct mongo_transactor *transactor)
+{
+  if (!transactor)
+    return;
+  for (int i = 0; i < transactor->made; i++)
+    mongoc_client_session_destroy(transactor->sessions[i]);
+  if (transactor->client)
+    mongoc_client_pool_push(transactor->mongo->pool, transactor->client);
+  free(transactor);
+}
+
+static mongoc_client_session_t *session_next(struct mongo_transactor *transactor, uint64_t at, bson_error_t *reason)
+{
+  if (transactor->at != at)
+    transactor->used = 0;
+  transactor->at = at;
+  if (transactor->used == SESSIONS_MAX)
+    return NULL;
+  if (transactor->used == transactor->made) {
+    mongoc_session_opt_t *options = mongoc_session_opts_new();
+    mongoc_session_opts_set_causal_consistency(options, false);
+    mongoc_client_session_t *session = mongoc_client_start_session(transactor->client, options, reason);
+    mongoc_session_opts_destroy(options);
+    if (!session)
+      return NULL;
+    transactor->sessions[transactor->made++] = session;
+  }
+  return transactor->sessions[transactor->used++];
+}
+
+static void append_transaction(const struct mongo_transactor *transactor, bson_t *command)
+{
+  BSON_APPEND_INT64(command, "txnNumber", transactor->number);
+  BSON_APPEND_BOOL(command, "autocommit", false);
+}
+
+static enum outcome transaction_end(struct mongo_transactor *transactor, const char *doing, const char *how, struct error *error)
+{
+  bson_t *command = BCON_NEW(how, BCON_INT32(1)), reply;
+  int code;
+  append_transaction(transactor, command);
+  mongo_append_write_concern(command);
+  enum outcome outcome =
+      client_command(transactor->mongo, transactor->client, "admin", doing, command, &transactor->opts, &reply, &code, error);
+  bson_destroy(&reply);
+  bson_destroy(command);
+  return outcome;
+}
+
+/* The server has it open, and it is not wanted. Without a commit it never takes effect, so the answer does not matter. */
+static void transaction_abort(struct mongo_transactor *transactor, const char *doing)
+{
+  struct error ignored;
+  if (transaction_end(transactor, doing, "abortTransaction", &ignored) != OUTCOME_YES)
+    return;
+}
+
+static enum outcome transaction_run(struct mongo_transactor *transactor, const char *doing, bson_t *command, int64_t expected,
+                                    struct error *error)
+{
+  bson_t concern, reply;
+  bson_iter_t n;
+  int code = 0;
+  BSON_APPEND_DOCUMENT_BEGIN(command, "readConcern", &concern);
+  BSON_APPEND_UTF8(&concern, "level", "snapshot");
+  BSON_APPEND_TIMESTAMP(&concern, "atClusterTime", (uint32_t)(transactor->at >> 32), (uint32_t)transactor->at);
+  bson_append_document_end(command, &concern);
+  BSON_APPEND_BOOL(command, "startTransaction", true);
+  append_transaction(transactor, command);
+  enum outcome outcome =
+      mongo_client_command(transactor->mongo, transactor->client, doing, command, &transactor->opts, &reply, &code, error);
+  bool counted = outcome == OUTCOME_YES && bson_iter_init_find(&n, &reply, "n") && bson_iter_as_int64(&n) == expected;
+  bson_destroy(&reply);
+  if (outcome != OUTCOME_YES) {
+    if (code == 0) /* else the server has ended it */
+      transaction_abort(transactor, doing);
+    return OUTCOME_NO;
+  }
+  if (!counted) {
+    transaction_abort(transactor, doing);
+    error_set(error, "%s: not as many documents as expected", doing);
+    return OUTCOME_NO;
+  }
+  return transaction_end(transactor, doing, "commitTransaction", error) == OUTCOME_YES ? OUTCOME_YES : OUTCOME_UNKNOWN;
+}
+
+enum outcome mongo_transaction(struct mongo_transactor *transactor, const char *doing, bson_t *command, uint64_t at, int64_t expected,
+                               struct error *error)
+{
+  bson_error_t reason = {.message = "too many at one time"};
+  if (!transactor->client && !(transactor->client = client_take(transactor->mongo, doing, error)))
+    return OUTCOME_NO;
+  mongoc_client_session_t *session = session_next(transactor, at, &reason);
+  enum outcome outcome = OUTCOME_NO;
+  bson_init(&transactor->opts);
+  transactor->number = atomic_fetch_add(&transactor->mongo->transactions, 1) + 1;
+  if (session && mongoc_client_session_append(session, &transactor->opts, &reason))
+    outcome = transaction_run(transactor, doing, command, expected, error);
+  else
+    error_set(error, "%s: %s", doing, reason.message);
+  bson_destroy(&transactor->opts);
   return outcome;
 }
 
@@ -471,6 +616,7 @@ static enum outcome hello_judge(struct mongo *mongo, const bson_t *reply, struct
     return OUTCOME_UNKNOWN;
   }
   atomic_store(&mongo->deployment, set ? DEPLOYMENT_REPLICA_SET : DEPLOYMENT_STANDALONE);
+  atomic_store(&mongo->wire_version, wire);
   return OUTCOME_YES;
 }
 

@@ -36,6 +36,8 @@ struct mongo *lockstore_mongo(struct lockstore *store);
 MUST_CHECK enum outcome mongo_hello(struct mongo *mongo, struct error *error);
 /* Known after the first mongo_hello that said YES (lockstore_prepare does it); until then true, for it asks more. */
 bool mongo_is_replica_set(const struct mongo *mongo);
+/* Clustered collections, 5.3 and later. Known after the first mongo_hello. */
+bool mongo_makes_clustered(const struct mongo *mongo);
 
 /*
  * Runs one command on the primary, once. YES: ok, with neither writeErrors nor writeConcernError; *reply is initialised in any case and
@@ -48,6 +50,22 @@ MUST_CHECK enum outcome mongo_command(struct mongo *mongo, const char *doing, co
 /* The same on a client that the caller holds, with the driver's options (a session, a server). */
 MUST_CHECK enum outcome mongo_client_command(struct mongo *mongo, mongoc_client_t *client, const char *doing, const bson_t *command,
                                              const bson_t *opts, bson_t *reply, int *code, struct error *error);
+
+/*
+ * Transactions of one write command each, that see the data as of a past cluster time. Only on a replica set. Holds a connection; one
+ * thread at a time.
+ */
+struct mongo_transactor;
+/* NULL: no memory. */
+MUST_CHECK struct mongo_transactor *mongo_transactor_new(struct mongo *mongo);
+void mongo_transactor_free(struct mongo_transactor *transactor); /* NULL is allowed */
+/*
+ * Runs the command as of `at` (seconds << 32 | increment), and commits it (majority) if its reply's `n` is `expected`. YES: committed. NO:
+ * nothing was done, and not worth trying again. UNKNOWN: whether it was committed. `command` is without concerns; fields are appended
+ * to it. When `at` rises, everything that was committed through this transactor must be older than that.
+ */
+MUST_CHECK enum outcome mongo_transaction(struct mongo_transactor *transactor, const char *doing, bson_t *command, uint64_t at,
+                                          int64_t expected, struct error *error);
 
 /*
  * Runs a `find` or `aggregate`, with the getMores it takes, in one session, and hands every document to `each`. The outcome as above, never

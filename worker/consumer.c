@@ -18,14 +18,6 @@ const char *consumer_state_name(enum consumer_state state)
   return names[state];
 }
 
-enum activity action_activity(enum action_kind kind)
-{
-  return kind == ACTION_READ     ? ACTIVITY_READ
-         : kind == ACTION_DELETE ? ACTIVITY_DELETE
-         : kind == ACTION_RENEW  ? ACTIVITY_RENEW
-                                 : ACTIVITY_MAIN;
-}
-
 bool action_asks_database(enum action_kind kind)
 {
   switch (kind) {
@@ -82,14 +74,34 @@ void consumer_enter(struct turn *turn, enum consumer_state state, const char *wh
   consumer->unknown_row = 0;
 }
 
+/* The deletes': the first that is free; ACTIVITY_RENEW, which follows, if none is. */
+static enum activity activity_of(const struct consumer *consumer, enum action_kind kind)
+{
+  if (kind != ACTION_DELETE)
+    return kind == ACTION_READ ? ACTIVITY_READ : kind == ACTION_RENEW ? ACTIVITY_RENEW : ACTIVITY_MAIN;
+  int activity = ACTIVITY_DELETE;
+  while (activity <= ACTIVITY_DELETE_LAST && consumer->activity[activity].running)
+    activity++;
+  return (enum activity)activity;
+}
+
+int consumer_deletes(const struct consumer *consumer)
+{
+  int running = 0;
+  for (int i = ACTIVITY_DELETE; i <= ACTIVITY_DELETE_LAST; i++)
+    running += consumer->activity[i].running;
+  return running;
+}
+
 struct action *consumer_start(struct turn *turn, enum action_kind kind)
 {
   struct consumer *consumer = turn->consumer;
-  enum activity activity = action_activity(kind);
+  enum activity activity = activity_of(consumer, kind);
   assert(!consumer->activity[activity].running && turn->effects->action_count < EFFECTS_ACTIONS_MAX);
   struct action *action = &turn->effects->actions[turn->effects->action_count++];
   memset(action, 0, sizeof *action);
   action->kind = kind;
+  action->activity = activity;
   action->number = ++consumer->number;
   action->epoch = consumer->epoch;
   action->owner = consumer->owner;
@@ -242,7 +254,7 @@ static void main_done(struct turn *turn, struct completion *completion)
 static void completion_handle(struct turn *turn, struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
-  enum activity activity = action_activity(completion->kind);
+  enum activity activity = completion->activity;
   if (!consumer->activity[activity].running || consumer->activity[activity].number != completion->number) {
     load_free(completion->load);
     return;
@@ -255,11 +267,13 @@ static void completion_handle(struct turn *turn, struct completion *completion)
   case ACTIVITY_READ:
     consumer_epoch_read(turn, completion);
     return;
-  case ACTIVITY_DELETE:
-    consumer_epoch_delete(turn, completion);
-    return;
   case ACTIVITY_RENEW:
     renew_done(turn, completion);
+    return;
+  case ACTIVITY_DELETE:
+  case ACTIVITY_DELETE_LAST:
+  default: /* those between */
+    consumer_epoch_delete(turn, completion);
     return;
   case ACTIVITY_COUNT:
     assert(!"no activity");
@@ -361,8 +375,7 @@ int64_t consumer_wake_ms(const struct consumer *consumer)
   if (consumer->state == STATE_DRAINING) {
     if (!consumer_runs(consumer, ACTIVITY_READ))
       wake_by(consumer, consumer->read_ms, &wake);
-    if (!consumer_runs(consumer, ACTIVITY_DELETE))
-      wake_by(consumer, consumer->delete_ms, &wake);
+    wake_by(consumer, consumer->delete_ms, &wake);
     wake_by(consumer, consumer->deadline_ms, &wake);
     if (consumer->empty_since_ms >= 0)
       wake_by(consumer, consumer->empty_since_ms + consumer->options.linger_ms, &wake);

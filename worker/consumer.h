@@ -37,7 +37,8 @@ enum consumer_state {
 };
 const char *consumer_state_name(enum consumer_state state);
 
-/* What can be done, each by one call of perform; several of a type run at once only in draining, one of each activity. */
+/* What can be done, each by one call of perform; several of a type run at once only in draining, one of each activity, but for
+ * deletes: three. */
 enum action_kind {
   /* activity MAIN */
   ACTION_PEEK,          /* is there a message? YES, NO; REFUSED: the database is not as it should be */
@@ -59,20 +60,28 @@ enum action_kind {
   ACTION_UNLOCK,        /* YES, NO: was not mine */
   /* activity READ */
   ACTION_READ, /* the next batch of the pass: YES (load), NO: the pass is over; UNKNOWN: it ended early */
-  /* activity DELETE */
+  /* activities DELETE to DELETE_LAST */
   ACTION_DELETE, /* YES */
   /* activity RENEW, on a thread of its own */
   ACTION_RENEW, /* YES, NO: lost */
   ACTION_COUNT,
 };
 
-enum activity { ACTIVITY_MAIN, ACTIVITY_READ, ACTIVITY_DELETE, ACTIVITY_RENEW, ACTIVITY_COUNT };
-enum activity action_activity(enum action_kind kind);
+enum { DELETES_MAX = 3 }; /* beside one another; more only wait for each other in the server */
+enum activity {
+  ACTIVITY_MAIN,
+  ACTIVITY_READ,
+  ACTIVITY_DELETE,
+  ACTIVITY_DELETE_LAST = ACTIVITY_DELETE + DELETES_MAX - 1,
+  ACTIVITY_RENEW,
+  ACTIVITY_COUNT
+};
 /* Does its result tell whether the database answers? Not READ's: a cursor may end for reasons of its own. */
 bool action_asks_database(enum action_kind kind);
 
 struct action {
   enum action_kind kind;
+  enum activity activity;
   uint64_t number; /* rises with every action of the consumer */
   int64_t epoch;   /* mine; 0: none yet */
   struct owner owner;
@@ -109,6 +118,7 @@ enum result {
 
 struct completion {
   enum action_kind kind;
+  enum activity activity;
   uint64_t number;
   int64_t epoch;
   enum result result;

@@ -269,7 +269,7 @@ static void read_step(struct turn *turn)
   }
   /* A pass begins only when nothing is on its way: else committed messages, not yet deleted, would be seen again. */
   bool all_deleted = consumer->stage == STAGE_NONE && consumer->ready_count == 0 && consumer->committed_count == 0 &&
-                     !consumer_runs(consumer, ACTIVITY_DELETE) && !consumer_runs(consumer, ACTIVITY_MAIN);
+                     consumer_deletes(consumer) == 0 && !consumer_runs(consumer, ACTIVITY_MAIN);
   if (!all_deleted || turn->moment->now_ms < consumer->read_ms)
     return;
   consumer->pass_messages = 0;
@@ -283,23 +283,33 @@ void consumer_epoch_delete(struct turn *turn, struct completion *completion)
   bool yes = completion->result == RESULT_YES;
   consumer->delete_unknown_row = yes ? 0 : consumer->delete_unknown_row + 1;
   consumer->delete_ms = yes ? 0 : turn->moment->now_ms + consumer_backoff(turn, consumer->delete_unknown_row);
-  assert(consumer->committed_count > 0 && load == consumer->committed_loads[0]);
-  if (!yes || ++load->ids_deleted < load->ids_count)
-    return;
-  consumer->settled = load->seq_last;
-  load_free(load);
-  consumer->committed_count--;
-  memmove(consumer->committed_loads, consumer->committed_loads + 1,
+  load->deleting = false;
+  load->ids_deleted += yes;
+  /* `settled` is the end of the unbroken prefix. */
+  int done = 0;
+  while (done < consumer->committed_count && consumer->committed_loads[done]->ids_deleted == consumer->committed_loads[done]->ids_count) {
+    consumer->settled = consumer->committed_loads[done]->seq_last;
+    load_free(consumer->committed_loads[done++]);
+  }
+  consumer->committed_count -= done;
+  memmove(consumer->committed_loads, consumer->committed_loads + done,
           (size_t)consumer->committed_count * sizeof consumer->committed_loads[0]);
 }
 
 static void delete_step(struct turn *turn)
 {
   struct consumer *consumer = turn->consumer;
-  if (consumer_runs(consumer, ACTIVITY_DELETE) || consumer->committed_count == 0 || consumer->leave == LEAVE_ABANDON ||
-      !consumer_alive(turn) || turn->moment->now_ms < consumer->delete_ms)
+  if (consumer->leave == LEAVE_ABANDON || !consumer_alive(turn) || turn->moment->now_ms < consumer->delete_ms)
     return;
-  consumer_start(turn, ACTION_DELETE)->load = consumer->committed_loads[0];
+  int free_deletes = DELETES_MAX - consumer_deletes(consumer);
+  for (int i = 0; i < consumer->committed_count && free_deletes > 0; i++) {
+    struct load *load = consumer->committed_loads[i];
+    if (load->deleting || load->ids_deleted == load->ids_count)
+      continue;
+    load->deleting = true;
+    consumer_start(turn, ACTION_DELETE)->load = load;
+    free_deletes--;
+  }
 }
 
 /* ---- draining: when to leave ---- */
@@ -349,7 +359,7 @@ void consumer_draining_step(struct turn *turn)
   delete_step(turn);
   read_step(turn);
   if (consumer->leave == LEAVE_NOT || consumer_runs(consumer, ACTIVITY_MAIN) || consumer_runs(consumer, ACTIVITY_READ) ||
-      consumer_runs(consumer, ACTIVITY_DELETE))
+      consumer_deletes(consumer) > 0)
     return;
   bool in_hand = consumer->leave != LEAVE_ABANDON &&
                  (consumer->stage == STAGE_COMMIT || (consumer->stage == STAGE_COMMIT_SEGMENT && consumer->commit_sent));

@@ -23,6 +23,8 @@ __attribute__((format(printf, 4, 5))) void consumer_note(struct turn *turn, enum
 /* The action is filled in by the caller after this; it is started when consumer_handle returns. */
 struct action *consumer_start(struct turn *turn, enum action_kind kind);
 bool consumer_runs(const struct consumer *consumer, enum activity activity);
+/* How many deletes run. */
+int consumer_deletes(const struct consumer *consumer);
 /* MAIN may start something now. */
 bool consumer_main_ready(const struct turn *turn);
 /* May a holder begin something that only a holder may? Not when the lock is lost, nor after two thirds of the lease. */

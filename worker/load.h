@@ -19,6 +19,9 @@ struct load {
   bson_t **ids;       /* BSON arrays of raw `_id` values, each below LOAD_IDS_BYTES_MAX */
   size_t ids_count;
   size_t ids_deleted; /* how many of them are acknowledged */
+  bool deleting;      /* an action has it */
+  uint64_t
+      read_at; /* the cluster time of its pass, seconds << 32 | increment, while it may be deleted by the range of its `_id`s; else 0 */
   uint32_t messages;
   int64_t seq_last; /* of its last message; known when it is committed */
 };

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum {
-  THREADS_PER_TYPE = 3, /* MAIN, READ and DELETE: a stuck one delays nobody else's */
+  THREADS_PER_TYPE = 2 + DELETES_MAX, /* MAIN, READ and DELETEs: a stuck one delays nobody else's */
   STOP_LIMIT_MS = 8000,
   EMPTY_RECHECK_MS = 100,
 };
@@ -59,8 +59,8 @@ struct loop {
 
 int loop_connections(size_t type_count)
 {
-  /* A pass keeps one while it is open. */
-  return (int)type_count * (THREADS_PER_TYPE + 1) + 2;
+  /* A pass keeps one while it is open, and each eraser its own. */
+  return (int)type_count * (THREADS_PER_TYPE + 1 + DELETES_MAX) + 2;
 }
 
 static struct moment moment_now(void)

@@ -230,11 +230,28 @@ static enum result perform_settle_find(struct performer *performer, const struct
   return result;
 }
 
+/* Each delete that may run beside others has one of its own, for the life of the process. */
+static struct queue_eraser *eraser_of(struct performer *performer, enum activity activity)
+{
+  struct queue_eraser **eraser = &performer->erasers[activity - ACTIVITY_DELETE];
+  if (*eraser == NULL)
+    *eraser = queue_eraser_new(performer->options.store);
+  return *eraser;
+}
+
 static enum result perform_delete(struct performer *performer, const struct action *action, struct completion *completion)
 {
   struct load *load = completion->load = action->load;
-  enum outcome outcome =
-      queue_delete(performer->options.store, performer->options.writer.type, load->ids[load->ids_deleted], &completion->error);
+  enum outcome outcome = OUTCOME_NO;
+  struct queue_eraser *eraser = load->read_at != 0 && load->messages >= performer->options.range_messages_min ? eraser_of(performer, action->activity) : NULL;
+  if (eraser != NULL) {
+    outcome = queue_delete_range(eraser, performer->options.writer.type, load, &completion->error);
+    load->read_at = 0; /* after any other answer always by their `_id`s */
+    if (outcome == OUTCOME_YES)
+      load->ids_deleted = load->ids_count - 1; /* with this one all of them */
+  }
+  if (outcome == OUTCOME_NO)
+    outcome = queue_delete(performer->options.store, performer->options.writer.type, load->ids[load->ids_deleted], &completion->error);
   if (outcome == OUTCOME_YES)
     fault_point(FAULT_DELETED);
   return of_outcome(outcome);
@@ -393,6 +410,7 @@ void perform(struct performer *performer, const struct action *action, struct co
 {
   memset(completion, 0, sizeof *completion);
   completion->kind = action->kind;
+  completion->activity = action->activity;
   completion->number = action->number;
   completion->epoch = action->epoch;
   completion->result = perform_kind(performer, action, completion);
@@ -415,4 +433,6 @@ void performer_deinit(struct performer *performer)
     /* The process ends: what was not committed comes again. */
   }
   performer->writer_open = false;
+  for (int i = 0; i < DELETES_MAX; i++)
+    queue_eraser_free(performer->erasers[i]);
 }

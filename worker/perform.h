@@ -21,6 +21,7 @@ struct performer_options {
   struct lock_holder holder;
   int64_t lease_ms;
   int64_t batch_messages, batch_bytes;
+  uint32_t range_messages_min; /* fewer are deleted by their `_id`s, which is faster than a transaction then */
 };
 
 struct performer {
@@ -29,7 +30,8 @@ struct performer {
   atomic_bool unanswered; /* the last request got no answer */
   struct writer writer;   /* MAIN's */
   bool writer_open;
-  struct queue_pass *pass; /* READ's, and CLOSE's */
+  struct queue_pass *pass;                   /* READ's, and CLOSE's */
+  struct queue_eraser *erasers[DELETES_MAX]; /* a DELETE's each; NULL: not needed yet */
 };
 
 void performer_init(struct performer *performer, const struct performer_options *options);

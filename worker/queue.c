@@ -11,7 +11,8 @@ struct queue_pass {
   mongoc_client_t *client; /* the cursor lives on the connection and in the session that made it */
   mongoc_client_session_t *session;
   uint32_t server;
-  int64_t cursor; /* 0: none, or read to its end */
+  int64_t cursor;   /* 0: none, or read to its end */
+  uint64_t read_at; /* its cluster time, as the server tells it; 0: it does not */
   bool begun;
   bson_t reply; /* the documents of the last answer */
   bool has_reply, has_next;
@@ -19,11 +20,10 @@ struct queue_pass {
 };
 
 /* The type's messages, and never a document whose `type` is an array that holds it: other tools may use those. */
-static void append_filter(bson_t *command, const char *name, const char *const *types, size_t count)
+static void append_type(bson_t *filter, const char *const *types, size_t count)
 {
-  bson_t filter, type, list, no;
-  BSON_APPEND_DOCUMENT_BEGIN(command, name, &filter);
-  BSON_APPEND_DOCUMENT_BEGIN(&filter, "type", &type);
+  bson_t type, list, no;
+  BSON_APPEND_DOCUMENT_BEGIN(filter, "type", &type);
   if (count == 1) {
     BSON_APPEND_UTF8(&type, "$eq", types[0]);
   } else {
@@ -35,7 +35,14 @@ static void append_filter(bson_t *command, const char *name, const char *const *
   BSON_APPEND_DOCUMENT_BEGIN(&type, "$not", &no);
   BSON_APPEND_UTF8(&no, "$type", "array");
   bson_append_document_end(&type, &no);
-  bson_append_document_end(&filter, &type);
+  bson_append_document_end(filter, &type);
+}
+
+static void append_filter(bson_t *command, const char *const *types, size_t count)
+{
+  bson_t filter;
+  BSON_APPEND_DOCUMENT_BEGIN(command, "filter", &filter);
+  append_type(&filter, types, count);
   bson_append_document_end(command, &filter);
 }
 
@@ -46,6 +53,16 @@ static void append_hint(bson_t *command)
   BSON_APPEND_INT32(&hint, "type", 1);
   BSON_APPEND_INT32(&hint, "_id", 1);
   bson_append_document_end(command, &hint);
+}
+
+/* {cursor: {atClusterTime}}, which a snapshot has. */
+static uint64_t reply_read_at(const bson_t *reply)
+{
+  bson_iter_t at, time;
+  uint32_t seconds = 0, increment = 0;
+  if (bson_iter_init(&at, reply) && bson_iter_find_descendant(&at, "cursor.atClusterTime", &time) && BSON_ITER_HOLDS_TIMESTAMP(&time))
+    bson_iter_timestamp(&time, &seconds, &increment);
+  return (uint64_t)seconds << 32 | increment;
 }
 
 /* {cursor: {id, firstBatch|nextBatch: […]}}; false: the reply has no such shape. */
@@ -71,7 +88,7 @@ enum outcome queue_peek(struct lockstore *store, const char *const *types, size_
   int64_t cursor = 0;
   int code = 0;
   BSON_APPEND_UTF8(&command, "find", "messages");
-  append_filter(&command, "filter", types, count);
+  append_filter(&command, types, count);
   append_hint(&command);
   BSON_APPEND_DOCUMENT_BEGIN(&command, "projection", &projection);
   BSON_APPEND_INT32(&projection, "_id", 1);
@@ -111,6 +128,61 @@ enum outcome queue_delete(struct lockstore *store, const char *type, const bson_
   mongo_append_write_concern(&command);
   enum outcome outcome = mongo_command(lockstore_mongo(store), "deleting messages", &command, &reply, &code, error);
   bson_destroy(&reply);
+  bson_destroy(&command);
+  return outcome;
+}
+
+/* The first `_id` of an array of them, or the last one. */
+static bool ids_end(const bson_t *ids, bool last, bson_iter_t *id)
+{
+  bson_iter_t at;
+  bool found = false;
+  for (bson_iter_init(&at, ids); bson_iter_next(&at) && (last || !found); found = true)
+    *id = at;
+  return found;
+}
+
+struct queue_eraser {
+  struct mongo_transactor *transactor;
+};
+
+struct queue_eraser *queue_eraser_new(struct lockstore *store)
+{
+  struct queue_eraser *eraser = calloc(1, sizeof *eraser);
+  if (eraser == NULL || (eraser->transactor = mongo_transactor_new(lockstore_mongo(store))) != NULL)
+    return eraser;
+  free(eraser);
+  return NULL;
+}
+
+void queue_eraser_free(struct queue_eraser *eraser)
+{
+  if (eraser != NULL)
+    mongo_transactor_free(eraser->transactor);
+  free(eraser);
+}
+
+enum outcome queue_delete_range(struct queue_eraser *eraser, const char *type, const struct load *load, struct error *error)
+{
+  bson_t command = BSON_INITIALIZER, deletes, entry, filter, id;
+  bson_iter_t first, last;
+  if (!ids_end(load->ids[0], false, &first) || !ids_end(load->ids[load->ids_count - 1], true, &last))
+    return OUTCOME_NO;
+  BSON_APPEND_UTF8(&command, "delete", "messages");
+  BSON_APPEND_ARRAY_BEGIN(&command, "deletes", &deletes);
+  BSON_APPEND_DOCUMENT_BEGIN(&deletes, "0", &entry);
+  BSON_APPEND_DOCUMENT_BEGIN(&entry, "q", &filter);
+  append_type(&filter, &type, 1);
+  BSON_APPEND_DOCUMENT_BEGIN(&filter, "_id", &id);
+  bson_append_iter(&id, "$gte", -1, &first);
+  bson_append_iter(&id, "$lte", -1, &last);
+  bson_append_document_end(&filter, &id);
+  bson_append_document_end(&entry, &filter);
+  BSON_APPEND_INT32(&entry, "limit", 0);
+  append_hint(&entry);
+  bson_append_document_end(&deletes, &entry);
+  bson_append_array_end(&command, &deletes);
+  enum outcome outcome = mongo_transaction(eraser->transactor, "deleting messages", &command, load->read_at, load->messages, error);
   bson_destroy(&command);
   return outcome;
 }
@@ -195,7 +267,7 @@ static enum outcome pass_find(struct queue_pass *pass, struct error *error)
   enum outcome outcome = pass_connect(pass, error);
   if (outcome == OUTCOME_YES) {
     BSON_APPEND_UTF8(&command, "find", "messages");
-    append_filter(&command, "filter", &type, 1);
+    append_filter(&command, &type, 1);
     BSON_APPEND_DOCUMENT_BEGIN(&command, "sort", &sort);
     BSON_APPEND_INT32(&sort, "_id", 1);
     bson_append_document_end(&command, &sort);
@@ -203,6 +275,8 @@ static enum outcome pass_find(struct queue_pass *pass, struct error *error)
     BSON_APPEND_INT64(&command, "batchSize", pass->batch_messages);
     mongo_append_read_concern(pass->mongo, &command, "snapshot", true);
     outcome = pass_command(pass, &command, "firstBatch", error);
+    if (outcome == OUTCOME_YES)
+      pass->read_at = reply_read_at(&pass->reply);
   }
   bson_destroy(&command);
   return outcome;
@@ -259,6 +333,7 @@ enum outcome queue_pass_next(struct queue_pass *pass, struct load **load, struct
     error_set(error, "reading the queue: no memory");
     return OUTCOME_UNKNOWN;
   }
+  filled->read_at = pass->read_at;
   outcome = pass_fill(pass, filled, error);
   if (outcome == OUTCOME_YES)
     *load = filled;

@@ -13,7 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { REQUEST_MS_MAX = 3000, DISTRUST_MS = 60000, DESCRIPTORS_BASE = 64, DESCRIPTORS_PER_TYPE = 8 };
+enum {
+  REQUEST_MS_MAX = 3000,
+  DISTRUST_MS = 60000,
+  DESCRIPTORS_BASE = 64,
+  DESCRIPTORS_PER_TYPE = 12,
+  RANGE_MESSAGES_MIN = 64, /* a transaction costs one more request than deleting by `_id`s does */
+};
 
 /* The kernel's boot id: all containers of one machine share it, as they share its page cache. */
 static void machine_read(char machine[MACHINE_SIZE])
@@ -97,7 +103,8 @@ static void options_fill(const struct config *config, const char *dir, const cha
            .writer = {.dir = config->dir, .permissions = config->file_mode, .codec_zstd = config->codec_zstd, .lease_ms = config->lease_ms},
            .lease_ms = config->lease_ms,
            .batch_messages = config->batch_messages,
-           .batch_bytes = config->batch_bytes},
+           .batch_bytes = config->batch_bytes,
+           .range_messages_min = RANGE_MESSAGES_MIN},
       .exit_when_empty = config->exit_when_empty,
       .timeout_ms = config->timeout_ms,
   };

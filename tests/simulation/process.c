@@ -98,7 +98,7 @@ static void feed(struct station *station, const struct event *event)
   for (int i = 0; i < effects.action_count; i++) {
     const struct action *action = &effects.actions[i];
     int64_t delay_us = world_chance(chaos_plan.yield) ? world_between(0, 3 * MS) : 0;
-    station->fibers[action_activity(action->kind)] = fiber_start(station, action, delay_us);
+    station->fibers[action->activity] = fiber_start(station, action, delay_us);
   }
   edges_look(station, before);
   timer_arm(station);
@@ -122,7 +122,7 @@ static void timer_fire(void *context, uint64_t ticket)
 void station_done(struct station *station, struct completion *completion)
 {
   struct event event = {.kind = EVENT_COMPLETION, .completion = completion};
-  station->fibers[action_activity(completion->kind)] = NULL;
+  station->fibers[completion->activity] = NULL;
   station->wrote = station->wrote || (completion->kind == ACTION_APPEND && completion->result != RESULT_NO_SPACE);
   plants_completion(station, completion);
   feed(station, &event);
@@ -151,6 +151,7 @@ static void performer_make(struct station *station, struct performer_options *op
   options->lease_ms = chaos_plan.lease_ms;
   options->batch_messages = chaos_plan.batch_messages;
   options->batch_bytes = chaos_plan.batch_bytes;
+  options->range_messages_min = 2;
 }
 
 static void station_init(struct process *process, int type)

@@ -180,30 +180,31 @@ static void remove_id(int type, int64_t id)
     message_remove(live->at[at], at);
 }
 
-/* The plant: everything between the first and the last, if its count is the expected one. */
-static bool remove_range(int type, const bson_t *ids)
+bool queue_remove_range(int type, const struct queue_range *range)
 {
-  const struct list *live = &queues[type].live;
-  int64_t first = INT64_MAX, last = INT64_MIN, wanted = 0;
-  bson_iter_t at;
-  for (bson_iter_init(&at, ids); bson_iter_next(&at); wanted++) {
-    int64_t id = bson_iter_as_int64(&at);
-    first = id < first ? id : first;
-    last = id > last ? id : last;
+  const struct list *live = &queues[type].live, *removed = &queues[type].removed;
+  uint64_t read_at = plants_deletes_ranges() ? UINT64_MAX : range->read_at;
+  size_t from = list_find(live, range->first), to = list_find(live, range->last + 1);
+  int64_t seen = 0;
+  for (size_t i = from; i < to; i++)
+    seen += live->at[i]->put_at <= read_at;
+  for (size_t i = 0; i < removed->count; i++) {
+    const struct message *message = removed->at[i];
+    if (message->id >= range->first && message->id <= range->last && message->put_at <= read_at && message->removed_at > read_at)
+      return false; /* the transaction sees it, and cannot remove it any more */
   }
-  size_t from = list_find(live, first), to = list_find(live, last + 1);
-  if ((int64_t)(to - from) != wanted)
+  if (seen != range->count)
     return false;
   while (to-- > from)
-    message_remove(live->at[to], to);
+    if (live->at[to]->put_at <= read_at)
+      message_remove(live->at[to], to);
+  removed_trim(type);
   return true;
 }
 
 void queue_remove(int type, const bson_t *ids, bool part)
 {
   bson_iter_t at;
-  if (!part && plants_deletes_ranges() && remove_range(type, ids))
-    return;
   for (bson_iter_init(&at, ids); bson_iter_next(&at);)
     if (!part || world_chance(0.5))
       remove_id(type, bson_iter_as_int64(&at));
@@ -264,6 +265,7 @@ void queue_election_end(bool keep)
 
 struct queue_pass {
   int type;
+  uint64_t read_at;
   int64_t batch_messages, batch_bytes;
   bool begun;
   struct list list; /* what it sees */
@@ -325,6 +327,41 @@ enum outcome queue_delete(struct lockstore *store, const char *type, const bson_
   return server_delete(type_index(type), ids, error);
 }
 
+static int64_t ids_end(const bson_t *ids, bool last)
+{
+  bson_iter_t at;
+  int64_t id = 0;
+  bool found = false;
+  for (bson_iter_init(&at, ids); bson_iter_next(&at) && (last || !found); found = true)
+    id = bson_iter_as_int64(&at);
+  return id;
+}
+
+struct queue_eraser {
+  char nothing;
+};
+
+struct queue_eraser *queue_eraser_new(struct lockstore *store)
+{
+  (void)store;
+  return calloc(1, sizeof(struct queue_eraser));
+}
+
+void queue_eraser_free(struct queue_eraser *eraser)
+{
+  free(eraser);
+}
+
+enum outcome queue_delete_range(struct queue_eraser *eraser, const char *type, const struct load *load, struct error *error)
+{
+  struct queue_range range = {.first = ids_end(load->ids[0], false),
+                              .last = ids_end(load->ids[load->ids_count - 1], true),
+                              .read_at = load->read_at,
+                              .count = load->messages};
+  (void)eraser;
+  return server_delete_range(type_index(type), &range, error);
+}
+
 struct queue_pass *queue_pass_open(struct lockstore *store, const char *type, int64_t batch_messages, int64_t batch_bytes)
 {
   struct queue_pass *pass = calloc(1, sizeof *pass);
@@ -338,6 +375,7 @@ static struct load *pass_load(struct queue_pass *pass)
 {
   struct load *load = load_new();
   assert(load != NULL);
+  load->read_at = pass->read_at;
   while (pass->next < pass->list.count && load->messages < pass->batch_messages) {
     const struct message *message = pass->list.at[pass->next];
     if (load->messages > 0 && (int64_t)(load->batch.bytes + message->bytes) > pass->batch_bytes)
@@ -358,7 +396,7 @@ enum outcome queue_pass_next(struct queue_pass *pass, struct load **load, struct
     return OUTCOME_UNKNOWN;
   }
   if (!pass->begun)
-    snapshot(pass->type, snapshot_operation(), &pass->list);
+    snapshot(pass->type, pass->read_at = snapshot_operation(), &pass->list);
   pass->begun = true;
   if (sent)
     chaos_point();

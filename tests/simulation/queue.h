@@ -22,6 +22,12 @@ struct message {
   int64_t seq;                 /* in committed file data; 0: not there */
 };
 
+struct queue_range {   /* a delete in a transaction */
+  int64_t first, last; /* `_id`s */
+  uint64_t read_at;    /* the operation that it sees the queue after */
+  int64_t count;       /* as many as there must be, or it does nothing */
+};
+
 void queue_begin(void);
 void queue_end(void);
 
@@ -32,6 +38,8 @@ int64_t queue_message_count(int type);
 void queue_insert(struct message *message);
 /* Those that are there; `part`: only some of them. */
 void queue_remove(int type, const bson_t *ids, bool part);
+/* False: nothing was removed. */
+bool queue_remove_range(int type, const struct queue_range *range);
 size_t queue_length(int type);
 
 uint64_t queue_operation(void);

@@ -39,7 +39,7 @@ enum outcome __real_ledger_commit(struct lockstore *store, const char *type, con
 enum outcome __real_ledger_settle(struct lockstore *store, const char *type, int64_t epoch, const struct owner *owner, int64_t settled,
                                   struct error *error);
 
-enum request_kind { TAKE, STEAL, RENEW, RELEASE, FENCE, COMMIT, SETTLE, DELETE };
+enum request_kind { TAKE, STEAL, RENEW, RELEASE, FENCE, COMMIT, SETTLE, DELETE, DELETE_RANGE };
 
 /* All that a write says: so it can be carried out at any time, and again. */
 struct request {
@@ -52,6 +52,7 @@ struct request {
   struct ledger_commit commit;
   char machine[MACHINE_SIZE]; /* of the commit */
   bson_t *ids;
+  struct queue_range range;
 };
 
 struct lockstore *server_store;
@@ -234,6 +235,8 @@ static enum outcome apply(const struct request *request, struct ledger *before)
   case DELETE:
     queue_remove(request->type, request->ids, false);
     return OUTCOME_YES;
+  case DELETE_RANGE:
+    return queue_remove_range(request->type, &request->range) ? OUTCOME_YES : OUTCOME_NO;
   }
   return OUTCOME_UNKNOWN;
 }
@@ -261,7 +264,7 @@ static void request_free(struct request *request)
 
 static void request_arrive(void *context, uint64_t argument)
 {
-  static const char *const names[] = {"take", "steal", "renewal", "release", "fence", "commit", "settle", "delete"};
+  static const char *const names[] = {"take", "steal", "renewal", "release", "fence", "commit", "settle", "delete", "range delete"};
   struct request *request = context;
   struct ledger before;
   (void)argument;
@@ -436,6 +439,12 @@ enum outcome __wrap_ledger_settle(struct lockstore *store, const char *type, int
 {
   struct request request = {.kind = SETTLE, .type = type_index(type), .epoch = epoch, .owner = *owner, .settled = settled};
   (void)store;
+  return send(&request, NULL, error);
+}
+
+enum outcome server_delete_range(int type, const struct queue_range *range, struct error *error)
+{
+  struct request request = {.kind = DELETE_RANGE, .type = type, .range = *range};
   return send(&request, NULL, error);
 }
 

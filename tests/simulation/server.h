@@ -33,6 +33,8 @@ bool server_answers(struct error *error);
 
 /* The delete of the queue is a request like those of the lockstore. */
 enum outcome server_delete(int type, const bson_t *ids, struct error *error);
+struct queue_range;
+enum outcome server_delete_range(int type, const struct queue_range *range, struct error *error);
 
 /* As the majority sees it. */
 void server_ledger(int type, struct ledger *ledger);

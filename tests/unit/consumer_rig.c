@@ -303,7 +303,8 @@ void rig_answer(struct rig *rig, enum activity activity, enum result result)
   struct rig_slot *slot = &rig->slots[activity];
   rig_assert(rig, slot->running);
   struct action action = slot->action;
-  struct completion completion = {.kind = action.kind, .number = action.number, .epoch = action.epoch, .result = result};
+  struct completion completion = {
+      .kind = action.kind, .activity = action.activity, .number = action.number, .epoch = action.epoch, .result = result};
   struct event event = {.kind = EVENT_COMPLETION, .completion = &completion};
   char text[64];
   rig_assert(rig, rig_may_answer(&action, result));
@@ -361,6 +362,17 @@ static int name_find(const char *const *names, int count, const char *name)
   return count;
 }
 
+/* Where such an action runs: of several the one that was started first, or last. */
+static enum activity slot_of(const struct rig *rig, enum action_kind kind, bool last)
+{
+  int found = ACTIVITY_COUNT;
+  for (int i = 0; i < ACTIVITY_COUNT; i++)
+    if (rig->slots[i].running && rig->slots[i].action.kind == kind &&
+        (found == ACTIVITY_COUNT || (rig->slots[i].action.number > rig->slots[found].action.number) == last))
+      found = i;
+  return (enum activity)found;
+}
+
 static void play_answer(struct rig *rig, const char *event)
 {
   char kind_name[32], result_name[32];
@@ -369,10 +381,10 @@ static void play_answer(struct rig *rig, const char *event)
   enum action_kind kind = name_find(kind_names, ACTION_COUNT, kind_name);
   enum result result = name_find(result_names, RESULT_COUNT, result_name);
   rig_assert(rig, kind < ACTION_COUNT && result < RESULT_COUNT);
-  enum activity activity = action_activity(kind);
-  if (!rig->slots[activity].running || rig->slots[activity].action.kind != kind)
+  enum activity activity = slot_of(rig, kind, variant != NULL && strcmp(variant + 1, "last") == 0);
+  if (activity == ACTIVITY_COUNT)
     rig_fail(rig, __FILE__, __LINE__, event);
-  if (variant != NULL)
+  if (variant != NULL && kind != ACTION_DELETE)
     variant_apply(rig, kind, variant + 1);
   rig_answer(rig, activity, result);
 }

@@ -82,8 +82,8 @@ uint64_t rig_random(struct rig *rig, uint64_t below);
 
 /*
  * One event. Variants: `LOOK YES:busy`, `:expired`; `CHECK` and `FENCE YES:none` (no ledger), `:clean`, `:unclean`, `:unsettled`,
- * `:moved` (others wrote since); * `GUARD YES:local`, `:busy`, `:exact`, `:longer`; `APPEND YES:large`; `CLOSE YES:left`; `READ YES:many`
- * (ids for two commands). Without one the world stays as it is.
+ * `:moved` (others wrote since); `GUARD YES:local`, `:busy`, `:exact`, `:longer`; `APPEND YES:large`; `CLOSE YES:left`; `READ YES:many`
+ * (ids for two commands); `DELETE YES:last`, of several the one started last. Without one the world stays as it is.
  */
 void rig_play(struct rig *rig, const char *event);
 /* Several, separated by "; ". */

@@ -7,6 +7,24 @@ static bool runs(const struct rig *rig, enum activity activity)
   return rig->slots[activity].running;
 }
 
+static bool deletes(const struct rig *rig)
+{
+  for (int i = ACTIVITY_DELETE; i <= ACTIVITY_DELETE_LAST; i++)
+    if (rig->slots[i].running)
+      return true;
+  return false;
+}
+
+/* Of those that are committed and not yet deleted. */
+static struct rig_load *load_find(struct rig *rig, const struct load *load)
+{
+  for (int i = rig->watch.loads_deleted; i < rig->watch.loads_committed; i++)
+    if (rig->watch.loads[i].load == load)
+      return &rig->watch.loads[i];
+  rig_assert(rig, !"a load that is known to be committed");
+  return NULL;
+}
+
 static bool alive(const struct rig *rig)
 {
   return rig->watch.locked && !rig->watch.lost && !rig->watch.fenced && rig->moment.now_ms < rig->watch.deadline_ms;
@@ -40,7 +58,7 @@ static void started_take(struct rig *rig, const struct action *action)
   struct rig_watch *watch = &rig->watch;
   rig_assert(rig, watch->checked);
   rig_assert(rig, !watch->locked || watch->unlock_tried);
-  rig_assert(rig, !runs(rig, ACTIVITY_READ) && !runs(rig, ACTIVITY_DELETE));
+  rig_assert(rig, !runs(rig, ACTIVITY_READ) && !deletes(rig));
   rig_assert(rig, !same_owner(&action->owner, &watch->owner)); /* new for every acquisition */
   if (action->steal)
     rig_assert(rig, watch->seen_stealable && same_owner(&action->seen, &watch->seen));
@@ -107,7 +125,7 @@ static void started_clean(struct rig *rig, const struct ledger_commit *commit)
 {
   struct rig_watch *watch = &rig->watch;
   rig_assert(rig, commit->clean);
-  rig_assert(rig, !runs(rig, ACTIVITY_READ) && !runs(rig, ACTIVITY_DELETE));
+  rig_assert(rig, !runs(rig, ACTIVITY_READ) && !deletes(rig));
   rig_assert(rig, !watch->failed && !watch->fenced);
   rig_assert(rig, watch->closed || !watch->appended);
   rig_assert(rig, watch->closed || (watch->before_clean && !watch->unnamed));
@@ -135,7 +153,7 @@ static void started_commit(struct rig *rig, const struct action *action)
 static void started_close(struct rig *rig, const struct action *action)
 {
   struct rig_watch *watch = &rig->watch;
-  rig_assert(rig, !runs(rig, ACTIVITY_READ) && !runs(rig, ACTIVITY_DELETE));
+  rig_assert(rig, !runs(rig, ACTIVITY_READ) && !deletes(rig));
   rig_assert(rig, !watch->clean_sent && !watch->closed);
   if (action->write_close) {
     rig_assert(rig, watch->wrote && !watch->fenced && !watch->failed);
@@ -154,7 +172,7 @@ static void started_read(struct rig *rig, const struct action *action)
   rig_assert(rig, watch->loads_read - watch->loads_committed <= LOADS_READY_MAX);
   if (!action->begin)
     return;
-  rig_assert(rig, !runs(rig, ACTIVITY_MAIN) && !runs(rig, ACTIVITY_DELETE));
+  rig_assert(rig, !runs(rig, ACTIVITY_MAIN) && !deletes(rig));
   rig_assert(rig, watch->loads_deleted == watch->loads_read); /* else committed messages would be seen again */
   rig_assert(rig, !watch->pending && watch->settled >= watch->committed.seq);
 }
@@ -163,9 +181,10 @@ static void started_delete(struct rig *rig, const struct action *action)
 {
   struct rig_watch *watch = &rig->watch;
   rig_assert(rig, alive(rig) && !watch->clean_sent && !watch->failed);
-  rig_assert(rig, watch->loads_deleted < watch->loads_committed); /* only what is known to be committed */
-  const struct rig_load *load = &watch->loads[watch->loads_deleted];
-  rig_assert(rig, action->load == load->load && action->load->ids_deleted == load->deleted);
+  const struct rig_load *load = load_find(rig, action->load);
+  rig_assert(rig, action->load->ids_deleted == load->deleted && load->deleted < load->ids);
+  for (int i = ACTIVITY_DELETE; i <= ACTIVITY_DELETE_LAST; i++) /* each by one at a time */
+    rig_assert(rig, !rig->slots[i].running || rig->slots[i].action.load != action->load);
 }
 
 static void started_renew(struct rig *rig)
@@ -215,7 +234,7 @@ static void started_kind(struct rig *rig, const struct action *action)
     return;
   case ACTION_UNLOCK:
     rig_assert(rig, watch->locked);
-    rig_assert(rig, !runs(rig, ACTIVITY_READ) && !runs(rig, ACTIVITY_DELETE));
+    rig_assert(rig, !runs(rig, ACTIVITY_READ) && !deletes(rig));
     watch->unlock_tried = true;
     return;
   case ACTION_READ:
@@ -235,7 +254,7 @@ static void started_kind(struct rig *rig, const struct action *action)
 void watch_started(struct rig *rig, const struct action *action)
 {
   const struct rig_watch *watch = &rig->watch;
-  enum activity activity = action_activity(action->kind);
+  enum activity activity = action->activity;
   rig_assert(rig, !rig->slots[activity].running);
   rig_assert(rig, action->number > rig->number_last);
   rig->number_last = action->number;
@@ -244,7 +263,7 @@ void watch_started(struct rig *rig, const struct action *action)
   if ((action->kind >= ACTION_OPEN && action->kind <= ACTION_CLOSE) || action->kind == ACTION_READ || action->kind == ACTION_DELETE)
     rig_assert(rig, action->epoch > 0 && action->epoch == watch->epoch);
   if (watch->fenced)
-    rig_assert(rig, activity != ACTIVITY_READ && activity != ACTIVITY_DELETE && activity != ACTIVITY_RENEW);
+    rig_assert(rig, activity != ACTIVITY_READ && action->kind != ACTION_DELETE && activity != ACTIVITY_RENEW);
   started_kind(rig, action);
   rig->slots[activity] = (struct rig_slot){.running = true, .action = *action, .started_ms = rig->moment.now_ms};
 }
@@ -363,11 +382,12 @@ static void answered_read(struct rig *rig, const struct completion *completion)
 static void answered_delete(struct rig *rig, const struct completion *completion)
 {
   struct rig_watch *watch = &rig->watch;
-  struct rig_load *load = &watch->loads[watch->loads_deleted];
-  if (completion->result != RESULT_YES || ++load->deleted < load->ids)
-    return;
-  watch->settled = load->seq_last;
-  watch->loads_deleted++;
+  load_find(rig, completion->load)->deleted += completion->result == RESULT_YES;
+  for (const struct rig_load *load = &watch->loads[watch->loads_deleted];
+       watch->loads_deleted < watch->loads_committed && load->deleted == load->ids; load++) {
+    watch->settled = load->seq_last;
+    watch->loads_deleted++;
+  }
 }
 
 static void answered_close(struct rig *rig, const struct action *action, const struct completion *completion)
@@ -385,7 +405,7 @@ static void answered_close(struct rig *rig, const struct action *action, const s
 void watch_answered(struct rig *rig, const struct action *action, const struct completion *completion)
 {
   struct rig_watch *watch = &rig->watch;
-  rig->slots[action_activity(action->kind)].running = false;
+  rig->slots[action->activity].running = false;
   switch (action->kind) {
   case ACTION_PEEK:
   case ACTION_COUNT:
@@ -493,5 +513,5 @@ void watch_turn(struct rig *rig, enum consumer_state before)
   rig_assert(rig, over || any || runs(rig, ACTIVITY_RENEW) || wake < INT64_MAX); /* never asleep for ever */
   rig_assert(rig, rig->watch.loads_committed - rig->watch.loads_deleted <= LOADS_COMMITTED_MAX);
   if (over || consumer->state == STATE_BACKING_OFF || consumer->state == STATE_IDLE)
-    rig_assert(rig, !runs(rig, ACTIVITY_READ) && !runs(rig, ACTIVITY_DELETE));
+    rig_assert(rig, !runs(rig, ACTIVITY_READ) && !deletes(rig));
 }

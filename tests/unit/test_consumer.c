@@ -134,11 +134,17 @@ static void test_four_blocks_wait_for_their_deletes(void **state)
   for (int i = 0; i < 3; i++)
     rig_play_all(&rig, "READ YES; APPEND YES; COMMIT YES");
   rig_expect(&rig, STATE_DRAINING, ""); /* the fifth waits */
-  assert_string_equal(rig_running(&rig), "READ DELETE");
+  assert_string_equal(rig_running(&rig), "READ DELETE DELETE DELETE");
   rig_play(&rig, "READ YES");
   rig_expect(&rig, STATE_DRAINING, ""); /* and so does reading ahead */
+  rig_play(&rig, "DELETE YES:last");
+  rig_expect(&rig, STATE_DRAINING, "DELETE"); /* of the fourth; the first is not deleted yet */
+  assert_int_equal(rig.consumer.settled, 100);
   rig_play(&rig, "DELETE YES");
-  rig_expect(&rig, STATE_DRAINING, "APPEND DELETE READ");
+  rig_expect(&rig, STATE_DRAINING, "APPEND READ");
+  assert_int_equal(rig.consumer.settled, 110);
+  rig_play(&rig, "DELETE YES");
+  assert_int_equal(rig.consumer.settled, 130); /* the unbroken prefix */
   assert_int_equal(running(ACTIVITY_MAIN)->load->messages, 10);
 }
 
