@@ -31,6 +31,7 @@ struct mongo {
   _Atomic int deployment;
   _Atomic int64_t wire_version; /* of the primary; 0: not known yet */
   _Atomic int64_t transactions; /* the number of the last one */
+  char program[128];            /* as the server knows it: the URI's appName, or the program's own name */
 };
 
 /* ---- opening ---- */
@@ -141,7 +142,9 @@ struct mongo *mongo_open(const struct lockstore_options *options, struct error *
   if (ok) {
     mongo->timeout_ms = options->timeout_ms;
     uri_clear_concerns(uri);
-    mongo->pool = uri_set_options(uri, options) ? mongoc_client_pool_new_with_error(uri, &reason) : NULL;
+    bool set = uri_set_options(uri, options);
+    snprintf(mongo->program, sizeof mongo->program, "%s", mongoc_uri_get_appname(uri) ? mongoc_uri_get_appname(uri) : "");
+    mongo->pool = set ? mongoc_client_pool_new_with_error(uri, &reason) : NULL;
     ok = mongo->pool && mongoc_client_pool_set_error_api(mongo->pool, MONGOC_ERROR_API_VERSION_2);
     if (!ok)
       error_set(error, "the MongoDB URI cannot be used: %s",
@@ -334,7 +337,7 @@ enum outcome mongo_command(struct mongo *mongo, const char *doing, const bson_t 
  * that is a conflict if the record was last written after the time that the transaction sees: so a session serves once for a
  * time. They are kept, and serve again for a later one; given back to the driver they could come to somebody whose time is earlier.
  */
-enum { SESSIONS_MAX = 1024 };
+enum { SESSIONS_MAX = 1024, LEFT_MICROSECONDS = 1000000 };
 
 struct mongo_transactor {
   struct mongo *mongo;
@@ -390,25 +393,26 @@ static void append_transaction(const struct mongo_transactor *transactor, bson_t
   BSON_APPEND_BOOL(command, "autocommit", false);
 }
 
-static enum outcome transaction_end(struct mongo_transactor *transactor, const char *doing, const char *how, struct error *error)
+static enum outcome transaction_end(struct mongo_transactor *transactor, const char *doing, const char *how, int *code, struct error *error)
 {
   bson_t *command = BCON_NEW(how, BCON_INT32(1)), reply;
-  int code;
+
   append_transaction(transactor, command);
   mongo_append_write_concern(command);
   enum outcome outcome =
-      client_command(transactor->mongo, transactor->client, "admin", doing, command, &transactor->opts, &reply, &code, error);
+      client_command(transactor->mongo, transactor->client, "admin", doing, command, &transactor->opts, &reply, code, error);
   bson_destroy(&reply);
   bson_destroy(command);
   return outcome;
 }
 
-/* The server has it open, and it is not wanted. Without a commit it never takes effect, so the answer does not matter. */
-static void transaction_abort(struct mongo_transactor *transactor, const char *doing)
+/* The server may have it open, and it is not wanted. NO: nothing was done. */
+static enum outcome transaction_abort(struct mongo_transactor *transactor, const char *doing, bool commit_sent)
 {
   struct error ignored;
-  if (transaction_end(transactor, doing, "abortTransaction", &ignored) != OUTCOME_YES)
-    return;
+  int code = 0;
+  enum outcome outcome = transaction_end(transactor, doing, "abortTransaction", &code, &ignored);
+  return outcome == OUTCOME_YES || !commit_sent ? OUTCOME_NO : OUTCOME_UNKNOWN;
 }
 
 static enum outcome transaction_run(struct mongo_transactor *transactor, const char *doing, bson_t *command, int64_t expected,
@@ -427,17 +431,13 @@ static enum outcome transaction_run(struct mongo_transactor *transactor, const c
       mongo_client_command(transactor->mongo, transactor->client, doing, command, &transactor->opts, &reply, &code, error);
   bool counted = outcome == OUTCOME_YES && bson_iter_init_find(&n, &reply, "n") && bson_iter_as_int64(&n) == expected;
   bson_destroy(&reply);
-  if (outcome != OUTCOME_YES) {
-    if (code == 0) /* else the server has ended it */
-      transaction_abort(transactor, doing);
-    return OUTCOME_NO;
-  }
   if (!counted) {
-    transaction_abort(transactor, doing);
-    error_set(error, "%s: not as many documents as expected", doing);
-    return OUTCOME_NO;
+    if (outcome == OUTCOME_YES)
+      error_set(error, "%s: not as many documents as expected", doing);
+    return transaction_abort(transactor, doing, false);
   }
-  return transaction_end(transactor, doing, "commitTransaction", error) == OUTCOME_YES ? OUTCOME_YES : OUTCOME_UNKNOWN;
+  outcome = transaction_end(transactor, doing, "commitTransaction", &code, error);
+  return outcome == OUTCOME_YES ? OUTCOME_YES : transaction_abort(transactor, doing, true);
 }
 
 enum outcome mongo_transaction(struct mongo_transactor *transactor, const char *doing, bson_t *command, uint64_t at, int64_t expected,
@@ -455,6 +455,47 @@ enum outcome mongo_transaction(struct mongo_transactor *transactor, const char *
   else
     error_set(error, "%s: %s", doing, reason.message);
   bson_destroy(&transactor->opts);
+  return outcome;
+}
+
+static enum outcome sessions_kill(struct mongo *mongo, const bson_t *sessions, struct error *error)
+{
+  bson_t command = BSON_INITIALIZER, reply;
+  int code;
+  BSON_APPEND_ARRAY(&command, "killSessions", sessions);
+  enum outcome outcome = mongo_command(mongo, "ending transactions that were left open", &command, &reply, &code, error);
+  bson_destroy(&reply);
+  bson_destroy(&command);
+  return outcome;
+}
+
+enum outcome mongo_end_left_transactions(struct mongo *mongo, struct error *error)
+{
+  static const char doing[] = "looking for transactions that were left open";
+  bson_t *command =
+      BCON_NEW("aggregate", BCON_INT32(1), "pipeline", "[", "{", "$currentOp", "{", "allUsers", BCON_BOOL(false), "idleSessions",
+               BCON_BOOL(true), "}", "}", "{", "$match", "{", "type", BCON_UTF8("idleSession"), "appName", BCON_UTF8(mongo->program),
+               "transaction.timeOpenMicros", "{", "$gt", BCON_INT32(LEFT_MICROSECONDS), "}", "}", "}", "{", "$project", "{", "id",
+               BCON_UTF8("$lsid.id"), "}", "}", "]", "cursor", "{", "batchSize", BCON_INT32(1000), "}");
+  bson_t sessions = BSON_INITIALIZER, reply;
+  int code, count = 0;
+  mongoc_client_t *client = client_take(mongo, doing, error);
+  enum outcome outcome = OUTCOME_UNKNOWN;
+  if (client) {
+    outcome = client_command(mongo, client, "admin", doing, command, NULL, &reply, &code, error);
+    mongoc_client_pool_push(mongo->pool, client);
+    bson_iter_t at, batch, item;
+    if (outcome == OUTCOME_YES && bson_iter_init(&at, &reply) && bson_iter_find_descendant(&at, "cursor.firstBatch", &batch) &&
+        bson_iter_recurse(&batch, &item))
+      while (bson_iter_next(&item))
+        if (BSON_ITER_HOLDS_DOCUMENT(&item) && bson_append_iter(&sessions, bson_iter_key(&item), -1, &item))
+          count++;
+    bson_destroy(&reply);
+  }
+  bson_destroy(command);
+  if (outcome == OUTCOME_YES && count > 0)
+    outcome = sessions_kill(mongo, &sessions, error);
+  bson_destroy(&sessions);
   return outcome;
 }
 

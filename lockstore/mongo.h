@@ -66,6 +66,12 @@ void mongo_transactor_free(struct mongo_transactor *transactor); /* NULL is allo
  */
 MUST_CHECK enum outcome mongo_transaction(struct mongo_transactor *transactor, const char *doing, bson_t *command, uint64_t at,
                                           int64_t expected, struct error *error);
+/*
+ * Ends transactions that a process of this program's name and user began and left (it died, or lost its connection), for what they have
+ * touched is closed to others until the server does so by itself, after a minute. One that only pauses loses its transaction, which it
+ * takes for any other refusal. Asks for no privilege. YES: looked, and none is left.
+ */
+MUST_CHECK enum outcome mongo_end_left_transactions(struct mongo *mongo, struct error *error);
 
 /*
  * Runs a `find` or `aggregate`, with the getMores it takes, in one session, and hands every document to `each`. The outcome as above, never

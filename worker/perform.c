@@ -166,6 +166,7 @@ static enum result perform_open(struct performer *performer, const struct action
   enum check_status status =
       writer_open(&performer->writer, &performer->options.writer, &ledger->end, ledger->machine, action->epoch, &completion->error);
   performer->writer_open = status == CHECK_OK;
+  performer->way_unclear = performer->way_unclear || !ledger->clean;
   return status == CHECK_OK ? RESULT_YES : refused_or_fenced(performer, action, of_check(status), completion);
 }
 
@@ -243,17 +244,22 @@ static enum result perform_delete(struct performer *performer, const struct acti
 {
   struct load *load = completion->load = action->load;
   enum outcome outcome = OUTCOME_NO;
-  struct queue_eraser *eraser = load->read_at != 0 && load->messages >= performer->options.range_messages_min ? eraser_of(performer, action->activity) : NULL;
+  struct queue_eraser *eraser =
+      load->read_at != 0 && load->messages >= performer->options.range_messages_min ? eraser_of(performer, action->activity) : NULL;
   if (eraser != NULL) {
     outcome = queue_delete_range(eraser, performer->options.writer.type, load, &completion->error);
     load->read_at = 0; /* after any other answer always by their `_id`s */
     if (outcome == OUTCOME_YES)
       load->ids_deleted = load->ids_count - 1; /* with this one all of them */
   }
+  if (outcome == OUTCOME_NO && atomic_exchange(&performer->way_unclear, false))
+    queue_clear_way(performer->options.store);
   if (outcome == OUTCOME_NO)
     outcome = queue_delete(performer->options.store, performer->options.writer.type, load->ids[load->ids_deleted], &completion->error);
   if (outcome == OUTCOME_YES)
     fault_point(FAULT_DELETED);
+  else
+    performer->way_unclear = true;
   return of_outcome(outcome);
 }
 

@@ -26,9 +26,10 @@ struct performer_options {
 
 struct performer {
   struct performer_options options;
-  atomic_bool prepared;   /* collections and indexes were seen; cleared when the queue cannot be read */
-  atomic_bool unanswered; /* the last request got no answer */
-  struct writer writer;   /* MAIN's */
+  atomic_bool prepared;    /* collections and indexes were seen; cleared when the queue cannot be read */
+  atomic_bool unanswered;  /* the last request got no answer */
+  atomic_bool way_unclear; /* a transaction may be open that nobody will end: a delete had no answer, or a holder died */
+  struct writer writer;    /* MAIN's */
   bool writer_open;
   struct queue_pass *pass;                   /* READ's, and CLOSE's */
   struct queue_eraser *erasers[DELETES_MAX]; /* a DELETE's each; NULL: not needed yet */

@@ -142,6 +142,14 @@ static bool ids_end(const bson_t *ids, bool last, bson_iter_t *id)
   return found;
 }
 
+void queue_clear_way(struct lockstore *store)
+{
+  struct mongo *mongo = lockstore_mongo(store);
+  struct error ignored;
+  if (mongo_is_replica_set(mongo) && mongo_end_left_transactions(mongo, &ignored) != OUTCOME_YES)
+    return;
+}
+
 struct queue_eraser {
   struct mongo_transactor *transactor;
 };

@@ -24,6 +24,12 @@ MUST_CHECK enum outcome queue_delete(struct lockstore *store, const char *type, 
  * load's pass did: what came late into the range stays. YES: deleted, and nothing else was. NO: nothing was, and it is not to be had this
  * way: by their `_id`s. UNKNOWN: perhaps. Only if load->read_at is not 0.
  */
+/*
+ * Before deleting again after an unknown outcome, or what a dead holder left: transactions that nobody will end would keep its documents
+ * closed for a minute. What comes of it does not matter.
+ */
+void queue_clear_way(struct lockstore *store);
+
 struct queue_eraser; /* holds a connection; one thread at a time */
 /* NULL: no memory. */
 MUST_CHECK struct queue_eraser *queue_eraser_new(struct lockstore *store);

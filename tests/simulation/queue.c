@@ -337,6 +337,11 @@ static int64_t ids_end(const bson_t *ids, bool last)
   return id;
 }
 
+void queue_clear_way(struct lockstore *store)
+{
+  (void)store; /* a transaction is one step here */
+}
+
 struct queue_eraser {
   char nothing;
 };

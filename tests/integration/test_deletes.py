@@ -1,0 +1,174 @@
+"""How messages leave the queue: by ranges in transactions where the server has them, else, and whenever that was not sure, by `_id`s."""
+import signal
+
+import bson
+import pytest
+from bson import ObjectId
+
+LARGE = ["--batch-messages", 200]  # a transaction pays for that many
+FROZEN = {"PAWL_FAULT_STOP": "block-committed"}
+
+
+def transactions(field):
+    found = field.server.client.admin.command("serverStatus")["transactions"]
+    return found["totalCommitted"], found["totalAborted"]
+
+
+def fail(field, times, commands, **data):
+    field.server.client.admin.command({"configureFailPoint": "failCommand", "mode": {"times": times} if times else "off",
+                                       "data": {"failCommands": commands, "appName": "pawl-worker", **data} if times else {}})
+
+
+@pytest.fixture
+def frozen(field):
+    """A worker, frozen when its first block of 200 is committed and not yet deleted."""
+    field.fill(1000)
+    worker = field.worker(*LARGE, env=FROZEN)
+    worker.wait_frozen()
+    return field, worker
+
+
+def thawed(field, worker, count):
+    worker.thaw()
+    field.wait_settled()
+    assert len(field.compare()["t1"]) == count
+
+
+def test_by_range(field):
+    before = transactions(field)
+    field.fill(2000)
+    field.drain(*LARGE)
+    assert len(field.compare()["t1"]) == 2000
+    assert transactions(field)[0] >= before[0] + 10 and transactions(field)[1] == before[1]
+
+
+def test_a_few_by_their_ids(field):
+    before = transactions(field)
+    field.fill(10)
+    field.drain()
+    assert len(field.compare()["t1"]) == 10 and transactions(field) == before
+
+
+def test_what_came_late_into_the_range_stays(field):
+    """Its `_id` is smaller than some that were read, and the transaction does not see it."""
+    field.insert("early", [{"_id": n * 2, "type": "t1", "n": n} for n in range(1000)])
+    worker = field.worker(*LARGE, env=FROZEN)
+    worker.wait_frozen()
+    for n in (1, 101, 399, 401, 1999):
+        field.insert(f"late {n}", [{"_id": n, "type": "t1", "late": n}])
+    committed = transactions(field)[0]
+    thawed(field, worker, 1005)
+    assert transactions(field)[0] > committed
+
+
+def test_one_is_gone_already(frozen):
+    """Then the count is another: nothing is deleted by the range, and the rest by `_id`s."""
+    field, worker = frozen
+    aborted = transactions(field)[1]
+    first = bson.decode(field.acknowledged["producer of t1"][100])["_id"]
+    field.messages.delete_one({"_id": first})
+    thawed(field, worker, 1000)
+    assert transactions(field)[1] > aborted
+
+
+def test_one_gone_and_one_late(field):
+    """The count alone would be right, and the late one lost."""
+    field.insert("early", [{"_id": n * 2, "type": "t1", "n": n} for n in range(1000)])
+    worker = field.worker(*LARGE, env=FROZEN)
+    worker.wait_frozen()
+    field.messages.delete_one({"_id": 100})
+    field.insert("late", [{"_id": 101, "type": "t1", "late": True}])
+    thawed(field, worker, 1001)
+
+
+def test_array_of_types_stays(field):
+    """Other tools may use such documents: they are no messages of the type."""
+    field.insert("early", [{"_id": n * 2, "type": "t1", "n": n} for n in range(1000)])
+    field.db.messages.insert_one({"_id": 101, "type": ["t1", "x"]})
+    field.drain(*LARGE)
+    assert len(field.compare()["t1"]) == 1000
+    assert field.db.messages.count_documents({}) == 1
+
+
+@pytest.mark.parametrize("data", [{"closeConnection": True}, {"errorCode": 112, "errorLabels": ["TransientTransactionError"]}, {"errorCode": 239},
+                                  {"errorCode": 251}, {"writeConcernError": {"code": 64, "errmsg": "waiting timed out"}}],
+                         ids=["connection", "conflict", "too old", "no such", "write concern"])
+@pytest.mark.parametrize("command", ["delete", "commitTransaction"])
+def test_transaction_fails(field, command, data):
+    fail(field, 3, [command], **data)
+    try:
+        field.fill(2000)
+        field.drain(*LARGE)
+    finally:
+        fail(field, 0, [])
+    assert len(field.compare()["t1"]) == 2000
+
+
+def test_reply_of_the_commit_is_lost(field):
+    """The messages are gone, and the worker does not know: it deletes them by their `_id`s again, and no others."""
+    fail(field, 2, ["commitTransaction"], writeConcernError={"code": 91, "errmsg": "shutting down"})
+    try:
+        field.fill(1000)
+        field.drain(*LARGE)
+    finally:
+        fail(field, 0, [])
+    assert len(field.compare()["t1"]) == 1000
+
+
+def test_killed_while_transactions_are_open(field):
+    """The successor meets their locks in the server, until that has noticed the end of the connection."""
+    field.fill(4000)
+    victim = field.worker("--batch-messages", 1000, env={"PAWL_FAULT": "deleted"})
+    assert victim.wait() == -signal.SIGKILL, str(victim)
+    field.compare(queue_empty=False)
+    field.drain(*LARGE)
+    assert len(field.compare()["t1"]) == 4000
+
+
+def test_ids_of_different_types(field):
+    """A range does not reach from one BSON type to another: such a batch goes by its `_id`s."""
+    ids = [*range(100), *(f"s{n:03}" for n in range(100)), *(bson.Binary(bytes([n])) for n in range(100)), *(ObjectId() for _ in range(100))]
+    field.insert("mixed", [{"_id": key, "type": "t1", "n": n} for n, key in enumerate(ids)])
+    field.drain(*LARGE)
+    assert len(field.compare()["t1"]) == 400
+
+
+# --- the layout ---
+
+
+def layout(field):
+    return field.db.command("listCollections", filter={"name": "messages"})["cursor"]["firstBatch"][0]["options"]
+
+
+def test_new_queue_is_clustered(any_field):
+    field = any_field
+    done = field.run("pawl-setup")
+    assert done.returncode == 0 and "clusteredIndex" in layout(field)
+    field.fill(500)
+    field.drain(*LARGE)
+    assert len(field.compare()["t1"]) == 500
+
+
+def test_plain_queue_is_taken_as_it_is(any_field):
+    field = any_field
+    field.db.create_collection("messages")
+    field.fill(500)
+    field.drain(*LARGE)
+    assert len(field.compare()["t1"]) == 500 and layout(field) == {}
+
+
+def test_clustered_queue_that_expires_is_refused(field):
+    field.db.create_collection("messages", clusteredIndex={"key": {"_id": 1}, "unique": True}, expireAfterSeconds=3600)
+    worker = field.worker("--exit-when-empty")
+    assert worker.wait() == 2 and "expireAfterSeconds" in worker.log(), str(worker)
+
+
+def test_two_types_beside_one_another(field):
+    """Passes of one at a time begin while those of the other go on: their sessions do not meet."""
+    for _ in range(3):
+        field.fill(1500, "t1")
+        field.fill(1500, "t2")
+        aborted = transactions(field)[1]
+        field.drain(*LARGE, types=("t1", "t2"))
+        assert transactions(field)[1] == aborted
+    assert [len(found) for found in field.compare("t1", "t2").values()] == [4500, 4500]
