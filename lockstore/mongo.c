@@ -29,6 +29,8 @@ struct mongo {
   int64_t timeout_ms;
   _Atomic uint64_t operation_time; /* the latest seen: seconds << 32 | increment; 0: none */
   _Atomic int deployment;
+  _Atomic uint64_t version;     /* major << 32 | minor << 16 | patch; 0: not known yet */
+  _Atomic bool clustered;       /* `messages` is */
   _Atomic int64_t wire_version; /* of the primary; 0: not known yet */
   _Atomic int64_t transactions; /* the number of the last one */
   char program[128];            /* as the server knows it: the URI's appName, or the program's own name */
@@ -177,6 +179,19 @@ mongoc_client_pool_t *mongo_pool(struct mongo *mongo)
 bool mongo_is_replica_set(const struct mongo *mongo)
 {
   return atomic_load(&mongo->deployment) != DEPLOYMENT_STANDALONE;
+}
+
+void mongo_note_clustered(struct mongo *mongo, bool clustered)
+{
+  atomic_store(&mongo->clustered, clustered);
+}
+
+void mongo_describe(const struct mongo *mongo, char *text, size_t size)
+{
+  uint64_t version = atomic_load(&mongo->version);
+  snprintf(text, size, "MongoDB %u.%u.%u, %s; messages is %s", (unsigned)(version >> 32), (unsigned)(version >> 16 & 0xffff),
+           (unsigned)(version & 0xffff), mongo_is_replica_set(mongo) ? "a replica set" : "a standalone server",
+           atomic_load(&mongo->clustered) ? "clustered" : "not clustered");
 }
 
 bool mongo_makes_clustered(const struct mongo *mongo)
@@ -614,17 +629,30 @@ static const char *reply_text(const bson_t *reply, const char *name)
   return bson_iter_init_find(&at, reply, name) && BSON_ITER_HOLDS_UTF8(&at) ? bson_iter_utf8(&at, NULL) : NULL;
 }
 
-static enum outcome refuse_old(struct mongo *mongo, int64_t wire, struct error *error)
+/* "6.0.5"; other endings (-rc1) are passed over. */
+static enum outcome ask_version(struct mongo *mongo, char text[32], struct error *error)
 {
   bson_t *command = BCON_NEW("buildInfo", BCON_INT32(1)), reply;
-  struct error ignored;
+  unsigned major = 0, minor = 0, patch = 0;
   int code;
-  bool ok = mongo_command(mongo, "asking MongoDB for its version", command, &reply, &code, &ignored) == OUTCOME_YES;
-  const char *version = ok ? reply_text(&reply, "version") : NULL;
-  error_set(error, "this MongoDB is too old: version %s (wire version %lld), and pawl takes 5.0 (%d) or later",
-            version ? version : "unknown", (long long)wire, WIRE_VERSION_MIN);
+  enum outcome outcome = mongo_command(mongo, "asking MongoDB for its version", command, &reply, &code, error);
+  const char *version = outcome == OUTCOME_YES ? reply_text(&reply, "version") : NULL;
+  snprintf(text, 32, "%s", version ? version : "unknown");
+  if (version && sscanf(version, "%5u.%5u.%5u", &major, &minor, &patch) >= 2)
+    atomic_store(&mongo->version, (uint64_t)major << 32 | (uint64_t)(minor & 0xffff) << 16 | (patch & 0xffff));
   bson_destroy(command);
   bson_destroy(&reply);
+  return outcome;
+}
+
+static enum outcome refuse_old(struct mongo *mongo, int64_t wire, struct error *error)
+{
+  char version[32];
+  struct error ignored;
+  if (ask_version(mongo, version, &ignored) != OUTCOME_YES)
+    snprintf(version, sizeof version, "unknown");
+  error_set(error, "this MongoDB is too old: version %s (wire version %lld), and pawl takes 5.0 (%d) or later", version, (long long)wire,
+            WIRE_VERSION_MIN);
   return OUTCOME_REFUSED;
 }
 
@@ -670,6 +698,9 @@ enum outcome mongo_hello(struct mongo *mongo, struct error *error)
     outcome = hello_judge(mongo, &reply, error);
   else
     outcome = OUTCOME_UNKNOWN;
+  char version[32];
+  if (outcome == OUTCOME_YES && atomic_load(&mongo->version) == 0)
+    outcome = ask_version(mongo, version, error) == OUTCOME_YES ? OUTCOME_YES : OUTCOME_UNKNOWN;
   bson_destroy(command);
   bson_destroy(&reply);
   return outcome;

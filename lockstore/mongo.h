@@ -38,6 +38,10 @@ MUST_CHECK enum outcome mongo_hello(struct mongo *mongo, struct error *error);
 bool mongo_is_replica_set(const struct mongo *mongo);
 /* Clustered collections, 5.3 and later. Known after the first mongo_hello. */
 bool mongo_makes_clustered(const struct mongo *mongo);
+/* Whether `messages` is clustered: lockstore_prepare says so. */
+void mongo_note_clustered(struct mongo *mongo, bool clustered);
+/* What was found at the start, for people: "MongoDB 6.0.5, a replica set; messages is clustered". */
+void mongo_describe(const struct mongo *mongo, char *text, size_t size);
 
 /*
  * Runs one command on the primary, once. YES: ok, with neither writeErrors nor writeConcernError; *reply is initialised in any case and

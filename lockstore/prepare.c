@@ -79,7 +79,7 @@ static bool collation_simple(const bson_t *options)
           strcmp(locale, "simple") == 0);
 }
 
-static enum outcome collection_judge(const struct mongo *mongo, const char *name, const bson_t *found, struct error *error)
+static enum outcome collection_judge(struct mongo *mongo, const char *name, const bson_t *found, struct error *error)
 {
   bson_t options;
   bool capped = false;
@@ -95,6 +95,8 @@ static enum outcome collection_judge(const struct mongo *mongo, const char *name
     else if (document_has(&options, "expireAfterSeconds"))
       problem = "has expireAfterSeconds, so that documents vanish by themselves,";
   }
+  if (strcmp(name, "messages") == 0)
+    mongo_note_clustered(mongo, document_document(found, "options", &options) && document_has(&options, "clusteredIndex"));
   if (!problem)
     return OUTCOME_YES;
   error_set(error, "the collection %s.%s %s: pawl needs a plain one, neither capped nor with a collation or an expiry", mongo_db(mongo),

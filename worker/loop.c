@@ -52,6 +52,7 @@ struct loop {
   struct station *stations;
   struct empty_job empty;
   int64_t empty_next_ms;
+  bool described;   /* what the server is was said */
   bool away;        /* the database did not answer the last time */
   unsigned refused; /* kinds of action, as bits, that it refuses: user, password, rights */
   bool signalled, stopping, timed_out;
@@ -114,6 +115,17 @@ static void away_note(struct loop *loop, const struct completion *completion)
   }
   loop->refused = refused ? loop->refused | kind : away ? loop->refused : loop->refused & ~kind;
   loop->away = away && (!refused || loop->away);
+}
+
+/* The first look at the queue that was answered has also prepared the database. */
+static void database_note(struct loop *loop, const struct completion *completion)
+{
+  struct error text;
+  if (loop->described || completion->kind != ACTION_PEEK || (completion->result != RESULT_YES && completion->result != RESULT_NO))
+    return;
+  loop->described = true;
+  queue_describe(loop->options->performer.store, &text);
+  say(CONFIG_LOG_INFO, "database", text.text);
 }
 
 /* ---- actions ---- */
@@ -247,6 +259,7 @@ static void take_done(struct loop *loop, struct executor *executor)
     struct action_job *work = (struct action_job *)job;
     struct event event = {.kind = EVENT_COMPLETION, .completion = &work->completion};
     away_note(loop, &work->completion);
+    database_note(loop, &work->completion);
     feed(work->station, &event);
     free(work);
   }

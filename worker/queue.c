@@ -80,6 +80,15 @@ static bool reply_cursor(const bson_t *reply, const char *batch, int64_t *id, bs
 
 /* ---- peek and delete ---- */
 
+void queue_describe(struct lockstore *store, struct error *text)
+{
+  const struct mongo *mongo = lockstore_mongo(store);
+  char found[128];
+  mongo_describe(mongo, found, sizeof found);
+  error_set(text, "%s; messages are deleted %s", found,
+            mongo_is_replica_set(mongo) ? "by ranges in transactions, small batches by their _ids" : "by their _ids");
+}
+
 enum outcome queue_peek(struct lockstore *store, const char *const *types, size_t count, bool linearizable, struct error *error)
 {
   struct mongo *mongo = lockstore_mongo(store);

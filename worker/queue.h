@@ -11,6 +11,9 @@
 #include "lockstore/lockstore.h"
 #include "worker/load.h"
 
+/* For the log, once lockstore_prepare has said YES: what the server is, and how messages will be deleted. */
+void queue_describe(struct lockstore *store, struct error *text);
+
 /* YES: there is a message of one of the types; NO: there was none. `linearizable`: as of now, whoever wrote it (a standalone server:
  * local). */
 MUST_CHECK enum outcome queue_peek(struct lockstore *store, const char *const *types, size_t count, bool linearizable, struct error *error);

@@ -1,4 +1,5 @@
 """How messages leave the queue: by ranges in transactions where the server has them, else, and whenever that was not sure, by `_id`s."""
+import re
 import signal
 
 import bson
@@ -145,7 +146,10 @@ def test_new_queue_is_clustered(any_field):
     done = field.run("pawl-setup")
     assert done.returncode == 0 and "clusteredIndex" in layout(field)
     field.fill(500)
-    field.drain(*LARGE)
+    worker = field.drain(*LARGE)
+    words = r"a replica set; messages is clustered.* by ranges in transactions" if field.server.replica_set else (
+        r"a standalone server; messages is clustered.* deleted by their _ids")
+    assert re.search(rf"database: MongoDB \d+\.\d+\.\d+, {words}", worker.log()), str(worker)
     assert len(field.compare()["t1"]) == 500
 
 
