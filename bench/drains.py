@@ -1,0 +1,66 @@
+"""Whatever empties a queue, each in the same terms.
+
+The seconds run from the first read to the last acknowledged delete, without the start and end of the program. A worker's are between two
+lines of its log: `takeover`, and the last that leaves the state `draining`.
+"""
+import re
+import sys
+from pathlib import Path
+
+from harness import NotMeasured, program, wall_s
+
+RIVALS = Path(__file__).parent / "rivals"
+
+
+def result(messages, seconds, run, cpu=None, peak_mb=None):
+    return {"rate": messages / seconds, "seconds": seconds, "messages": messages,
+            "mongod_us": run["mongod_cpu"] * 1e6 / messages, "client_us": (run["cpu"] if cpu is None else cpu) * 1e6 / messages,
+            "peak_mb": peak_mb or run["peak_mb"]}
+
+
+def drained_seconds(log):
+    begin = re.search(r"^(\S+Z).* takeover: ", log, re.M)
+    ends = re.findall(r"^(\S+Z).* state: draining -> ", log, re.M)
+    if not begin or not ends:
+        raise NotMeasured("the worker's log says neither takeover nor when it left draining")
+    return max(0.001, max(map(wall_s, ends)) - wall_s(begin[1]))
+
+
+def pawl(queue, messages, *options, types=("t1",), documents=None):
+    """A worker with --exit-when-empty. documents: if fewer than messages, which come in bundles."""
+    run = queue.bench.run(program("pawl-worker"), *queue.mongo, "--dir", queue.dir, "--type", ",".join(types), "--exit-when-empty",
+                          *options)
+    written = sum(queue.ledger(name).get("seq", 0) for name in types)
+    if written != (documents or messages):
+        raise NotMeasured(f"pawl-worker wrote {written} of {documents or messages} documents")
+    return result(messages, drained_seconds(run["errors"]), run)
+
+
+def own_clock(queue, messages, *command):
+    """A rival that says how long it took, and perhaps what it used meanwhile."""
+    run = queue.bench.run(*command)
+    if run.get("messages") != messages:
+        raise NotMeasured(f"{run.get('messages')} of {messages} messages were drained")
+    return result(messages, run["own_seconds"], run, run.get("own_cpu"))
+
+
+def limit(queue, messages, deleters=2, ids=2000):
+    return own_clock(queue, messages, program("limit"), f"uri={queue.bench.server.uri}", f"db={queue.name}", f"deleters={deleters}",
+                     f"ids={ids}")
+
+
+def find_and_modify(queue, messages):
+    return own_clock(queue, messages, program("find_and_modify"), f"uri={queue.bench.server.uri}", f"db={queue.name}",
+                     f"file={queue.dir / 't1'}")
+
+
+def pymongo_loop(queue, messages):
+    return own_clock(queue, messages, sys.executable, RIVALS / "pymongo_loop.py", queue.bench.server.uri, queue.name, queue.dir / "t1")
+
+
+def kombu(queue, messages, size):
+    """Fills its own queue first: its messages have an envelope."""
+    command = [sys.executable, RIVALS / "kombu_drain.py"]
+    uri = f"{queue.bench.server.uri.replace('?', queue.name + '?')}&w=majority"
+    queue.bench.run(*command, "fill", uri, messages, size)
+    return own_clock(queue, messages, *command, "drain", uri, messages, queue.dir / "t1")

@@ -1,0 +1,89 @@
+"""RESULTS.md, from what was kept of each subject, and the same tables for the terminal."""
+from statistics import median
+
+from figures import spread
+
+# key in a subject's `targets`, what it is, the bound, and whether it is the least or the most
+TARGETS = [
+    ("drain clustered, limit", "drain, 256 B, clustered: times the limit program on the plain layout", 1.2, "least"),
+    ("drain clustered, kombu", "the same: times kombu", 150, "least"),
+    ("drain clustered, loop", "the same: times the pymongo batch loop", 2.5, "least"),
+    ("drain plain, limit", "drain, plain layout: times the limit program", 0.95, "least"),
+    ("bundles of 100", "drain, bundles of 100: messages/s", 1_000_000, "least"),
+    ("backlog", "rate at a backlog of 2 M: times that at 100 k", 0.9, "least"),
+    ("latency median", "insert to durable, idle worker, wake-up: median, ms", 8, "most"),
+    ("latency p99", "the same: p99, ms", 20, "most"),
+    ("handover median", "hand-over of a lock: median, ms", 4, "most"),
+    ("crowd total", "50 waiters: total time, times the sum of the holds", 1.4, "most"),
+    ("crowd mongod", "50 waiters: mongod CPU a hand-over, ms", 6, "most"),
+    ("memory", "memory of a worker at a backlog of 2 M: peak, MB", 120, "most"),
+    ("verify", "`pawl-dump --verify`: GB/s", 1, "least"),
+]
+MACHINE = ["cores", "processor", "memory", "kernel", "mongod", "file system", "fdatasync of 4 KiB"]
+
+
+def markdown(columns, rows):
+    """Padded, so that it can be read as it is, too."""
+    lines = [[str(cell) for cell in row] for row in [columns, *rows]]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    def row(cells):
+        return "| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths)) + " |"
+    return "\n".join([row(lines[0]), row(["-" * width for width in widths]), *map(row, lines[1:])])
+
+
+def tables(found):
+    for table in found["tables"]:
+        notes = "".join(f"\n- {note}" for note in table["notes"])
+        yield f"### {table['title']}\n\n{markdown(table['columns'], table['rows'])}\n" + (f"{notes}\n" if notes else "")
+    if found.get("missing"):
+        yield f"Not measured: {found['missing']}.\n"
+
+
+def reached(values, bound, sense):
+    return "yes" if (median(values) >= bound if sense == "least" else median(values) <= bound) else "no"
+
+
+def targets(results):
+    values = {key: value for found in results.values() for key, value in found.get("targets", {}).items()}
+    rows = []
+    for key, what, bound, sense in TARGETS:
+        wanted = f"at {sense} {bound:,}"
+        value = values.get(key)
+        rows.append([what, wanted, spread(value) if value else "not measured", reached(value, bound, sense) if value else ""])
+    return markdown(["", "wanted", "measured", "reached"], rows)
+
+
+def machines(results):
+    """One, or several if the subjects were measured on different ones or at different states of pawl."""
+    rows = {}
+    for name, found in results.items():
+        key = (*(str(found["machine"].get(fact, "")) for fact in MACHINE[:-1]), found["commit"])
+        rows.setdefault(key, []).append((name, found))
+    for key, subjects in rows.items():
+        facts = dict(zip(MACHINE, key))
+        syncs = [found["machine"]["fdatasync of 4 KiB"] for _, found in subjects]
+        dates = sorted(found["machine"]["date"] for _, found in subjects)
+        when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+        yield (f"{', '.join(name for name, _ in subjects)}: {facts['cores']} cores ({facts['processor']}), {facts['memory']} of memory, "
+               f"Linux {facts['kernel']}, mongod {facts['mongod']} (one node, replica set), {facts['file system']}, "
+               f"fdatasync of 4 KiB {min(syncs)} to {max(syncs)}; {when}; pawl at commit {key[-1]}.")
+
+
+HEAD = """# What pawl can do, measured
+
+`scripts/bench` builds pawl, runs it beside its rivals on a private MongoDB, and writes this page. Contestants run in turns, A B C D,
+A B C D, …, in one run; a figure is the median of its turns, with the least and the greatest in brackets. Ratios are made turn by turn.
+Everything, database and clients, shares the cores of one machine: other machines give other figures, the ratios travel better.
+
+"""
+
+
+def page(results, quick):
+    parts = [HEAD]
+    if quick:
+        parts.append("**By `--quick`: tiny counts, one turn. It shows that the benchmark runs, and nothing else.**\n\n")
+    parts.append("![The main results](results.svg)\n\n## Measured where\n\n" + "".join(f"- {line}\n" for line in machines(results)))
+    parts.append(f"\n## Wanted and measured\n\n{targets(results)}\n")
+    for name, found in results.items():
+        parts.append(f"\n## {name.capitalize()}\n\n```sh\n{found['command']}\n```\n\n" + "\n".join(tables(found)))
+    return "".join(parts)

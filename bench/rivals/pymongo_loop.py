@@ -1,0 +1,37 @@
+"""The loop that one would write: find 5000, append to a file, fsync, delete them.
+
+    pymongo_loop.py URI DB FILE
+"""
+import json
+import os
+import sys
+import time
+
+from bson.codec_options import CodecOptions
+from bson.raw_bson import RawBSONDocument
+from pymongo import MongoClient
+
+BATCH = 5000
+
+
+def drain(messages, file):
+    count = 0
+    while batch := list(messages.find({"type": "t1"}, batch_size=BATCH).sort("_id").limit(BATCH)):
+        file.write(b"".join(document.raw for document in batch))
+        file.flush()
+        os.fsync(file.fileno())
+        count += messages.delete_many({"type": "t1", "_id": {"$in": [document["_id"] for document in batch]}}).deleted_count
+    return count
+
+
+def main(uri, db, path):
+    client = MongoClient(uri, w="majority", journal=True)
+    client.admin.command("ping")
+    messages = client[db].get_collection("messages", codec_options=CodecOptions(document_class=RawBSONDocument))
+    begin, used = time.monotonic(), time.process_time()
+    with open(path, "ab") as file:
+        count = drain(messages, file)
+    print(json.dumps({"messages": count, "own_seconds": time.monotonic() - begin, "own_cpu": time.process_time() - used}))
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,102 @@
+"""The benchmark: runs the subjects, keeps what they found in results.json, and writes RESULTS.md and results.svg from it.
+
+scripts/bench calls this, with everything built. The page in bench/ is replaced only by a whole one: as long as a subject is missing in
+results.json, the page is beside that.
+"""
+import argparse
+import importlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+import machine
+import picture
+import report
+from harness import BUILD, ROOT, Bench, NotMeasured, say
+
+SUBJECTS = ["drain", "sizes", "batches", "backlog", "types", "bundles", "latency", "handover", "takeover", "waterfall", "idle", "dump"]
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures pawl beside its rivals.")
+    parser.add_argument("--quick", action="store_true", help="small counts, one turn, minutes instead of hours; the results go to "
+                        "build-bench/quick/ and say nothing about pawl")
+    parser.add_argument("--only", action="append", choices=SUBJECTS, metavar="SUBJECT", default=[],
+                        help=f"may be repeated: {', '.join(SUBJECTS)}")
+    parser.add_argument("--repeat", type=int, metavar="N", help="turns of each contestant; default: 5, with --quick 1")
+    parser.add_argument("--dir", type=Path, default=BUILD, help="where files and database go meanwhile: a real disk; default: build-bench")
+    chosen = parser.parse_args()
+    chosen.repeat = chosen.repeat or (1 if chosen.quick else 5)
+    return chosen
+
+
+def run_subject(bench, name, command):
+    """What goes wrong in one subject does not take the others' hours with it."""
+    subject = importlib.import_module("subjects." + name)
+    say(f"{name}: {subject.__doc__.splitlines()[0]}")
+    begin = time.monotonic()
+    if not bench.server or not bench.quick:
+        bench.start_server()  # a fresh one, so that no subject inherits another's leftovers
+    try:
+        found = subject.run(bench)
+    except NotMeasured as reason:
+        found = {"tables": [], "missing": str(reason)}
+    except Exception as error:
+        traceback.print_exc()
+        found = {"tables": [], "missing": f"it failed: {error}"}
+    found.update(command=command, repeat=bench.repeat, machine=machine.describe(bench.work, bench.server.version),
+                 seconds=round(time.monotonic() - begin))
+    for text in report.tables(found):
+        say(text)
+    say(f"  {name}: {found['seconds']} s\n")
+    return found
+
+
+def commit():
+    """What was measured: the commit, and whether something beside it."""
+    def git(*words):
+        done = subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=False)
+        return done.stdout.strip() if done.returncode == 0 else ""
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/RESULTS.md", ":!bench/results.svg")
+    return (git("rev-parse", "--short=12", "HEAD") or "unknown") + (", with changes" if changed else "")
+
+
+def stop(*_):
+    sys.exit(130)
+
+
+def main():
+    chosen = arguments()
+    signal.signal(signal.SIGTERM, stop)
+    out = BUILD / "quick" if chosen.quick else BUILD
+    out.mkdir(exist_ok=True)
+    kept = out / "results.json"
+    results = json.loads(kept.read_text()) if kept.exists() else {}
+    chosen.dir.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix="work.", dir=chosen.dir.resolve()))
+    bench = Bench(work, chosen.quick, chosen.repeat)
+    try:
+        machine.refuse_memory_disk(work)
+        for name in chosen.only or SUBJECTS:
+            words = f"scripts/bench{' --quick' if chosen.quick else ''} --only {name} --repeat {chosen.repeat}"
+            results[name] = {**run_subject(bench, name, words), "commit": commit()}
+            kept.write_text(json.dumps(results, indent=1))
+    finally:
+        bench.stop_server()
+        shutil.rmtree(work, ignore_errors=True)
+    ordered = {name: results[name] for name in SUBJECTS if name in results}
+    target = ROOT / "bench" if not chosen.quick and len(ordered) == len(SUBJECTS) else out
+    (target / "RESULTS.md").write_text(report.page(ordered, chosen.quick))
+    (target / "results.svg").write_text(picture.draw(ordered))
+    say(report.targets(ordered))
+    say(f"written: {os.path.relpath(target / 'RESULTS.md', ROOT)}, results.svg beside it; raw figures in {os.path.relpath(kept, ROOT)}")
+
+
+main()

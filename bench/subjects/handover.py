@@ -1,0 +1,208 @@
+"""Hand-over of a lock from one to the next, with 2, 10 and 50 waiting."""
+import random
+import shutil
+import socket
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import mean
+
+import locks
+from figures import bars, column, number, quantile, raw, spread, table, turns
+from harness import BUILD, Background, NotMeasured, Worker, end_process, interleave, processor_s, wait_until
+
+ROUNDS = {2: 5, 10: 2, 50: 1}  # waiters: how often in one turn
+HOLD_MS = (25, 75)  # at random, so that it does not keep in step with a timer
+CROWD = Path(__file__).parents[1] / "rivals/crowd.py"
+HOW = ["From the end of one's work to the beginning of the next one's. All wait before the first lets go.",
+       "pawl's waiters are processes, and the work is a program that is started for it; the others are threads with a connection each, and "
+       "the work is a pause.",
+       "mongolock (Python): its timer of 100 ms; the three calls of pymongo that it makes and pymongo no longer has are translated.",
+       "Redis: append-only, synced always; a list that holds one token, BLPOP and RPUSH."]
+HOW_WORKERS = ["The holder is told to stop (SIGTERM) while messages come in. From the time in its last block (CLOSE, before it is synced) to "
+               "that in the next holder's first (OPEN): sync, commit, release, lock, fence, check, read."]
+
+
+def run(bench):
+    crowds = bench.size((2, 10), tuple(ROUNDS))
+    results = interleave(bench, {
+        **{f"{locks.name()}, {n} waiting": lambda n=n: rounds(bench, n, pawl_crowd) for n in crowds},
+        **{f"mongolock, {n} waiting": lambda n=n: rounds(bench, n, mongolock_crowd) for n in crowds},
+        **{f"Redis, {n} waiting": lambda n=n: rounds(bench, n, redis_crowd) for n in crowds},
+    })
+    workers = interleave(bench, {f"pawl-worker, {n} waiting": lambda n=n: worker_chain(bench, n) for n in crowds})
+    few, many = targets_from(results, workers, crowds)
+    shown = {name.replace(locks.name(), "pawl's lock"): values for name, values in results.items()}
+    return {"tables": [table("Hand-over, each holds for {} to {} ms".format(*HOLD_MS),
+                             ["", "median, ms", "p99, ms", "hand-overs", "total, times the sum of holds", "server CPU, ms a hand-over"],
+                             [row(name, values) for name, values in results.items()], [*HOW, locks.note()]),
+                       table("Hand-over of a type between workers", ["", "median, ms", "greatest, ms", "hand-overs"],
+                             [worker_row(name, values) for name, values in workers.items()], HOW_WORKERS)],
+            "targets": {"handover median": turns(few, "median_ms"), "crowd total": turns(many, "total"),
+                        "crowd mongod": turns(many, "server_ms")},
+            "bars": [bars("Hand-over of a lock, median", "ms", shown, "median_ms")],
+            "raw": {"locks": raw(results), "workers": raw(workers)}}
+
+
+def targets_from(results, workers, crowds):
+    """A stand-in for pawl-lock reaches no target: then the workers' hand-over counts, which has more to do."""
+    if locks.with_pawl_lock():
+        return tuple(results[f"{locks.name()}, {n} waiting"] for n in (crowds[0], crowds[-1]))
+    return workers[f"pawl-worker, {crowds[0]} waiting"], NotMeasured("no pawl-lock")
+
+
+def row(name, values):
+    if isinstance(values, NotMeasured):
+        return [name, f"not measured: {values}", *[""] * 4]
+    gaps = [gap for value in values for gap in value["gaps_ms"]]
+    return [name, spread(column(values, "median_ms")), number(quantile(gaps, 0.99)), str(len(gaps)), spread(column(values, "total")),
+            spread(column(values, "server_ms"))]
+
+
+def worker_row(name, values):
+    if isinstance(values, NotMeasured):
+        return [name, f"not measured: {values}", "", ""]
+    gaps = [gap for value in values for gap in value["gaps_ms"]]
+    return [name, spread(column(values, "median_ms")), number(max(gaps)), str(len(gaps))]
+
+
+# --- locks ------------------------------------------------------------------------------------------------------
+
+
+def first_hold_ms(waiters):
+    """Long enough for all others to be started and to wait."""
+    return 1500 + 40 * waiters
+
+
+def watch(path, waiters, server_pid, ended):
+    """From the moment the first has let go: what the server spends until all have had their turn."""
+    wait_until(lambda: locks.read_stamps(path) or ended(), "the first holder's end", 60, 0.002)
+    before = processor_s(server_pid)
+    wait_until(lambda: len(locks.read_stamps(path)) > waiters or ended(), f"{waiters} hand-overs", 120, 0.01)
+    stamps = locks.read_stamps(path)
+    if len(stamps) <= waiters:
+        raise NotMeasured(f"only {len(stamps)} of {waiters + 1} had their turn")
+    gaps = [(after[0] - turn[1]) * 1000 for turn, after in zip(stamps, stamps[1:])]
+    if min(gaps) < 0:
+        raise NotMeasured("two held the lock at once")
+    holds = sum(end - begin for begin, end in stamps[1:])
+    return {"gaps_ms": gaps, "total": (stamps[-1][1] - stamps[0][1]) / holds,
+            "server_ms": (processor_s(server_pid) - before) * 1000 / waiters}
+
+
+def rounds(bench, waiters, crowd):
+    found = [crowd(bench, waiters) for _ in range(bench.size(1, ROUNDS[waiters]))]
+    gaps = [gap for one in found for gap in one["gaps_ms"]]
+    return {"gaps_ms": gaps, "median_ms": quantile(gaps, 0.5), "total": mean(column(found, "total")),
+            "server_ms": mean(column(found, "server_ms"))}
+
+
+def pawl_crowd(bench, waiters):
+    with bench.queue() as queue, locks.Jobs(queue) as jobs:
+        path = queue.dir / "stamps"
+        jobs.start("lock", path, first_hold_ms(waiters))
+        locks.wait_held(queue, "lock")
+        for _ in range(waiters):
+            jobs.start("lock", path, random.randint(*HOLD_MS))
+        found = watch(path, waiters, bench.server.pid, jobs.ended)
+        jobs.wait()
+        return found
+
+
+def threads_crowd(bench, kind, address, waiters, folder, server_pid):
+    path = folder / "stamps"
+    with Background(bench, sys.executable, CROWD, kind, address, waiters, *HOLD_MS, first_hold_ms(waiters), path,
+                    output=folder / "crowd.output") as process:
+        try:
+            return watch(path, waiters, server_pid, lambda: process.poll() is not None)
+        except NotMeasured as reason:
+            said = (folder / "crowd.output").read_text(errors="replace").splitlines()
+            raise NotMeasured(f"{reason}; {said[-1] if said else 'it said nothing'}") from None
+
+
+def mongolock_crowd(bench, waiters):
+    with bench.queue() as queue:
+        uri = queue.bench.server.uri.replace("?", queue.name + "?") + "&w=majority"
+        return threads_crowd(bench, "mongolock", uri, waiters, queue.dir, bench.server.pid)
+
+
+def redis_crowd(bench, waiters):
+    with redis_server(bench) as (folder, port, pid):
+        return threads_crowd(bench, "redis", f"redis://127.0.0.1:{port}/0", waiters, folder, pid)
+
+
+def redis_program():
+    """The package redis-tools has the server under the name redis-check-rdb, which it goes by."""
+    found = shutil.which("redis-server")
+    if found:
+        return found
+    checker, link = shutil.which("redis-check-rdb"), BUILD / "redis-server"
+    if not checker:
+        raise NotMeasured("no Redis here (Debian: apt-get install redis-tools)")
+    link.unlink(missing_ok=True)
+    link.symlink_to(checker)
+    return str(link)
+
+
+@contextmanager
+def redis_server(bench):
+    folder = bench.work / f"redis{bench.next_number()}"
+    folder.mkdir()
+    port = free_port()
+    options = ["--bind", "127.0.0.1", "--port", port, "--dir", folder, "--appendonly", "yes", "--appendfsync", "always", "--save", ""]
+    try:
+        with Background(bench, redis_program(), *options, output=folder / "redis.output") as process:
+            wait_until(lambda: answers(port), "Redis", 20)
+            yield folder, port, process.pid
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def answers(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+# --- workers ----------------------------------------------------------------------------------------------------
+
+
+def worker_chain(bench, waiters):
+    """All but the last are told to stop, one after another, each when it has held for a while."""
+    with bench.queue() as queue, queue.producer(count=10_000_000, rate=200, chunk=4):
+        with ExitStack() as stack:
+            workers = [stack.enter_context(Worker(queue, "-v")) for _ in range(waiters + 1)]
+            for worker in workers:
+                worker.wait_log(r" takeover: | busy: ", 60)
+            for _ in range(waiters):
+                holder = holding(queue, workers)
+                time.sleep(random.uniform(0.05, 0.15))
+                end_process(holder.process)
+            holding(queue, workers)
+        return chain_gaps(queue)
+
+
+def holding(queue, workers):
+    """The one that has the lock, once it has written a block."""
+    alive = [worker for worker in workers if worker.process.poll() is None]
+    held = {worker.pid: worker for worker in alive}
+    def look():
+        lock, ledger = queue.db.locks.find_one({"type": "t1"}), queue.ledger()
+        writing = lock and ledger.get("owner") == lock["owner"] and not ledger["clean"] and ledger.get("file")
+        return writing and held.get(lock["holder"]["pid"])
+    return wait_until(look, "the next holder", 30, 0.02)
+
+
+def chain_gaps(queue):
+    blocks = queue.blocks()
+    gaps = [(after["time"] - block["time"]) * 1000 for block, after in zip(blocks, blocks[1:])
+            if block["kind"] == "close" and after["kind"] == "open"]
+    if not gaps:
+        raise NotMeasured("no hand-over is to be seen in the file")
+    return {"gaps_ms": gaps, "median_ms": quantile(gaps, 0.5)}

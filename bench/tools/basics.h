@@ -1,0 +1,17 @@
+/*
+ * basics: what the benchmark's C programs share. Arguments are name=value; any error ends the program with a text on stderr.
+ */
+#ifndef PAWL_BENCH_TOOLS_BASICS_H
+#define PAWL_BENCH_TOOLS_BASICS_H
+
+#include "base.h"
+
+_Noreturn __attribute__((format(printf, 1, 2))) void die(const char *format, ...);
+
+/* The value of name=…; `otherwise` NULL: it must be given. */
+const char *argument(char **arguments, const char *name, const char *otherwise);
+int64_t argument_number(char **arguments, const char *name, const char *otherwise);
+
+int64_t wall_ns(void); /* since 1970 UTC */
+
+#endif
