@@ -24,6 +24,8 @@ struct batch {
 
 void batch_init(struct batch *batch);
 void batch_deinit(struct batch *batch);
+/* Makes room for so many more bytes of documents, so that adding them moves nothing. */
+MUST_CHECK bool batch_reserve(struct batch *batch, size_t bytes);
 /* Appends a copy of one BSON document. False: no memory; the batch is as it was. */
 MUST_CHECK bool batch_add(struct batch *batch, const uint8_t *document, size_t bytes, uint32_t items);
 

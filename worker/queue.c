@@ -313,6 +313,12 @@ static enum outcome pass_more(struct queue_pass *pass, struct error *error)
 /* From the reply into a load, up to the caps. */
 static enum outcome pass_fill(struct queue_pass *pass, struct load *load, struct error *error)
 {
+  /* A reply's documents are shorter than the reply; what is too short is grown. */
+  size_t room = pass->reply.len < pass->batch_bytes ? pass->reply.len : (size_t)pass->batch_bytes;
+  if (!batch_reserve(&load->batch, room)) {
+    error_set(error, "reading the queue: no memory for a batch of %zu bytes", room);
+    return OUTCOME_UNKNOWN;
+  }
   while (pass->has_next) {
     uint32_t bytes = 0;
     const uint8_t *document = NULL;
