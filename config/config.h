@@ -39,6 +39,7 @@ enum config_log_level { CONFIG_LOG_ERROR, CONFIG_LOG_WARN, CONFIG_LOG_INFO, CONF
 enum config_log_format { CONFIG_FORMAT_TEXT, CONFIG_FORMAT_JSON };
 enum config_codec { CONFIG_CODEC_PLAIN, CONFIG_CODEC_ZSTD };
 enum config_from { CONFIG_FROM_LINES, CONFIG_FROM_NDJSON, CONFIG_FROM_BSON };
+enum { CONFIG_BUNDLE_AUTO = -1 };
 
 struct config_setting; /* the text of one option, and where it came from */
 
@@ -72,6 +73,7 @@ struct config {
 
   /* pawl-enqueue */
   enum config_from from;
+  int64_t bundle; /* messages in a document at most; 0: no bundles; CONFIG_BUNDLE_AUTO */
 
   /* pawl-enqueue, pawl-dump */
   bool strict;
@@ -93,7 +95,7 @@ struct config {
   const char *since, *until;                  /* for config_parse_time, syntax already checked; NULL: not given */
   int64_t from_seq, to_seq;                   /* -1: not given */
   int64_t limit, tail;                        /* -1: not given */
-  bool with_meta, count, follow;              /* as their flags */
+  bool with_meta, documents, count, follow;   /* as their flags */
   bool unconfirmed, keep_going, verify, deep; /* as their flags */
 
   /* positional */

@@ -41,9 +41,12 @@ const struct option_row config_options[] = {
    .help = "lines: each line becomes a message's payload; ndjson: Extended JSON, one document a line; bson: documents back to back"},
   {"Messages", "strict", 0, OPTION_BOOL, ENQUEUE, .text = "false", FIELD(strict), .help = "stop at the first bad line"},
   {"Messages", "batch-messages", 0, OPTION_COUNT, WORKER, "10000", 1, 1000000, .placeholder = "N", FIELD(batch_messages),
-   .help = "at most so many messages in a block"},
+   .help = "at most so many messages in a block, a bundle counting as one"},
   {"Messages", "batch-messages", 0, OPTION_COUNT, ENQUEUE, "10000", 1, 100000, .placeholder = "N", FIELD(batch_messages),
-   .help = "at most so many messages in one insert"},
+   .help = "at most so many documents in one insert"},
+  {"Messages", "bundle", 0, OPTION_COUNT, ENQUEUE, "0", 0, 100000, "auto", CONFIG_BUNDLE_AUTO, .placeholder = "N", FIELD(bundle),
+   .help = "put up to N messages, and 1 MiB, into one document {_id, type, batch}, which is faster; auto: whatever has come by the time the "
+           "insert before is done, up to 1000; 0: each message is a document of its own"},
   {"Messages", "batch-bytes", 0, OPTION_BYTES, WORKER, "8MiB", KIB, 64 * MIB, .placeholder = "SIZE", FIELD(batch_bytes),
    .help = "at most so many bytes in a block, but at least one message"},
 
@@ -86,13 +89,17 @@ const struct option_row config_options[] = {
    .choices = {"relaxed", "canonical", "payload", "bson", "hex", "blocks", "summary", "none"}, .placeholder = "FORMAT", FIELD(format),
    .help = "relaxed, canonical: Extended JSON, one message a line; payload: that field alone; bson, hex: the documents as they are; "
            "blocks: one line a block; summary: one line a segment; none"},
-  {"Output", "with-meta", 0, OPTION_BOOL, DUMP, .text = "false", FIELD(with_meta), .help = "with seq, epoch, offset and time"},
+  {"Output", "with-meta", 0, OPTION_BOOL, DUMP, .text = "false", FIELD(with_meta),
+   .help = "with seq, epoch, offset and time, and within a bundle the index, from 0"},
+  {"Output", "documents", 0, OPTION_BOOL, DUMP, .text = "false", FIELD(documents),
+   .help = "leave each bundle the one document that it is, as --format bson and hex do, instead of showing its messages; --limit, --tail "
+           "and --count then count documents"},
   {"Output", "separator", 0, OPTION_SEPARATOR, DUMP, "\\n", .placeholder = "TEXT", FIELD(separator),
    .help = "between payloads; knows \\n \\r \\t \\0 \\\\; may be empty"},
   {"Output", "count", 0, OPTION_BOOL, DUMP, .text = "false", FIELD(count), .help = "only how many messages there are"},
 
   {"Selection", "from-seq", 0, OPTION_COUNT, DUMP, "none", 1, INT64_MAX, "none", -1, .placeholder = "N", FIELD(from_seq),
-   .help = "from this message on"},
+   .help = "from this message on (a bundle has one seq)"},
   {"Selection", "to-seq", 0, OPTION_COUNT, DUMP, "none", 1, INT64_MAX, "none", -1, .placeholder = "N", FIELD(to_seq),
    .help = "up to this message, included"},
   {"Selection", "since", 0, OPTION_TIME, DUMP, .placeholder = "WHEN", FIELD(since),

@@ -288,6 +288,13 @@ static void dump_directory(struct dump *dump)
   free(types);
 }
 
+static void print_count(struct dump *dump)
+{
+  fprintf(dump->out, "%" PRId64 "\n", dump->selected);
+  if (dump->selected != dump->documents)
+    dump_note(dump, "%" PRId64 " messages in %" PRId64 " document%s", dump->selected, dump->documents, plural(dump->documents));
+}
+
 static void dump_run(struct dump *dump)
 {
   const struct config *config = dump->config;
@@ -300,7 +307,7 @@ static void dump_run(struct dump *dump)
   if (config->argument_count == 0)
     dump_directory(dump);
   if (config->count)
-    fprintf(dump->out, "%" PRId64 "\n", dump->selected);
+    print_count(dump);
 }
 
 static void dump_say_without_payload(const struct dump *dump)

@@ -39,8 +39,9 @@ struct dump {
   int out_errno; /* why `out` failed; 0: it did not */
   bool said_mended, said_raw;
   int64_t since_us, until_us; /* INT64_MIN, INT64_MAX: not given */
-  int64_t remaining;          /* of --limit, over all sources */
+  int64_t remaining;          /* messages of --limit, over all sources */
   int64_t selected;           /* messages, for --count */
+  int64_t documents;          /* that held them */
 };
 
 /* A line to stderr, "pawl-dump: " before it. What is not printable in it is shown as '?'. */

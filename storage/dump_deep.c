@@ -1,4 +1,5 @@
 #include "storage/dump_deep.h"
+#include "storage/bundle.h"
 #include "storage/dump.h"
 #include "storage/dump_json.h"
 
@@ -55,43 +56,25 @@ static void look_id(struct deep *deep, const bson_iter_t *at, int64_t seq)
 struct seen {
   bool type_right;
   bool id;
-  int fields;
-  int64_t batch; /* documents in the array `batch`; -1: not that */
 };
-
-static int64_t count_documents(const bson_iter_t *array)
-{
-  bson_iter_t at;
-  int64_t count = 0;
-  if (!BSON_ITER_HOLDS_ARRAY(array) || !bson_iter_recurse(array, &at))
-    return -1;
-  while (bson_iter_next(&at)) {
-    if (!BSON_ITER_HOLDS_DOCUMENT(&at))
-      return -1;
-    count++;
-  }
-  return at.err_off == 0 ? count : -1;
-}
 
 static void look_field(struct deep *deep, const bson_iter_t *at, int64_t seq, struct seen *seen)
 {
   const char *key = bson_iter_key(at);
   uint32_t bytes = 0;
-  seen->fields++;
   if (strcmp(key, "_id") == 0 && !seen->id) {
     seen->id = true;
     look_id(deep, at, seq);
   } else if (strcmp(key, "type") == 0 && BSON_ITER_HOLDS_UTF8(at)) {
     const char *type = bson_iter_utf8(at, &bytes);
     seen->type_right = seen->type_right || (bytes == strlen(deep->type) && memcmp(type, deep->type, bytes) == 0);
-  } else if (strcmp(key, "batch") == 0)
-    seen->batch = count_documents(at);
+  }
 }
 
 /* How many items it is. */
 static int64_t look_message(struct deep *deep, const uint8_t *message, size_t bytes, int64_t seq)
 {
-  struct seen seen = {.type_right = deep->type[0] == 0, .batch = -1};
+  struct seen seen = {.type_right = deep->type[0] == 0};
   bson_iter_t at;
   bool whole = bson_iter_init_from_data(&at, message, bytes);
   while (whole && bson_iter_next(&at))
@@ -101,8 +84,7 @@ static int64_t look_message(struct deep *deep, const uint8_t *message, size_t by
     dump_say("%s: seq %" PRId64 " is malformed inside", deep->type, seq);
   else if (whole && !seen.type_right && ++deep->wrong_type <= SAID_MAX)
     dump_say("%s: seq %" PRId64 " is a message of another type", deep->type, seq);
-  bool bundle = seen.id && seen.type_right && seen.fields == 3 && seen.batch >= 0;
-  return bundle ? seen.batch : 1;
+  return bundle_items(message, bytes);
 }
 
 void deep_look(struct deep *deep, const struct block_marker *block, const uint8_t *messages, size_t bytes)

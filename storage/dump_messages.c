@@ -1,4 +1,5 @@
 #include "storage/dump_messages.h"
+#include "storage/bundle.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,6 +17,39 @@ static int64_t larger(int64_t a, int64_t b)
 static int64_t last_seq(const struct block_marker *block)
 {
   return block->seq + block->count - 1;
+}
+
+/* ---- the documents of a block ---- */
+
+struct cursor {
+  const uint8_t *at, *end;
+  int64_t seq; /* of the document at `at` */
+};
+
+static struct cursor cursor_at(const struct block_marker *block, const uint8_t *bytes, size_t size)
+{
+  return (struct cursor){bytes, bytes + size, block->seq};
+}
+
+/* NULL: no more. The reader has checked that the lengths add up; here they are only not trusted. */
+static const uint8_t *cursor_next(struct cursor *cursor, size_t *bytes)
+{
+  const uint8_t *at = cursor->at;
+  if (cursor->end - at < 5)
+    return NULL;
+  *bytes = (size_t)at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
+  if (*bytes < 5 || *bytes > (size_t)(cursor->end - at))
+    return NULL;
+  cursor->at += *bytes;
+  cursor->seq++;
+  return at;
+}
+
+/* How many messages of the document with this seq are to be shown. */
+static int64_t messages_of(const struct feed *feed, int64_t seq, const uint8_t *document, size_t bytes)
+{
+  int64_t all = feed->opens ? bundle_items(document, bytes) : 1;
+  return seq == feed->from ? larger(all - feed->from_index, 0) : all;
 }
 
 /* ---- where to begin ---- */
@@ -48,6 +82,49 @@ static int64_t find_last(const struct feed *feed)
   return smaller(pending && feed->holds ? proved : last, feed->to);
 }
 
+/* Passes over `count` messages from `from` on, and begins behind them. Answers how many there were: fewer if seq `last` came before. */
+static int64_t pass_over(struct feed *feed, int64_t last, int64_t count)
+{
+  struct walk walk;
+  int64_t passed = 0;
+  bool reading = true, found = false;
+  walk_init(&walk, feed->source, feed->dump->config->unconfirmed);
+  walk_seek_seq(&walk, feed->from);
+  while (reading && !found) {
+    enum walk_event event = walk_next(&walk);
+    const struct block_marker *block = walk_block(&walk);
+    reading = event == WALK_DAMAGED || (event == WALK_BLOCK && block->seq <= last);
+    if (!reading || event != WALK_BLOCK || block->kind != BLOCK_DATA)
+      continue;
+    struct cursor cursor = cursor_at(block, walk.at.reader.messages, walk.at.reader.messages_bytes);
+    const uint8_t *document;
+    size_t bytes;
+    while (!found && cursor.seq <= last && (document = cursor_next(&cursor, &bytes)) != NULL) {
+      int64_t seq = cursor.seq - 1, held = seq >= feed->from ? messages_of(feed, seq, document, bytes) : 0;
+      found = passed + held > count;
+      if (found) {
+        feed->from_index = count - passed;
+        feed->from = seq;
+      } else
+        passed += held;
+    }
+  }
+  walk_deinit(&walk);
+  return passed;
+}
+
+/* Each document holds at least one message, so the last N messages are in the last N documents. */
+static void begin_with_tail(struct feed *feed)
+{
+  int64_t last = find_last(feed), tail = feed->dump->config->tail;
+  feed->from = larger(feed->from, tail < last ? last - tail + 1 : 1);
+  if (!feed->opens || feed->from > last)
+    return;
+  int64_t messages = pass_over(feed, last, INT64_MAX);
+  if (messages > tail)
+    pass_over(feed, last, messages - tail);
+}
+
 /* The block before the position; should it turn out not to be committed either, feed_rewind searches afresh. */
 static void note_confirmed(struct feed *feed)
 {
@@ -75,10 +152,9 @@ void feed_init(struct feed *feed, struct dump *dump, const struct source *source
   feed->from = config->from_seq > 1 ? config->from_seq : 1;
   feed->to = config->to_seq >= 0 ? config->to_seq : INT64_MAX;
   feed->holds = config->strict || (config->follow && !config->unconfirmed);
-  if (config->tail >= 0 && source->chain.count > 0) {
-    int64_t last = find_last(feed);
-    feed->from = larger(feed->from, config->tail < last ? last - config->tail + 1 : 1);
-  }
+  feed->opens = !config->documents && print_format_opens(dump->printer.format);
+  if (config->tail >= 0 && source->chain.count > 0)
+    begin_with_tail(feed);
   feed->next_seq = feed->from;
   walk_init(&feed->walk, source, config->unconfirmed);
   seek_begin(feed);
@@ -93,27 +169,61 @@ void feed_deinit(struct feed *feed)
 
 /* ---- printing ---- */
 
-static uint32_t document_bytes(const uint8_t *at)
+/* Those of the documents first..last that --limit still allows. */
+static struct picked pick(const struct feed *feed, const uint8_t *messages, size_t size, int64_t first, int64_t last)
 {
-  return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+  struct picked picked = {.first = first};
+  int64_t left = feed->dump->remaining;
+  struct cursor cursor = cursor_at(walk_block(&feed->walk), messages, size);
+  const uint8_t *document;
+  size_t bytes;
+  while (cursor.seq <= last && picked.messages < left && (document = cursor_next(&cursor, &bytes)) != NULL)
+    if (cursor.seq > first) {
+      picked.messages += smaller(messages_of(feed, cursor.seq - 1, document, bytes), left - picked.messages);
+      picked.count++;
+    }
+  return picked;
 }
 
-/* Messages first.. first + count - 1 of a block. The reader has checked that the lengths add up; here they are only not trusted. */
-static void print_block(struct feed *feed, const struct block_marker *block, const uint8_t *bytes, size_t size, int64_t first,
-                        int64_t count)
+/* Answers how many of at most `left` messages were printed. */
+static int64_t print_bundle(struct feed *feed, const struct block_marker *block, int64_t seq, const uint8_t *elements, uint32_t count,
+                            int64_t left)
+{
+  int64_t index = seq == feed->from ? feed->from_index : 0, end = smaller(count, index + smaller(left, count));
+  for (int64_t i = 0; i < end; i++) {
+    size_t bytes;
+    const uint8_t *element = bundle_next(&elements, &bytes);
+    if (i >= index)
+      printer_put(&feed->dump->printer, block, seq, i, element, bytes);
+  }
+  return larger(end - index, 0);
+}
+
+static void print_block(struct feed *feed, const struct block_marker *block, const uint8_t *messages, size_t size,
+                        const struct picked *picked)
 {
   struct dump *dump = feed->dump;
-  const uint8_t *end = bytes + size;
-  feed->next_seq = first + count;
-  dump->selected += count;
+  struct cursor cursor = cursor_at(block, messages, size);
+  const uint8_t *document, *elements;
+  size_t bytes;
+  int64_t left = picked->messages;
+  feed->next_seq = picked->first + picked->count;
+  dump->selected += picked->messages;
+  dump->documents += picked->count;
   if (dump->config->count)
     return;
-  for (int64_t seq = block->seq; seq < first + count && end - bytes >= 5 && document_bytes(bytes) <= (size_t)(end - bytes); seq++) {
-    if (seq >= first)
-      printer_put(&dump->printer, block, seq, bytes, document_bytes(bytes));
-    bytes += document_bytes(bytes);
+  while (cursor.seq < feed->next_seq && (document = cursor_next(&cursor, &bytes)) != NULL) {
+    if (cursor.seq <= picked->first)
+      continue;
+    uint32_t count = feed->opens ? bundle_open(document, bytes, &elements) : 0;
+    if (count > 0)
+      left -= print_bundle(feed, block, cursor.seq - 1, elements, count, left);
+    else {
+      printer_put(&dump->printer, block, cursor.seq - 1, INDEX_NONE, document, bytes);
+      left--;
+    }
   }
-  dump_say_shown(dump, first, first + count - 1);
+  dump_say_shown(dump, picked->first, feed->next_seq - 1);
 }
 
 /* ---- pending ---- */
@@ -136,12 +246,12 @@ static void confirm(struct feed *feed)
 {
   if (!feed->pending || feed->walk.is_beyond)
     return;
-  if (feed->pending_count > 0 && feed->holds)
-    print_block(feed, &feed->last, feed->held, feed->held_bytes, feed->pending_first, feed->pending_count);
+  if (feed->picked.count > 0 && feed->holds)
+    print_block(feed, &feed->last, feed->held, feed->held_bytes, &feed->picked);
   feed->confirmed = feed->last.offset;
   memcpy(feed->confirmed_id, feed->last.file_id, sizeof feed->confirmed_id);
   feed->pending = false;
-  feed->pending_count = 0;
+  feed->picked.count = 0;
   feed->shown.count = 0;
 }
 
@@ -161,22 +271,21 @@ static void compare_shown(struct feed *feed, const struct block_marker *block)
 /* ---- a block ---- */
 
 /* False: no memory. */
-static bool take_uncommitted(struct feed *feed, int64_t first, int64_t count)
+static bool take_uncommitted(struct feed *feed, const struct picked *picked)
 {
   const struct reader *reader = &feed->walk.at.reader;
   feed->pending = true;
   feed->last = reader->block;
-  feed->pending_first = first;
-  feed->pending_count = count;
-  if (count > 0 && feed->holds)
+  feed->picked = *picked;
+  if (picked->count > 0 && feed->holds)
     return hold(feed, reader->messages, reader->messages_bytes);
   if (feed->dump->config->follow)
     feed->shown = reader->block;
-  if (count > 0)
-    print_block(feed, &reader->block, reader->messages, reader->messages_bytes, first, count);
-  if (feed->walk.is_beyond && count > 0) {
-    feed->beyond_first = feed->beyond_first == 0 ? first : feed->beyond_first;
-    feed->beyond_last = first + count - 1;
+  if (picked->count > 0)
+    print_block(feed, &reader->block, reader->messages, reader->messages_bytes, picked);
+  if (feed->walk.is_beyond && picked->count > 0) {
+    feed->beyond_first = feed->beyond_first == 0 ? picked->first : feed->beyond_first;
+    feed->beyond_last = picked->first + picked->count - 1;
   }
   return true;
 }
@@ -188,13 +297,14 @@ static bool take_data(struct feed *feed)
   const struct block_marker *block = &reader->block;
   compare_shown(feed, block);
   int64_t first = larger(block->seq, feed->next_seq), last = smaller(last_seq(block), feed->to);
-  int64_t count = last >= first && block->time_us >= dump->since_us && block->time_us < dump->until_us ? last - first + 1 : 0;
-  count = smaller(count, dump->remaining);
-  dump->remaining -= count;
+  struct picked picked = {.first = first};
+  if (last >= first && block->time_us >= dump->since_us && block->time_us < dump->until_us)
+    picked = pick(feed, reader->messages, reader->messages_bytes, first, last);
+  dump->remaining -= picked.messages;
   if (!walk_is_committed(&feed->walk))
-    return take_uncommitted(feed, first, count);
-  if (count > 0)
-    print_block(feed, block, reader->messages, reader->messages_bytes, first, count);
+    return take_uncommitted(feed, &picked);
+  if (picked.count > 0)
+    print_block(feed, block, reader->messages, reader->messages_bytes, &picked);
   feed->confirmed = block->offset;
   memcpy(feed->confirmed_id, block->file_id, sizeof feed->confirmed_id);
   return true;
@@ -216,7 +326,7 @@ static bool take_block(struct feed *feed)
     return false;
   }
   feed->complete = feed->complete || is_complete(feed);
-  feed->done = feed->complete && (feed->pending_count == 0 || feed->walk.is_beyond);
+  feed->done = feed->complete && (feed->picked.count == 0 || feed->walk.is_beyond);
   return !feed->done && dump_goes_on(feed->dump);
 }
 
@@ -283,9 +393,9 @@ void feed_rewind(struct feed *feed, bool afresh)
 {
   struct error ignored;
   if (feed->pending && feed->holds)
-    feed->dump->remaining += feed->pending_count;
+    feed->dump->remaining += feed->picked.messages;
   feed->pending = false;
-  feed->pending_count = 0;
+  feed->picked.count = 0;
   feed->complete = feed->done;
   const struct reader *reader = &feed->walk.at.reader;
   bool same = feed->walk.at.open && memcmp(feed->confirmed_id, reader->header.uuid, sizeof feed->confirmed_id) == 0;
@@ -316,13 +426,13 @@ void feed_finish(struct feed *feed)
               feed->walk.torn_offset);
   if (feed->beyond_first > 0)
     say_range(feed, feed->beyond_first, feed->beyond_last, "they lie beyond the end that the ledger names");
-  if (feed->pending_count == 0 || feed->beyond_first > 0)
+  if (feed->picked.count == 0 || feed->beyond_first > 0)
     return;
-  int64_t last = feed->pending_first + feed->pending_count - 1;
+  int64_t last = feed->picked.first + feed->picked.count - 1;
   if (!feed->holds)
-    say_range(feed, feed->pending_first, last, "in the last block, which nothing follows yet");
+    say_range(feed, feed->picked.first, last, "in the last block, which nothing follows yet");
   else if (feed->dump->config->strict)
-    say_range(feed, feed->pending_first, last, "left out");
+    say_range(feed, feed->picked.first, last, "left out");
   if (feed->dump->config->strict)
     dump_note_exit(feed->dump, DUMP_UNCONFIRMED);
 }

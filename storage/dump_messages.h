@@ -1,6 +1,9 @@
 /*
  * dump_messages: the selected messages of a source, printed or counted.
  *
+ * A seq is that of a stored document; a bundle is one, and is opened into its messages, unless --documents or the format
+ * leaves it as it is. --limit, --tail and --count count messages, so they may begin or end within a bundle.
+ *
  * Offline the last valid block of the newest segment may not have been committed. So a block is *pending* until another one
  * has been seen behind it, which proves it (docs/format.md, "Writing"). By default it is printed at once, and what is still
  * pending at the end is said to be unconfirmed; with --strict, and with --follow, it is held back until then.
@@ -14,11 +17,19 @@
 
 #include "storage/dump_walk.h"
 
+/* Of one block. */
+struct picked {
+  int64_t first, count; /* documents, by seq */
+  int64_t messages;     /* of them; fewer than they hold where --limit ends within a bundle */
+};
+
 struct feed {
   struct dump *dump;
   const struct source *source;
   struct walk walk;
+  bool opens;              /* bundles into their messages */
   int64_t from, to;        /* seqs, both included */
+  int64_t from_index;      /* so many messages of the bundle `from` are left out (--tail) */
   int64_t next_seq;        /* the first that was not printed yet */
   int64_t confirmed;       /* offset of the last DATA block known to be committed; 0: the beginning */
   uint8_t confirmed_id[8]; /* in the segment of this file_id: not always the one in hand, which may be its successor by now */
@@ -27,10 +38,9 @@ struct feed {
   bool done;               /* complete, and nothing is pending */
   bool looked_again;       /* at damage, in this pump */
 
-  bool pending;             /* `last` is a DATA block not known to be committed */
-  struct block_marker last; /* and first..count of its messages are selected */
-  int64_t pending_first;
-  int64_t pending_count;
+  bool pending; /* `last` is a DATA block not known to be committed */
+  struct block_marker last;
+  struct picked picked;              /* of it */
   int64_t beyond_first, beyond_last; /* printed although the ledger does not count them as committed; 0: none */
   uint8_t *held;                     /* their bytes, if it holds */
   size_t held_bytes, held_size;

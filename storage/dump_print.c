@@ -24,6 +24,11 @@ bool print_format_takes_meta(enum print_format format)
   return format == PRINT_RELAXED || format == PRINT_CANONICAL || format == PRINT_BSON;
 }
 
+bool print_format_opens(enum print_format format)
+{
+  return format != PRINT_BSON && format != PRINT_HEX;
+}
+
 const char *time_text(int64_t time_us, char text[TIME_TEXT_SIZE])
 {
   int64_t us = time_us % 1000000, second = time_us / 1000000;
@@ -53,12 +58,21 @@ static void count_shown(struct printer *printer, enum json_shown shown)
   printer->raw += shown == JSON_RAW;
 }
 
-static void print_json(struct printer *printer, const struct block_marker *block, int64_t seq, const uint8_t *message, size_t bytes)
+static void print_meta(const struct printer *printer, const struct block_marker *block, int64_t seq, int64_t index)
 {
   char time[TIME_TEXT_SIZE];
+  fprintf(printer->out, "{\"seq\":%" PRId64, seq);
+  if (index != INDEX_NONE)
+    fprintf(printer->out, ",\"index\":%" PRId64, index);
+  fprintf(printer->out, ",\"epoch\":%" PRId64 ",\"offset\":%" PRId64 ",\"time\":\"%s\",\"message\":", block->epoch, block->offset,
+          time_text(block->time_us, time));
+}
+
+static void print_json(struct printer *printer, const struct block_marker *block, int64_t seq, int64_t index, const uint8_t *message,
+                       size_t bytes)
+{
   if (printer->with_meta)
-    fprintf(printer->out, "{\"seq\":%" PRId64 ",\"epoch\":%" PRId64 ",\"offset\":%" PRId64 ",\"time\":\"%s\",\"message\":", seq,
-            block->epoch, block->offset, time_text(block->time_us, time));
+    print_meta(printer, block, seq, index);
   count_shown(printer, json_write(message, bytes, printer->format == PRINT_CANONICAL, printer->out));
   fputs(printer->with_meta ? "}\n" : "\n", printer->out);
 }
@@ -152,12 +166,13 @@ static void print_payload(struct printer *printer, const uint8_t *message, size_
     fwrite(printer->separator, 1, printer->separator_bytes, printer->out);
 }
 
-void printer_put(struct printer *printer, const struct block_marker *block, int64_t seq, const uint8_t *message, size_t bytes)
+void printer_put(struct printer *printer, const struct block_marker *block, int64_t seq, int64_t index, const uint8_t *message,
+                 size_t bytes)
 {
   switch (printer->format) {
   case PRINT_RELAXED:
   case PRINT_CANONICAL:
-    print_json(printer, block, seq, message, bytes);
+    print_json(printer, block, seq, index, message, bytes);
     break;
   case PRINT_PAYLOAD:
     print_payload(printer, message, bytes);

@@ -25,7 +25,7 @@ enum print_format {
 
 struct printer {
   enum print_format format;
-  bool with_meta;        /* relaxed, canonical, bson: the message inside {seq, epoch, offset, time, message} */
+  bool with_meta;        /* relaxed, canonical, bson: the message inside {seq, index, epoch, offset, time, message} */
   const char *separator; /* payload: between two messages; borrowed */
   size_t separator_bytes;
   bool separator_behind; /* payload: behind each instead, so that a line is complete at once (--follow) */
@@ -41,8 +41,14 @@ MUST_CHECK bool print_format_parse(const char *name, enum print_format *format);
 /* True if --with-meta means something for it. */
 bool print_format_takes_meta(enum print_format format);
 
-/* `block`: the one that holds the message. */
-void printer_put(struct printer *printer, const struct block_marker *block, int64_t seq, const uint8_t *message, size_t bytes);
+/* False for the formats that give the bytes as they are stored: there a bundle stays one document. */
+bool print_format_opens(enum print_format format);
+
+/* `block`: the one that holds the message. `index`: its place in the bundle of this seq, from 0; INDEX_NONE: it is a document of its own.
+ */
+enum { INDEX_NONE = -1 };
+void printer_put(struct printer *printer, const struct block_marker *block, int64_t seq, int64_t index, const uint8_t *message,
+                 size_t bytes);
 
 /* RFC 3339, UTC, with microseconds; a time that no calendar knows as a number of microseconds. */
 enum { TIME_TEXT_SIZE = 48 };

@@ -97,6 +97,19 @@ def text(value):
     return value[1][4:-1].decode() if value and value[0] == 2 else None
 
 
+def bundle(document):
+    """The documents of a bundle, {_id, type, batch: [at least one document]}; None: it is a plain message."""
+    try:
+        fields = list(elements(document))
+        batch = next((value for name, kind, value in fields if name == b"batch" and kind == 4), None)
+        found = list(elements(batch)) if batch else []
+    except (ValueError, IndexError, struct.error):
+        return None
+    if sorted(name for name, _, _ in fields) != [b"_id", b"batch", b"type"] or not found or any(kind != 3 for _, kind, _ in found):
+        return None
+    return [value for _, _, value in found]
+
+
 # --- zstd -------------------------------------------------------------------------------------------------------
 
 

@@ -1,4 +1,5 @@
 #include "worker/load.h"
+#include "storage/bundle.h"
 
 #include <stdlib.h>
 
@@ -59,29 +60,7 @@ bool load_add_id(struct load *load, const uint8_t *document, size_t bytes)
   return true;
 }
 
-/* A bundle is a message of exactly {_id, type, batch: [documents]}. */
-static uint32_t message_items(const uint8_t *document, size_t bytes)
-{
-  bson_t message;
-  bson_iter_t at, element;
-  uint32_t fields = 0, items = 0;
-  bool bundle = false;
-  if (!bson_init_static(&message, document, bytes) || !bson_iter_init(&at, &message))
-    return 1;
-  while (bson_iter_next(&at) && ++fields <= 3) {
-    const char *key = bson_iter_key(&at);
-    if (strcmp(key, "batch") == 0 && BSON_ITER_HOLDS_ARRAY(&at) && bson_iter_recurse(&at, &element)) {
-      bundle = true;
-      for (items = 0; bson_iter_next(&element); items++)
-        bundle = bundle && BSON_ITER_HOLDS_DOCUMENT(&element);
-    } else if (strcmp(key, "_id") != 0 && strcmp(key, "type") != 0) {
-      return 1;
-    }
-  }
-  return bundle && fields == 3 ? items : 1;
-}
-
 bool load_add(struct load *load, const uint8_t *document, size_t bytes)
 {
-  return load_add_id(load, document, bytes) && batch_add(&load->batch, document, bytes, message_items(document, bytes));
+  return load_add_id(load, document, bytes) && batch_add(&load->batch, document, bytes, bundle_items(document, bytes));
 }

@@ -329,15 +329,16 @@ class Field:
         dump = run("pawl-dump", "--format", "bson", *where)
         assert dump.returncode == 0, dump.stderr.decode()
         assert dump.stdout == b"".join(m.raw for m in messages), f"{name}: pawl-dump --format bson prints other messages"
-        some = messages[:500]
+        some = [(m, index, raw) for m in messages[:500] for index, raw in opened(m.raw)]
         dump = run("pawl-dump", "--format", "canonical", "--with-meta", "--limit", len(some), *where)
         lines = dump.stdout.decode().splitlines()
         assert dump.returncode == 0 and len(lines) == len(some), dump.stderr.decode()
-        for line, message in zip(lines, some):
+        for line, (message, index, raw) in zip(lines, some):
             entry = json.loads(line)
             assert (number(entry["seq"]), number(entry["epoch"]), number(entry["offset"])) == message[:3], line[:300]
+            assert entry.get("index") == index, line[:300]
             try:
-                expected = json_util.dumps(bson.decode(message.raw), json_options=json_util.CANONICAL_JSON_OPTIONS)
+                expected = json_util.dumps(bson.decode(raw), json_options=json_util.CANONICAL_JSON_OPTIONS)
             except (UnicodeDecodeError, bson.InvalidBSON):
                 continue
             assert entry["message"] == json.loads(expected), line[:300]
@@ -346,6 +347,12 @@ class Field:
         assert re.search(rf"^{re.escape(name)}: ok\b.*\b{len(messages)} messages?\b", verify.stdout.decode(), re.M), verify.stdout
         offline = run("pawl-dump", "--verify", "--dir", self.dir, "--type", name)
         assert offline.returncode == 0, (offline.stdout + offline.stderr).decode()
+
+
+def opened(raw):
+    """What pawl-dump shows of a document: (index, message), or (None, document)."""
+    bundle = reader.bundle(raw)
+    return list(enumerate(bundle)) if bundle else [(None, raw)]
 
 
 def number(value):

@@ -20,7 +20,8 @@ from harness import program  # noqa: E402
 
 VECTORS = TESTS / "vectors"
 PROGRAM = Path(program("pawl-dump"))
-ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("PAWL_")}
+# A line is a document here, as in the golden files; bundles that are opened are in test_bundles.py.
+ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("PAWL_")} | {"PAWL_DOCUMENTS": "true"}
 
 
 def dump(*arguments, **more):

@@ -17,9 +17,13 @@ def lines(data):
 
 @pytest.mark.parametrize("form", ["canonical", "relaxed"])
 def test_dump(form):
-    done = run("pawl-dump", "--format", form, "--dir", VECTORS, "--type", "t1")
+    """Document for document; and, as people want to read them, with the bundle among them opened."""
+    done = run("pawl-dump", "--documents", "--format", form, "--dir", VECTORS, "--type", "t1")
     assert done.returncode == 0, done
-    assert lines(done.stdout) == lines((VECTORS / f"t1.{form}.ndjson").read_bytes())
+    expected = lines((VECTORS / f"t1.{form}.ndjson").read_bytes())
+    assert lines(done.stdout) == expected
+    opened = [message for document in expected for message in document.get("batch", [document])]
+    assert lines(run("pawl-dump", "--format", form, "--dir", VECTORS, "--type", "t1").stdout) == opened and len(opened) == 35
 
 
 def test_dump_says_what_is_an_orphan():
@@ -45,7 +49,7 @@ def test_dump_finds_flipped_bytes(name, tmp_path):
         bad = bytearray(good)
         bad[at] ^= 1 << at % 8
         (tmp_path / name).write_bytes(bad)
-        done = run("pawl-dump", "--format", "canonical", "--dir", tmp_path, "--type", "t1")
+        done = run("pawl-dump", "--documents", "--format", "canonical", "--dir", tmp_path, "--type", "t1")
         printed = lines(done.stdout)
         assert printed == expected[:len(printed)], at
         if name != "t1@6.bin":

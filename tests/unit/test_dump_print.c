@@ -73,7 +73,7 @@ static const struct block_marker some_block = {.epoch = 7, .offset = 4096, .time
 
 static void print_one(struct printer *printer, const bson_t *message)
 {
-  printer_put(printer, &some_block, 6, bson_get_data(message), message->len);
+  printer_put(printer, &some_block, 6, INDEX_NONE, bson_get_data(message), message->len);
 }
 
 static void test_meta_is_around_the_message(void **state)
@@ -89,6 +89,21 @@ static void test_meta_is_around_the_message(void **state)
   ASSERT_PRINTED(&printed, "{\"seq\":6,\"epoch\":7,\"offset\":4096,\"time\":\"2023-11-14T22:13:20.000001Z\",\"message\":{ \"n\" : 3 }}\n"
                            "{\"seq\":6,\"epoch\":7,\"offset\":4096,\"time\":\"2023-11-14T22:13:20.000001Z\",\"message\":"
                            "{ \"n\" : { \"$numberLong\" : \"3\" } }}\n");
+  bson_destroy(message);
+}
+
+static void test_meta_of_a_bundle_has_the_index(void **state)
+{
+  (void)state;
+  struct printed printed;
+  bson_t *message = BCON_NEW("n", BCON_INT64(3));
+  printed_begin(&printed);
+  struct printer printer = {.format = PRINT_RELAXED, .with_meta = true, .out = printed.out};
+  printer_put(&printer, &some_block, 6, 0, bson_get_data(message), message->len);
+  printer.with_meta = false;
+  printer_put(&printer, &some_block, 6, 1, bson_get_data(message), message->len);
+  ASSERT_PRINTED(&printed, "{\"seq\":6,\"index\":0,\"epoch\":7,\"offset\":4096,\"time\":\"2023-11-14T22:13:20.000001Z\",\"message\":"
+                           "{ \"n\" : 3 }}\n{ \"n\" : 3 }\n");
   bson_destroy(message);
 }
 
@@ -227,6 +242,7 @@ static void test_formats(void **state)
   assert_true(print_format_parse("canonical", &format));
   assert_int_equal(format, PRINT_CANONICAL);
   assert_false(print_format_parse("xml", &format));
+  assert_true(print_format_opens(PRINT_PAYLOAD) && print_format_opens(PRINT_CANONICAL) && !print_format_opens(PRINT_BSON));
 }
 
 int main(void)
@@ -235,6 +251,7 @@ int main(void)
       cmocka_unit_test(test_text_valid),
       cmocka_unit_test(test_mend_replaces_maximal_parts),
       cmocka_unit_test(test_meta_is_around_the_message),
+      cmocka_unit_test(test_meta_of_a_bundle_has_the_index),
       cmocka_unit_test(test_bson_with_meta_is_one_document),
       cmocka_unit_test(test_separator_is_between_payloads),
       cmocka_unit_test(test_separator_is_behind_when_it_follows),

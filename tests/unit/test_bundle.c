@@ -1,0 +1,112 @@
+/* bundle: what is one, what only looks like one, and its messages. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "storage/bundle.h"
+
+#include <bson/bson.h>
+
+static bson_t *from_json(const char *json)
+{
+  bson_error_t reason;
+  bson_t *document = bson_new_from_json((const uint8_t *)json, -1, &reason);
+  if (document == NULL)
+    fail_msg("%s: %s", json, reason.message);
+  return document;
+}
+
+static uint32_t opened(const char *json)
+{
+  const uint8_t *elements;
+  bson_t *document = from_json(json);
+  uint32_t count = bundle_open(bson_get_data(document), document->len, &elements);
+  assert_int_equal(bundle_items(bson_get_data(document), document->len), count > 0 ? count : 1);
+  bson_destroy(document);
+  return count;
+}
+
+static void test_is_a_bundle(void **state)
+{
+  (void)state;
+  assert_int_equal(opened("{\"_id\": 1, \"type\": \"t1\", \"batch\": [{\"a\": 1}]}"), 1);
+  assert_int_equal(opened("{\"_id\": 1, \"type\": \"t1\", \"batch\": [{\"a\": 1}, {}, {\"b\": [5]}]}"), 3);
+  assert_int_equal(opened("{\"batch\": [{}, {}], \"type\": \"t1\", \"_id\": {\"x\": 1}}"), 2);
+}
+
+static void test_is_none(void **state)
+{
+  (void)state;
+  static const char *const plain[] = {
+      "{}",
+      "{\"_id\": 1, \"type\": \"t1\"}",
+      "{\"_id\": 1, \"type\": \"t1\", \"batch\": []}",
+      "{\"_id\": 1, \"type\": \"t1\", \"batch\": {\"0\": {}}}",
+      "{\"_id\": 1, \"type\": \"t1\", \"batch\": [{}, 5]}",
+      "{\"_id\": 1, \"type\": \"t1\", \"batch\": [5, {}]}",
+      "{\"_id\": 1, \"type\": \"t1\", \"batch\": [{}, []]}",
+      "{\"_id\": 1, \"type\": \"t1\", \"batch\": null}",
+      "{\"_id\": 1, \"type\": \"t1\", \"batch\": [{}], \"more\": 1}",
+      "{\"more\": 1, \"_id\": 1, \"type\": \"t1\", \"batch\": [{}]}",
+      "{\"_id\": 1, \"type\": \"t1\", \"Batch\": [{}]}",
+      "{\"type\": \"t1\", \"batch\": [{}]}",
+      "{\"_id\": 1, \"batch\": [{}]}",
+  };
+  for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+    if (opened(plain[i]) != 0)
+      fail_msg("%s is taken for a bundle", plain[i]);
+}
+
+static void test_messages_are_its_documents(void **state)
+{
+  (void)state;
+  bson_t *bundle = from_json("{\"_id\": 1, \"batch\": [{\"a\": 1}, {}, {\"_id\": 5, \"type\": \"x\"}], \"type\": \"t1\"}");
+  static const char *const expected[] = {"{\"a\": 1}", "{}", "{\"_id\": 5, \"type\": \"x\"}"};
+  const uint8_t *elements;
+  assert_int_equal(bundle_open(bson_get_data(bundle), bundle->len, &elements), 3);
+  for (size_t i = 0; i < 3; i++) {
+    bson_t *document = from_json(expected[i]);
+    size_t bytes;
+    const uint8_t *element = bundle_next(&elements, &bytes);
+    assert_int_equal(bytes, document->len);
+    assert_memory_equal(element, bson_get_data(document), bytes);
+    bson_destroy(document);
+  }
+  bson_destroy(bundle);
+}
+
+/* Whatever single byte is wrong, and wherever it is cut: what it says lies within it. */
+static void test_damaged(void **state)
+{
+  (void)state;
+  bson_t *bundle = from_json("{\"_id\": 1, \"type\": \"t1\", \"batch\": [{\"a\": 1}, {}, {\"b\": \"text\"}]}");
+  for (size_t at = 0; at < bundle->len * 256; at++) {
+    uint8_t *bytes = malloc(bundle->len); /* so that ASan sees a step beyond it */
+    const uint8_t *elements = NULL;
+    memcpy(bytes, bson_get_data(bundle), bundle->len);
+    bytes[at / 256] = (uint8_t)at;
+    for (uint32_t left = bundle_open(bytes, bundle->len, &elements); left > 0; left--) {
+      size_t size;
+      const uint8_t *element = bundle_next(&elements, &size);
+      assert_true(element > bytes && size <= (size_t)(bytes + bundle->len - element));
+    }
+    free(bytes);
+  }
+  for (size_t length = 0; length < bundle->len; length++)
+    assert_int_equal(bundle_items(bson_get_data(bundle), length), 1);
+  bson_destroy(bundle);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_is_a_bundle),
+      cmocka_unit_test(test_is_none),
+      cmocka_unit_test(test_messages_are_its_documents),
+      cmocka_unit_test(test_damaged),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
