@@ -17,10 +17,11 @@ static const struct {
                         "Tells how many were acknowledged, which lines were bad, and which messages' fate is unknown.",
                         "  pawl-enqueue --type t1 access.log\n"
                         "  mongoexport --db old --collection m | pawl-enqueue --from ndjson --type t1\n"
-                        "  pawl-enqueue --from bson dump/old/m.bson"},
+                        "  pawl-enqueue --from bson dump/old/m.bson\n"
+                        "  tail -F access.log | pawl-enqueue --type t1 --bundle auto"},
     [CONFIG_STATUS] = {"pawl-status", "[OPTION]...",
                        "Shows, for each type, what is queued, who holds it, and where its file ends.\n"
-                       "It only reads.",
+                       "QUEUED, SEQ and SETTLED count documents, ITEMS the messages in them (a bundle holds many). It only reads.",
                        "  pawl-status\n"
                        "  pawl-status --type t1 --json"},
     [CONFIG_SETUP] = {"pawl-setup", "[OPTION]...",

@@ -4,6 +4,9 @@
  * Read a batch, reserve its _ids, insert it, and only then read on: what was acknowledged is always a prefix of the input, less
  * the bad lines, which are told one by one. The first batch of which something is unknown ends the program, with the place
  * from which to go on.
+ *
+ * With --bundle a message goes, as it was read, into a bundle, which is what a document of the batch then is. Whatever is still
+ * open is sent when the input has nothing more: with auto at once, so that a bundle is what came while the one before was on its way.
  */
 #include "config/config.h"
 #include "worker/enqueue_id.h"
@@ -22,6 +25,9 @@ enum {
   BATCH_BYTES = 8 * 1024 * 1024, /* of one insert; or one message */
   TIMEOUT_MS = 15000,            /* of one request: longer than an election */
   PLACE_SIZE = 500,
+  COUNT_SIZE = 80,
+  AUTO_MESSAGES_MAX = 1000, /* in a bundle of --bundle auto */
+  AUTO_LINGER_MS = 3,       /* how long its first message waits for others, when there are none */
 };
 
 struct enqueue {
@@ -32,10 +38,13 @@ struct enqueue {
   struct batch batch;
   struct progress progress;
   enum input_form form;
-  int64_t acknowledged, bad, unknown;
-  int64_t bytes; /* of the files that are done */
-  bool stopped;  /* read no more, insert no more */
-  bool failed;   /* beside bad and unknown */
+  size_t bundle_max;                  /* messages; 0: no bundles */
+  int64_t acknowledged, bad, unknown; /* messages */
+  int64_t documents;                  /* that hold the acknowledged ones */
+  int64_t began_ms;                   /* when the batch in hand got its first message */
+  int64_t bytes;                      /* of the files that are done */
+  bool stopped;                       /* read no more, insert no more */
+  bool failed;                        /* beside bad and unknown */
   bool unreachable;
 };
 
@@ -82,18 +91,25 @@ __attribute__((format(printf, 3, 4))) static void say(struct enqueue *enqueue, e
     fprintf(stderr, "pawl-enqueue: %s\n", text);
 }
 
-static void say_bad(struct enqueue *enqueue, const char *text)
+static void say_bad(struct enqueue *enqueue, size_t messages, const char *text)
 {
-  enqueue->bad++;
+  enqueue->bad += (int64_t)messages;
   say(enqueue, CONFIG_LOG_ERROR, "%s", text);
   if (enqueue->config.strict)
     enqueue->stopped = true;
 }
 
-static void place_of(const struct enqueue *enqueue, size_t i, char *place)
+static void place_text(const struct enqueue *enqueue, struct place place, char *text)
 {
-  const struct batch_message *message = &enqueue->batch.messages[i];
-  input_place(message->name, enqueue->form, message->number, message->offset, place, PLACE_SIZE);
+  input_place(place.name, enqueue->form, place.number, place.offset, text, PLACE_SIZE);
+}
+
+/* "7 messages", "7 messages in 2 documents". */
+static void count_text(const struct enqueue *enqueue, int64_t messages, int64_t documents, char text[COUNT_SIZE])
+{
+  int length = snprintf(text, COUNT_SIZE, "%lld message%s", (long long)messages, plural(messages));
+  if (enqueue->bundle_max > 0)
+    snprintf(text + length, COUNT_SIZE - (size_t)length, " in %lld document%s", (long long)documents, plural(documents));
 }
 
 /* The _id as people write it; the caller frees it. */
@@ -111,12 +127,14 @@ static char *id_text(const struct enqueue *enqueue, size_t i)
 
 static void say_unknown(struct enqueue *enqueue, size_t first, size_t count, const char *why)
 {
-  char from[PLACE_SIZE], to[PLACE_SIZE];
+  char from[PLACE_SIZE], to[PLACE_SIZE], counted[COUNT_SIZE];
   char *first_id = id_text(enqueue, first), *last_id = id_text(enqueue, first + count - 1);
-  place_of(enqueue, first, from);
-  place_of(enqueue, first + count - 1, to);
-  say(enqueue, CONFIG_LOG_ERROR, "it is not known whether %zu message%s %s in the queue: %s to %s, %s to %s: %s", count,
-      plural((int64_t)count), count == 1 ? "is" : "are", from, to, first_id ? first_id : "?", last_id ? last_id : "?", why);
+  place_text(enqueue, enqueue->batch.documents[first].first, from);
+  place_text(enqueue, enqueue->batch.documents[first + count - 1].last, to);
+  size_t messages = batch_messages(&enqueue->batch, first, count);
+  count_text(enqueue, (int64_t)messages, (int64_t)count, counted);
+  say(enqueue, CONFIG_LOG_ERROR, "it is not known whether %s %s in the queue: %s to %s, %s to %s: %s", counted,
+      messages == 1 ? "is" : "are", from, to, first_id ? first_id : "?", last_id ? last_id : "?", why);
   bson_free(first_id);
   bson_free(last_id);
 }
@@ -125,8 +143,9 @@ static void say_unknown(struct enqueue *enqueue, size_t first, size_t count, con
 static void say_not_tried(struct enqueue *enqueue, size_t first)
 {
   char place[PLACE_SIZE];
-  bool last = first >= enqueue->batch.count;
-  place_of(enqueue, last ? enqueue->batch.count - 1 : first, place);
+  const struct batch *batch = &enqueue->batch;
+  bool last = first >= batch->count;
+  place_text(enqueue, last ? batch->documents[batch->count - 1].last : batch->documents[first].first, place);
   say(enqueue, CONFIG_LOG_ERROR, last ? "not tried: all behind %s" : "not tried: %s and all behind it", place);
 }
 
@@ -146,36 +165,44 @@ static void ids_fill(struct enqueue *enqueue)
   size_t wanted = 0;
   int64_t tick;
   for (size_t i = 0; i < batch->count; i++)
-    wanted += batch->messages[i].id_wanted;
+    wanted += batch->documents[i].id_wanted;
   if (!id_source_reserve(&enqueue->ids, clock_us(CLOCK_REALTIME), wanted, &tick, &error))
     say(enqueue, CONFIG_LOG_WARN, "%s; that _ids rise from one call to the next is now up to the clock", error.text);
   for (size_t i = 0; i < batch->count; i++)
-    if (batch->messages[i].id_wanted)
-      id_make(&enqueue->ids, tick++, batch->bytes + batch->messages[i].at + ID_OFFSET);
+    if (batch->documents[i].id_wanted)
+      id_make(&enqueue->ids, tick++, batch->bytes + batch->documents[i].at + ID_OFFSET);
+}
+
+/* The server does not want this document. */
+static void say_refused(struct enqueue *enqueue, size_t i, const char *why)
+{
+  const struct batch_document *document = &enqueue->batch.documents[i];
+  char first[PLACE_SIZE], last[PLACE_SIZE], text[2 * PLACE_SIZE + sizeof(struct error) + 30];
+  place_text(enqueue, document->first, first);
+  place_text(enqueue, document->last, last);
+  bool one = document->messages == 1;
+  snprintf(text, sizeof text, "%s%s%s: MongoDB says: %s", first, one ? "" : " to ", one ? "" : last, why);
+  say_bad(enqueue, document->messages, text);
 }
 
 /* Inserts from `first` on, until something is wrong; answers where to go on. */
 static size_t insert_some(struct enqueue *enqueue, size_t first)
 {
   struct error error;
-  char place[PLACE_SIZE];
   struct insert_outcome outcome = insert_batch(enqueue->mongo, enqueue->client, &enqueue->batch, first, &error);
   size_t reached = first + outcome.acknowledged;
-  enqueue->acknowledged += (int64_t)outcome.acknowledged;
+  enqueue->acknowledged += (int64_t)batch_messages(&enqueue->batch, first, outcome.acknowledged);
+  enqueue->documents += (int64_t)outcome.acknowledged;
   switch (outcome.answer) {
   case INSERT_DONE:
     return reached;
-  case INSERT_BAD: {
-    char text[PLACE_SIZE + sizeof error.text + 20];
-    place_of(enqueue, reached, place);
-    snprintf(text, sizeof text, "%s: MongoDB says: %s", place, error.text);
-    say_bad(enqueue, text);
+  case INSERT_BAD:
+    say_refused(enqueue, reached, error.text);
     return reached + 1;
-  }
   case INSERT_UNKNOWN:
     say_unknown(enqueue, first, outcome.unknown, error.text);
     say_not_tried(enqueue, first + outcome.unknown);
-    enqueue->unknown += (int64_t)outcome.unknown;
+    enqueue->unknown += (int64_t)batch_messages(&enqueue->batch, first, outcome.unknown);
     enqueue->stopped = true;
     return first + outcome.unknown;
   case INSERT_NONE:
@@ -203,18 +230,39 @@ static void flush(struct enqueue *enqueue)
 
 /* ---- reading ---- */
 
-static void take_message(struct enqueue *enqueue, const struct input *input, bson_t *message, bool id_wanted, int64_t offset)
+static void add_plain(struct enqueue *enqueue, const bson_t *message, bool id_wanted, struct place from)
 {
   struct batch *batch = &enqueue->batch;
-  struct batch_message from = {.id_wanted = id_wanted, .name = input->name, .number = input->number, .offset = offset};
   if (batch->count > 0 && batch->length + message->len > BATCH_BYTES)
     flush(enqueue);
   if (!enqueue->stopped)
-    batch_add(batch, message, &from);
-  bson_destroy(message);
+    batch_add(batch, message, id_wanted, from);
   if (batch->count == batch->count_max)
     flush(enqueue);
-  progress_update(&enqueue->progress, enqueue->bytes + input->bytes_read, enqueue->acknowledged, clock_us(CLOCK_MONOTONIC) / 1000);
+}
+
+static void add_bundled(struct enqueue *enqueue, const char *type, const bson_t *message, struct place from)
+{
+  struct batch *batch = &enqueue->batch;
+  bool full = batch->count == batch->count_max && !batch_bundle_takes(batch, type, message->len, enqueue->bundle_max);
+  if (full || (batch->count > 0 && batch->length + message->len + BUNDLE_AROUND > BATCH_BYTES))
+    flush(enqueue);
+  if (!enqueue->stopped)
+    batch_bundle(batch, type, message, from, enqueue->bundle_max);
+}
+
+static void take_message(struct enqueue *enqueue, const struct input *input, bson_t *message, bool id_wanted, int64_t offset)
+{
+  struct place from = {input->name, input->number, offset};
+  if (enqueue->bundle_max > 0)
+    add_bundled(enqueue, input->type, message, from);
+  else
+    add_plain(enqueue, message, id_wanted, from);
+  bson_destroy(message);
+  int64_t now_ms = clock_us(CLOCK_MONOTONIC) / 1000;
+  if (enqueue->batch.count == 1 && enqueue->batch.documents[0].messages == 1)
+    enqueue->began_ms = now_ms;
+  progress_update(&enqueue->progress, enqueue->bytes + input->bytes_read, enqueue->acknowledged, enqueue->documents, now_ms);
 }
 
 /* False: this input is over. */
@@ -224,6 +272,8 @@ static bool take_next(struct enqueue *enqueue, struct input *input)
   bool id_wanted = false;
   struct error error;
   int64_t offset = input->offset;
+  bool hurry = enqueue->config.bundle == CONFIG_BUNDLE_AUTO && enqueue->batch.count > 0;
+  input->idle_at_ms = hurry ? enqueue->began_ms + AUTO_LINGER_MS : 0;
   switch (input_next(input, &message, &id_wanted, &error)) {
   case INPUT_MESSAGE:
     take_message(enqueue, input, &message, id_wanted, offset);
@@ -232,14 +282,14 @@ static bool take_next(struct enqueue *enqueue, struct input *input)
     if (enqueue->config.strict)
       flush(enqueue);
     if (!enqueue->stopped)
-      say_bad(enqueue, error.text);
+      say_bad(enqueue, 1, error.text);
     return true;
   case INPUT_IDLE:
     flush(enqueue);
     return true;
   case INPUT_BROKEN:
     enqueue->failed = true;
-    say_bad(enqueue, error.text);
+    say_bad(enqueue, 1, error.text);
     return false;
   case INPUT_END:
     return false;
@@ -260,6 +310,7 @@ static void take_file(struct enqueue *enqueue, const char *path)
   }
   struct input_types types = {enqueue->config.types, enqueue->config.type_count};
   input_init(&input, file, standard ? "standard input" : path, enqueue->form, types);
+  input.bare = enqueue->bundle_max > 0;
   while (!enqueue->stopped && !signalled && take_next(enqueue, &input))
     ;
   if (signalled && !enqueue->stopped) {
@@ -360,15 +411,15 @@ static int connect_mongo(struct enqueue *enqueue)
 
 static int summary(struct enqueue *enqueue)
 {
-  char bad[64] = "", unknown[64] = "";
+  char bad[64] = "", unknown[64] = "", counted[COUNT_SIZE];
   const char *what = enqueue->form == INPUT_BSON ? "document" : "line";
   bool failed = enqueue->failed || enqueue->bad || enqueue->unknown || signalled;
   if (enqueue->bad)
     snprintf(bad, sizeof bad, ", %lld bad %s%s", (long long)enqueue->bad, what, plural(enqueue->bad));
   if (enqueue->unknown)
     snprintf(unknown, sizeof unknown, ", %lld unknown", (long long)enqueue->unknown);
-  say(enqueue, failed ? CONFIG_LOG_ERROR : CONFIG_LOG_INFO, "enqueued %lld message%s%s%s", (long long)enqueue->acknowledged,
-      plural(enqueue->acknowledged), bad, unknown);
+  count_text(enqueue, enqueue->acknowledged, enqueue->documents, counted);
+  say(enqueue, failed ? CONFIG_LOG_ERROR : CONFIG_LOG_INFO, "enqueued %s%s%s", counted, bad, unknown);
   if (enqueue->unreachable && enqueue->acknowledged == 0 && enqueue->unknown == 0)
     return EXIT_UNAVAILABLE;
   return failed ? EXIT_FAILED : EXIT_DONE;
@@ -400,6 +451,7 @@ int main(int argc, char **argv)
   if (!config_begin(&enqueue.config, CONFIG_ENQUEUE, argc, argv, stdout, stderr, &code))
     return code;
   enqueue.form = form_of(enqueue.config.from);
+  enqueue.bundle_max = enqueue.config.bundle == CONFIG_BUNDLE_AUTO ? AUTO_MESSAGES_MAX : (size_t)enqueue.config.bundle;
   code = EXIT_USAGE;
   if (wanted_type(&enqueue.config)) {
     signals_catch();

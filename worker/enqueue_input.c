@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -60,11 +61,23 @@ static void make_room(struct input *input)
   assert(input->buffer);
 }
 
+static int patience_ms(const struct input *input)
+{
+  struct timespec now;
+  if (input->idle)
+    return IDLE_AGAIN_MS;
+  if (input->idle_at_ms == 0)
+    return IDLE_MS;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  int64_t left = input->idle_at_ms - ((int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000);
+  return left < 0 ? 0 : left > IDLE_MS ? IDLE_MS : (int)left;
+}
+
 /* INPUT_MESSAGE: more bytes are there, or `ended` is set. */
 static enum input_result fill(struct input *input, struct error *error)
 {
   struct pollfd ready = {.fd = input->file, .events = POLLIN};
-  int polled = poll(&ready, 1, input->idle ? IDLE_AGAIN_MS : IDLE_MS);
+  int polled = poll(&ready, 1, patience_ms(input));
   input->idle = polled == 0;
   if (polled <= 0)
     return INPUT_IDLE;
@@ -144,12 +157,26 @@ static bool blank(const uint8_t *line, size_t length)
   return true;
 }
 
+static bool take_document(struct input *input, const bson_t *document, bson_t *message, bool *id_wanted, struct error *error)
+{
+  return input->bare ? bare_from_document(document, &input->types, message, input->type, error)
+                     : message_from_document(document, &input->types, message, id_wanted, error);
+}
+
+static bool take_line(struct input *input, const uint8_t *line, size_t length, bson_t *message, bool *id_wanted, struct error *error)
+{
+  const char *type = input->types.names[0];
+  *id_wanted = !input->bare;
+  snprintf(input->type, sizeof input->type, "%s", type);
+  return message_from_line(line, length, input->bare ? NULL : type, message, error);
+}
+
 static bool json_message(struct input *input, const uint8_t *line, size_t length, bson_t *message, bool *id_wanted, struct error *error)
 {
   bson_t document;
   if (!document_from_json(line, length, &document, error))
     return false;
-  bool done = message_from_document(&document, &input->types, message, id_wanted, error);
+  bool done = take_document(input, &document, message, id_wanted, error);
   bson_destroy(&document);
   return done;
 }
@@ -161,8 +188,7 @@ static enum input_result line_next(struct input *input, bson_t *message, bool *i
   while ((result = line_find(input, &length, &feed, error)) == INPUT_MESSAGE) {
     const uint8_t *line = input->buffer + input->start;
     if (input->form == INPUT_LINES) {
-      *id_wanted = true;
-      result = message_from_line(line, length, input->types.names[0], message, error) ? INPUT_MESSAGE : INPUT_BAD;
+      result = take_line(input, line, length, message, id_wanted, error) ? INPUT_MESSAGE : INPUT_BAD;
     } else if (blank(line, length)) {
       use(input, length + feed);
       continue;
@@ -229,7 +255,7 @@ static enum input_result bson_next(struct input *input, bson_t *message, bool *i
   const uint8_t *bytes = input->buffer + input->start;
   input->number++;
   bool done = document_check(bytes, length, error) && bson_init_static(&document, bytes, length) &&
-              message_from_document(&document, &input->types, message, id_wanted, error);
+              take_document(input, &document, message, id_wanted, error);
   if (!done)
     place_error(input, INPUT_BAD, error);
   use(input, length);

@@ -18,6 +18,7 @@
 enum {
   MESSAGE_BYTES_MAX = 16 * 1024 * 1024, /* a document's limit in MongoDB */
   MESSAGE_DEPTH_MAX = 100,              /* likewise */
+  BUNDLE_AROUND = 64 + TYPE_BYTES_MAX,  /* what a bundle of one needs beside its message, at most */
 };
 
 enum input_form { INPUT_LINES, INPUT_NDJSON, INPUT_BSON };
@@ -32,10 +33,13 @@ struct input {
   int file;
   enum input_form form;
   struct input_types types;
-  const char *name;   /* for messages; the caller's, who keeps it */
-  int64_t number;     /* of the line, or of the document, from 1 */
-  int64_t offset;     /* of its first byte */
-  int64_t bytes_read; /* so far, for a progress bar */
+  const char *name;              /* for messages; the caller's, who keeps it */
+  int64_t number;                /* of the line, or of the document, from 1 */
+  int64_t offset;                /* of its first byte */
+  int64_t bytes_read;            /* so far, for a progress bar */
+  bool bare;                     /* the caller's: messages are to go into bundles, so they stay as they are, without _id and type put in */
+  int64_t idle_at_ms;            /* the caller's, on the monotonic clock: idle then at the latest, unless something is there; 0: as it is */
+  char type[TYPE_BYTES_MAX + 1]; /* of the last message */
 
   uint8_t *buffer; /* what is read and not yet used: [start, end) of size */
   size_t start, end, size;
@@ -57,8 +61,8 @@ void input_init(struct input *input, int file, const char *name, enum input_form
 void input_deinit(struct input *input);
 
 /*
- * The next message. Its _id is its first element; *id_wanted: it has none of its own, and ID_OFFSET of its bytes waits for 12.
- * `error` names file and line, or document and byte.
+ * The next message. Unless `bare`, its _id is its first element; *id_wanted: it has none of its own, and ID_OFFSET of its bytes waits
+ * for 12. `error` names file and line, or document and byte.
  */
 enum { ID_OFFSET = 9 };
 MUST_CHECK enum input_result input_next(struct input *input, bson_t *message, bool *id_wanted, struct error *error);
@@ -68,7 +72,7 @@ void input_place(const char *name, enum input_form form, int64_t number, int64_t
 
 /* ---- the pure parts, here for the tests ---- */
 
-/* A line as a message of this type; never fails but by its size. */
+/* A line as a message of this type (NULL: bare); never fails but by its size. */
 MUST_CHECK bool message_from_line(const uint8_t *line, size_t length, const char *type, bson_t *message, struct error *error);
 /* A line of Extended JSON as a document. */
 MUST_CHECK bool document_from_json(const uint8_t *line, size_t length, bson_t *document, struct error *error);
@@ -77,5 +81,8 @@ MUST_CHECK bool document_check(const uint8_t *bytes, size_t length, struct error
 /* A document as a message: its type checked or filled in, an _id made room for. */
 MUST_CHECK bool message_from_document(const bson_t *document, const struct input_types *types, bson_t *message, bool *id_wanted,
                                       struct error *error);
+/* The same, bare: a copy of the document, and its type, its own or the one that would be filled in. */
+MUST_CHECK bool bare_from_document(const bson_t *document, const struct input_types *types, bson_t *message, char *type,
+                                   struct error *error);
 
 #endif

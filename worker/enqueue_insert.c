@@ -8,14 +8,14 @@
 
 void batch_init(struct batch *batch, size_t count_max)
 {
-  *batch = (struct batch){.count_max = count_max, .messages = calloc(count_max, sizeof *batch->messages)};
-  assert(batch->messages);
+  *batch = (struct batch){.count_max = count_max, .documents = calloc(count_max, sizeof *batch->documents)};
+  assert(batch->documents);
 }
 
 void batch_deinit(struct batch *batch)
 {
   free(batch->bytes);
-  free(batch->messages);
+  free(batch->documents);
   *batch = (struct batch){0};
 }
 
@@ -24,26 +24,95 @@ void batch_clear(struct batch *batch)
   batch->count = batch->length = 0;
 }
 
-void batch_add(struct batch *batch, const bson_t *document, const struct batch_message *from)
+static void batch_make_room(struct batch *batch, size_t bytes)
+{
+  if (batch->size - batch->length >= bytes)
+    return;
+  batch->size = 2 * batch->size + bytes;
+  batch->bytes = realloc(batch->bytes, batch->size);
+  assert(batch->bytes);
+}
+
+void batch_add(struct batch *batch, const bson_t *document, bool id_wanted, struct place from)
 {
   assert(batch->count < batch->count_max);
-  if (batch->size - batch->length < document->len) {
-    batch->size = 2 * batch->size + document->len;
-    batch->bytes = realloc(batch->bytes, batch->size);
-    assert(batch->bytes);
-  }
+  batch_make_room(batch, document->len);
   memcpy(batch->bytes + batch->length, bson_get_data(document), document->len);
-  struct batch_message *message = &batch->messages[batch->count++];
-  *message = *from;
-  message->at = batch->length;
-  message->length = document->len;
+  batch->documents[batch->count++] = (struct batch_document){
+      .at = batch->length, .length = document->len, .id_wanted = id_wanted, .messages = 1, .first = from, .last = from};
   batch->length += document->len;
 }
 
 void batch_document(const struct batch *batch, size_t i, bson_t *document)
 {
-  bool sound = bson_init_static(document, batch->bytes + batch->messages[i].at, batch->messages[i].length);
+  bool sound = bson_init_static(document, batch->bytes + batch->documents[i].at, batch->documents[i].length);
   assert(sound);
+}
+
+size_t batch_messages(const struct batch *batch, size_t i, size_t count)
+{
+  size_t messages = 0;
+  for (; count > 0; count--)
+    messages += batch->documents[i++].messages;
+  return messages;
+}
+
+/* ---- bundles ---- */
+
+/* {_id: 12 bytes, type: string, batch: [ ... ]}: where the text of the type lies, and from its end where the array does. */
+enum { BUNDLE_TYPE_AT = 4 + (1 + 4 + 12) + (1 + 5 + 4), BUNDLE_ARRAY_BEHIND = 1 + (1 + 6), KEY_SIZE = 24 };
+
+static void put_length(uint8_t *at, size_t length)
+{
+  for (int i = 0; i < 4; i++)
+    at[i] = (uint8_t)(length >> 8 * i);
+}
+
+bool batch_bundle_takes(const struct batch *batch, const char *type, size_t bytes, size_t messages_max)
+{
+  if (batch->count == 0)
+    return false;
+  const struct batch_document *last = &batch->documents[batch->count - 1];
+  return last->messages < messages_max && last->length + bytes + KEY_SIZE <= BUNDLE_BYTES_MAX &&
+         strcmp((const char *)batch->bytes + last->at + BUNDLE_TYPE_AT, type) == 0;
+}
+
+static void bundle_begin(struct batch *batch, const char *type, struct place from)
+{
+  static const uint8_t no_id[12];
+  bson_t bundle = BSON_INITIALIZER, none = BSON_INITIALIZER;
+  bson_oid_t id;
+  bson_oid_init_from_data(&id, no_id);
+  bson_append_oid(&bundle, "_id", 3, &id);
+  bson_append_utf8(&bundle, "type", 4, type, -1);
+  bson_append_array(&bundle, "batch", 5, &none);
+  batch_add(batch, &bundle, true, from);
+  batch->documents[batch->count - 1].messages = 0;
+  bson_destroy(&none);
+  bson_destroy(&bundle);
+}
+
+/* In place, over the two bytes that end array and document: it is a whole document at any time, and each message is copied once. */
+void batch_bundle(struct batch *batch, const char *type, const bson_t *message, struct place from, size_t messages_max)
+{
+  if (!batch_bundle_takes(batch, type, message->len, messages_max))
+    bundle_begin(batch, type, from);
+  struct batch_document *last = &batch->documents[batch->count - 1];
+  char key[KEY_SIZE];
+  size_t key_bytes = (size_t)snprintf(key, sizeof key, "%zu", last->messages) + 1, bytes = 1 + key_bytes + message->len;
+  batch_make_room(batch, bytes);
+  uint8_t *bundle = batch->bytes + last->at, *array = bundle + BUNDLE_TYPE_AT + strlen(type) + BUNDLE_ARRAY_BEHIND;
+  uint8_t *to = bundle + last->length - 2;
+  *to++ = BSON_TYPE_DOCUMENT;
+  memcpy(to, key, key_bytes);
+  memcpy(to + key_bytes, bson_get_data(message), message->len);
+  memset(to + key_bytes + message->len, 0, 2);
+  last->length += bytes;
+  batch->length += bytes;
+  put_length(bundle, last->length);
+  put_length(array, (size_t)(bundle + last->length - 1 - array));
+  last->messages++;
+  last->last = from;
 }
 
 /* ---- the answer ---- */

@@ -32,13 +32,15 @@ bool message_from_line(const uint8_t *line, size_t length, const char *type, bso
   if (!size_check(length, error)) /* before it is copied */
     return false;
   bson_init(message);
-  append_no_id(message);
-  bson_append_utf8(message, "type", 4, type, -1);
+  if (type) {
+    append_no_id(message);
+    bson_append_utf8(message, "type", 4, type, -1);
+  }
   if (utf8_valid((const char *)line, length))
     bson_append_utf8(message, "payload", 7, (const char *)line, (int)length);
   else
     bson_append_binary(message, "payload", 7, BSON_SUBTYPE_BINARY, line, (uint32_t)length);
-  if (size_check(message->len, error))
+  if (size_check(type ? message->len : message->len + BUNDLE_AROUND, error))
     return true;
   bson_destroy(message);
   return false;
@@ -222,4 +224,16 @@ bool message_from_document(const bson_t *document, const struct input_types *typ
     error_set(error, "no sound BSON document");
   bson_destroy(message);
   return false;
+}
+
+bool bare_from_document(const bson_t *document, const struct input_types *types, bson_t *message, char *type, struct error *error)
+{
+  bool type_wanted;
+  bson_iter_t iter;
+  if (!type_check(document, types, &type_wanted, error) || !size_check((size_t)document->len + BUNDLE_AROUND, error))
+    return false;
+  bool own = !type_wanted && bson_iter_init_find(&iter, document, "type");
+  snprintf(type, TYPE_BYTES_MAX + 1, "%s", own ? bson_iter_utf8(&iter, NULL) : types->names[0]);
+  bson_copy_to(document, message);
+  return true;
 }

@@ -19,7 +19,7 @@ static void draw_bar(FILE *out, int64_t bytes, int64_t total_bytes)
   fprintf(out, "] %3d%%  ", (int)(part * 100));
 }
 
-void progress_update(struct progress *progress, int64_t bytes, int64_t messages, int64_t now_ms)
+void progress_update(struct progress *progress, int64_t bytes, int64_t messages, int64_t documents, int64_t now_ms)
 {
   if (!progress->out || now_ms - progress->drawn_ms < PERIOD_MS)
     return;
@@ -27,8 +27,10 @@ void progress_update(struct progress *progress, int64_t bytes, int64_t messages,
   fputc('\r', progress->out);
   if (progress->total_bytes > 0)
     draw_bar(progress->out, bytes, progress->total_bytes);
-  fprintf(progress->out, "%lld message%s, %.1f MiB, %.0f/s\033[K", (long long)messages, plural(messages), (double)bytes / (1 << 20),
-          (double)messages / seconds);
+  fprintf(progress->out, "%lld message%s", (long long)messages, plural(messages));
+  if (documents != messages)
+    fprintf(progress->out, " in %lld document%s", (long long)documents, plural(documents));
+  fprintf(progress->out, ", %.1f MiB, %.0f/s\033[K", (double)bytes / (1 << 20), (double)messages / seconds);
   fflush(progress->out);
   progress->drawn_ms = now_ms;
   progress->shown = true;

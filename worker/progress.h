@@ -17,7 +17,8 @@ struct progress {
 
 /* `out` counts only if it is a terminal. */
 void progress_init(struct progress *progress, FILE *out, int64_t total_bytes, int64_t now_ms);
-void progress_update(struct progress *progress, int64_t bytes, int64_t messages, int64_t now_ms);
+/* `messages` lie in so many `documents`: told if there are fewer. */
+void progress_update(struct progress *progress, int64_t bytes, int64_t messages, int64_t documents, int64_t now_ms);
 /* Takes the line away, before something else is written and at the end. */
 void progress_clear(struct progress *progress);
 

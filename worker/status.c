@@ -4,17 +4,18 @@
  * As a table, or with --json one document a type and line, for programs (pawl-dump --uri is one):
  *
  *   type            string; the types are those that have a ledger, a lock or a message, or those of --type
- *   queued          messages in the queue; null: they could not be counted in time
+ *   queued          documents in the queue, a bundle being one; null: they could not be counted in time
  *   holder          {host, pid, program, boot}, or null: nobody, or (then there is a problem) a lock document that is malformed
  *   lease_left_ms   of the holder's lease, by the server's clock, not above 0: expired; null without a holder
  *   epoch           0: there is no ledger yet
  *   clean           whether the last holder left in order
- *   seq, items, settled, length, tail    as in the ledger; 0 where they do not apply
+ *   seq, items, settled, length, tail    as in the ledger; 0 where they do not apply. seq and settled count documents, items the
+ *                   messages in them
  *   file            the current segment; null: none
  *   uuid            of the file's header, 32 hex digits; null without a file
  *   link            as 16 hex digits (two's complement of the ledger's int64); null without a file
  *   machine         boot id of the kernel that wrote the end; null: none
- *   rate            messages a second since the last look; --watch only, and not the first time
+ *   rate            messages (items) a second since the last look; --watch only, and not the first time
  *   problem         why the ledger or the lock could not be read; only then, and the exit code is 1
  */
 #include "worker/status.h"

@@ -15,13 +15,13 @@ enum { QUEUED_UNKNOWN = -1 };
 
 struct status_row {
   char type[TYPE_BYTES_MAX + 1];
-  int64_t queued;
+  int64_t queued; /* documents */
   struct ledger ledger;
   bool held;
   bool lock_malformed; /* a lock document that is not pawl's: `lock` tells nothing, `problem` says what it is */
   struct lock_view lock;
   struct error problem; /* empty: none */
-  double rate;          /* negative: not known */
+  double rate;          /* items a second; negative: not known */
 };
 
 struct status_table {

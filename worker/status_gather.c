@@ -127,7 +127,7 @@ void status_compute_rates(struct status_table *table, const struct status_table 
   double seconds = (double)(table->at.tv_sec - earlier->at.tv_sec) + (double)(table->at.tv_nsec - earlier->at.tv_nsec) / 1e9;
   for (size_t i = 0; earlier->at.tv_sec && i < table->count; i++) {
     const struct status_row *then = table_find(earlier, table->rows[i].type);
-    int64_t moved = table->rows[i].ledger.end.seq - (then ? then->ledger.end.seq : 0);
+    int64_t moved = table->rows[i].ledger.end.items - (then ? then->ledger.end.items : 0);
     table->rows[i].rate = moved > 0 && seconds > 0 ? (double)moved / seconds : 0;
   }
 }

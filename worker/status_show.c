@@ -5,10 +5,10 @@
 
 /* ---- as a table ---- */
 
-enum { COLUMNS = 9, CELL_SIZE = 400 };
-static const char *const column_names[COLUMNS] = {"TYPE", "QUEUED", "HOLDER", "LEASE", "EPOCH", "SEQ", "SETTLED", "RATE", "FILE"};
-static const bool column_right[COLUMNS] = {[1] = true, [3] = true, [4] = true, [5] = true, [6] = true, [7] = true};
-enum { COLUMN_RATE = 7 };
+enum { COLUMNS = 10, CELL_SIZE = 400 };
+static const char *const column_names[COLUMNS] = {"TYPE", "QUEUED", "HOLDER", "LEASE", "EPOCH", "SEQ", "ITEMS", "SETTLED", "RATE", "FILE"};
+static const bool column_right[COLUMNS] = {[1] = true, [3] = true, [4] = true, [5] = true, [6] = true, [7] = true, [8] = true};
+enum { COLUMN_RATE = 8 };
 
 static void lease_text(const struct status_row *row, char *text)
 {
@@ -34,9 +34,10 @@ static void row_cells(const struct status_row *row, char cells[COLUMNS][CELL_SIZ
   lease_text(row, cells[3]);
   snprintf(cells[4], CELL_SIZE, "%" PRId64, row->ledger.epoch);
   snprintf(cells[5], CELL_SIZE, "%" PRId64, row->ledger.end.seq);
-  snprintf(cells[6], CELL_SIZE, "%" PRId64, row->ledger.settled);
-  snprintf(cells[7], CELL_SIZE, row->rate < 0 ? "-" : "%.0f/s", row->rate);
-  snprintf(cells[8], CELL_SIZE, "%s", row->ledger.end.file[0] ? row->ledger.end.file : "-");
+  snprintf(cells[6], CELL_SIZE, "%" PRId64, row->ledger.end.items);
+  snprintf(cells[7], CELL_SIZE, "%" PRId64, row->ledger.settled);
+  snprintf(cells[8], CELL_SIZE, row->rate < 0 ? "-" : "%.0f/s", row->rate);
+  snprintf(cells[9], CELL_SIZE, "%s", row->ledger.end.file[0] ? row->ledger.end.file : "-");
 }
 
 static void print_cells(const char *const cells[COLUMNS], const int widths[COLUMNS], bool rates)

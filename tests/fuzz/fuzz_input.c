@@ -1,6 +1,6 @@
 /*
- * input: what pawl-enqueue reads: lines, NDJSON or BSON. The first byte says which, and which types are allowed; the rest is the file.
- * Checked: it ends, and what comes out is a sound message with its _id in front and a valid type.
+ * input: what pawl-enqueue reads: lines, NDJSON or BSON. The first byte says which, which types are allowed, and whether it is for
+ * bundles; the rest is the file. Checked: it ends, and what comes out is a sound message with its _id in front and a valid type.
  */
 #include "image.h"
 #include "target.h"
@@ -18,6 +18,10 @@ static void message_check(const bson_t *message, bool id_wanted, const struct in
   bson_error_t reason;
   uint32_t length = 0;
   CHECK(message->len <= MESSAGE_BYTES_MAX && bson_validate_with_error(message, BSON_VALIDATE_NONE, &reason));
+  if (input->bare) {
+    CHECK(!id_wanted && type_name_valid(input->type) && message->len + BUNDLE_AROUND <= MESSAGE_BYTES_MAX);
+    return;
+  }
   CHECK(bson_iter_init(&at, message) && bson_iter_next(&at));
   if (id_wanted)
     CHECK(strcmp(bson_iter_key(&at), "_id") == 0 && BSON_ITER_HOLDS_OID(&at) && bson_get_data(message)[4] == BSON_TYPE_OID);
@@ -60,6 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
   enum input_form form = bytes[0] % 3;
   struct input_types types = {names, form == INPUT_LINES ? 1 : (size_t)(bytes[0] / 3 % 3)};
   input_init(&input, file, "input", form, types);
+  input.bare = bytes[0] / 9 % 2;
   read_all(&input, (int64_t)size - 1);
   input_deinit(&input);
   return 0;

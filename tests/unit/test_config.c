@@ -111,6 +111,19 @@ static void test_defaults(void **state)
   assert_int_equal(config.argument_count, 0);
 }
 
+static void test_bundle(void **state)
+{
+  (void)state;
+  assert_int_equal(LOAD(CONFIG_ENQUEUE, "--type", "t1"), CONFIG_RUN);
+  assert_int_equal(config.bundle, 0);
+  assert_int_equal(LOAD(CONFIG_ENQUEUE, "--type", "t1", "--bundle", "100"), CONFIG_RUN);
+  assert_int_equal(config.bundle, 100);
+  assert_int_equal(LOAD(CONFIG_ENQUEUE, "--type", "t1", "--bundle=auto"), CONFIG_RUN);
+  assert_int_equal(config.bundle, CONFIG_BUNDLE_AUTO);
+  assert_wrong(LOAD(CONFIG_ENQUEUE, "--type", "t1", "--bundle", "-1"), "--bundle: got \"-1\"", "from 0 to 100000, or auto");
+  assert_wrong(LOAD(CONFIG_WORKER, "--type", "t1", "--bundle", "5"), "--bundle: ", "");
+}
+
 static void test_precedence(void **state)
 {
   (void)state;
@@ -576,15 +589,25 @@ static void test_begin(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_teardown(test_defaults, clear),    cmocka_unit_test_teardown(test_precedence, clear),
-      cmocka_unit_test_teardown(test_environment, clear), cmocka_unit_test_teardown(test_types, clear),
-      cmocka_unit_test_teardown(test_uri, clear),         cmocka_unit_test_teardown(test_durations, clear),
-      cmocka_unit_test_teardown(test_bytes, clear),       cmocka_unit_test_teardown(test_other_kinds, clear),
-      cmocka_unit_test_teardown(test_flags, clear),       cmocka_unit_test_teardown(test_dump, clear),
-      cmocka_unit_test_teardown(test_times, clear),       cmocka_unit_test_teardown(test_file_errors, clear),
-      cmocka_unit_test_teardown(test_long_line, clear),   cmocka_unit_test_teardown(test_redact, clear),
-      cmocka_unit_test_teardown(test_print, clear),       cmocka_unit_test_teardown(test_help, clear),
-      cmocka_unit_test_teardown(test_begin, clear),       cmocka_unit_test_teardown(test_databases_of_mongodb, clear),
+      cmocka_unit_test_teardown(test_defaults, clear),
+      cmocka_unit_test_teardown(test_precedence, clear),
+      cmocka_unit_test_teardown(test_bundle, clear),
+      cmocka_unit_test_teardown(test_environment, clear),
+      cmocka_unit_test_teardown(test_types, clear),
+      cmocka_unit_test_teardown(test_uri, clear),
+      cmocka_unit_test_teardown(test_durations, clear),
+      cmocka_unit_test_teardown(test_bytes, clear),
+      cmocka_unit_test_teardown(test_other_kinds, clear),
+      cmocka_unit_test_teardown(test_flags, clear),
+      cmocka_unit_test_teardown(test_dump, clear),
+      cmocka_unit_test_teardown(test_times, clear),
+      cmocka_unit_test_teardown(test_file_errors, clear),
+      cmocka_unit_test_teardown(test_long_line, clear),
+      cmocka_unit_test_teardown(test_redact, clear),
+      cmocka_unit_test_teardown(test_print, clear),
+      cmocka_unit_test_teardown(test_help, clear),
+      cmocka_unit_test_teardown(test_begin, clear),
+      cmocka_unit_test_teardown(test_databases_of_mongodb, clear),
       cmocka_unit_test_teardown(test_print_db, clear),
   };
   return cmocka_run_group_tests(tests, setup_folder, remove_folder);

@@ -299,6 +299,143 @@ static void test_idle_pipe(void **state)
   close(ends[0]);
 }
 
+/* ---- bundles ---- */
+
+static void assert_bare(const char *json, const char *type)
+{
+  bson_t message;
+  bool id_wanted = false;
+  assert_int_equal(input_next(&input, &message, &id_wanted, &error), INPUT_MESSAGE);
+  assert_false(id_wanted);
+  char *found = bson_as_relaxed_extended_json(&message, NULL);
+  assert_string_equal(found, json);
+  assert_string_equal(input.type, type);
+  bson_free(found);
+  bson_destroy(&message);
+}
+
+/* What goes into a bundle is what was read, nothing put in and nothing taken out. */
+static void test_bare(void **state)
+{
+  (void)state;
+  begin_text(INPUT_LINES, one_type, "one\n\xff");
+  input.bare = true;
+  assert_bare("{ \"payload\" : \"one\" }", "t1");
+  assert_bare("{ \"payload\" : { \"$binary\" : { \"base64\" : \"/w==\", \"subType\" : \"00\" } } }", "t1");
+  end();
+  begin_text(INPUT_NDJSON, one_type, "{\"a\":1}\n{\"_id\":7,\"type\":\"t1\"}\n{\"type\":\"t2\"}\n{}");
+  input.bare = true;
+  assert_bare("{ \"a\" : 1 }", "t1");
+  assert_bare("{ \"_id\" : 7, \"type\" : \"t1\" }", "t1");
+  assert_next(INPUT_BAD, "F:3: its type is t2");
+  assert_bare("{ }", "t1");
+  end();
+  begin_text(INPUT_NDJSON, no_types, "{\"a\":1}\n{\"type\":\"x\"}");
+  input.bare = true;
+  assert_next(INPUT_BAD, "F:1: has no type");
+  assert_bare("{ \"type\" : \"x\" }", "x");
+  end();
+}
+
+static void test_bare_is_small_enough_for_a_bundle(void **state)
+{
+  (void)state;
+  size_t length = MESSAGE_BYTES_MAX - 100;
+  char *text = malloc(length);
+  memset(text, 'x', length);
+  begin(INPUT_LINES, one_type, text, length);
+  input.bare = true;
+  assert_next(INPUT_BAD, "F:1: a message of 16777");
+  end();
+  begin(INPUT_LINES, one_type, text, length - 200);
+  input.bare = true;
+  assert_next(INPUT_MESSAGE, "xxx");
+  end();
+  free(text);
+}
+
+static void put_bundled(struct batch *batch, const char *type, bson_t *message, int64_t number)
+{
+  batch_bundle(batch, type, message, (struct place){"F", number, 0}, 12);
+  bson_destroy(message);
+}
+
+static void assert_bundle(const struct batch *batch, size_t i, const char *json, int64_t first, int64_t last)
+{
+  bson_t document;
+  batch_document(batch, i, &document);
+  assert_true(bson_validate(&document, BSON_VALIDATE_UTF8, NULL));
+  char *found = bson_as_relaxed_extended_json(&document, NULL);
+  assert_string_equal(found, json);
+  assert_int_equal(batch->documents[i].first.number, first);
+  assert_int_equal(batch->documents[i].last.number, last);
+  assert_int_equal(batch->documents[i].messages, last - first + 1);
+  bson_free(found);
+}
+
+#define NO_ID "{ \"_id\" : { \"$oid\" : \"000000000000000000000000\" }, "
+
+static void test_batch_bundles(void **state)
+{
+  (void)state;
+  struct batch batch;
+  batch_init(&batch, 5);
+  assert_false(batch_bundle_takes(&batch, "t1", 5, 12));
+  put_bundled(&batch, "t1", BCON_NEW("a", BCON_INT32(1)), 1);
+  assert_true(batch_bundle_takes(&batch, "t1", 5, 12) && !batch_bundle_takes(&batch, "t", 5, 12));
+  put_bundled(&batch, "t1", bson_new(), 2);
+  put_bundled(&batch, "longer", BCON_NEW("b", "[", "]"), 3); /* another type: another bundle, and the first is never gone back to */
+  put_bundled(&batch, "t1", BCON_NEW("c", BCON_INT32(2)), 4);
+  for (int64_t i = 5; i <= 16; i++) /* the key has a digit more from the eleventh on, the thirteenth is too many */
+    put_bundled(&batch, "t1", bson_new(), i);
+  assert_int_equal(batch.count, 4);
+  assert_bundle(&batch, 0, NO_ID "\"type\" : \"t1\", \"batch\" : [ { \"a\" : 1 }, {  } ] }", 1, 2);
+  assert_bundle(&batch, 1, NO_ID "\"type\" : \"longer\", \"batch\" : [ { \"b\" : [  ] } ] }", 3, 3);
+  assert_bundle(
+      &batch, 2,
+      NO_ID "\"type\" : \"t1\", \"batch\" : [ { \"c\" : 2 }, {  }, {  }, {  }, {  }, {  }, {  }, {  }, {  }, {  }, {  }, {  } ] }", 4, 15);
+  assert_bundle(&batch, 3, NO_ID "\"type\" : \"t1\", \"batch\" : [ {  } ] }", 16, 16);
+  assert_int_equal(batch_messages(&batch, 0, 4), 16);
+  assert_int_equal(batch_messages(&batch, 1, 2), 13);
+  batch_deinit(&batch);
+}
+
+static void test_bundles_are_bounded(void **state)
+{
+  (void)state;
+  struct batch batch;
+  char *text = calloc(1, 2 * BUNDLE_BYTES_MAX);
+  memset(text, 'x', 2 * BUNDLE_BYTES_MAX - 1);
+  batch_init(&batch, 10);
+  put_bundled(&batch, "t1", BCON_NEW("a", BCON_UTF8(text)), 1); /* one that is larger gets a bundle of its own */
+  text[BUNDLE_BYTES_MAX / 3] = 0;
+  for (int64_t i = 2; i <= 6; i++)
+    put_bundled(&batch, "t1", BCON_NEW("a", BCON_UTF8(text)), i);
+  assert_int_equal(batch.count, 4);
+  for (size_t i = 1; i < 4; i++)
+    assert_true(batch.documents[i].length <= BUNDLE_BYTES_MAX && batch.documents[i].messages == (i < 3 ? 2 : 1));
+  batch_deinit(&batch);
+  free(text);
+}
+
+/* With a moment to be idle at, what is there is still read, and nothing else waited for. */
+static void test_idle_at(void **state)
+{
+  (void)state;
+  int ends[2];
+  assert_int_equal(pipe(ends), 0);
+  input_init(&input, ends[0], "F", INPUT_LINES, one_type);
+  input.idle_at_ms = 1; /* long ago */
+  assert_int_equal(write(ends[1], "a\nb\n", 4), 4);
+  assert_next(INPUT_MESSAGE, "\"a\"");
+  assert_next(INPUT_MESSAGE, "\"b\"");
+  assert_next(INPUT_IDLE, NULL);
+  close(ends[1]);
+  assert_next(INPUT_END, NULL);
+  input_deinit(&input);
+  close(ends[0]);
+}
+
 /* ---- answers ---- */
 
 static struct insert_outcome judge(bool done, const char *reply_json, uint32_t domain, uint32_t code)
@@ -455,6 +592,11 @@ int main(void)
       cmocka_unit_test(test_damaged),
       cmocka_unit_test(test_id_place),
       cmocka_unit_test(test_idle_pipe),
+      cmocka_unit_test(test_bare),
+      cmocka_unit_test(test_bare_is_small_enough_for_a_bundle),
+      cmocka_unit_test(test_batch_bundles),
+      cmocka_unit_test(test_bundles_are_bounded),
+      cmocka_unit_test(test_idle_at),
       cmocka_unit_test(test_judge),
       cmocka_unit_test_setup_teardown(test_ids_rise, open_ids, close_ids),
       cmocka_unit_test_setup_teardown(test_ids_next_call, open_ids, close_ids),
