@@ -213,6 +213,7 @@ static bool streams_pump(struct streams *streams, enum look look)
 {
   struct dump *dump = streams->dump;
   size_t open = 0;
+  bool held = false; /* messages that --limit has counted and that wait to be proved */
   for (size_t i = 0; i < streams->count; i++) {
     struct stream *stream = streams->all[i];
     if (stream->over)
@@ -222,9 +223,10 @@ static bool streams_pump(struct streams *streams, enum look look)
     if (!stream_pump(streams, stream))
       return false;
     open += !stream->over;
+    held = held || (!stream->over && stream->feed.holds && stream->feed.picked.count > 0);
   }
   fflush(dump->out);
-  return dump_goes_on(dump) && (open > 0 || follows_all_types(dump)) && dump->remaining > 0;
+  return dump_goes_on(dump) && (open > 0 || follows_all_types(dump)) && (dump->remaining > 0 || held);
 }
 
 /* ---- waiting ---- */
