@@ -44,7 +44,7 @@ const struct option_row config_options[] = {
    .help = "at most so many messages in a block, a bundle counting as one"},
   {"Messages", "batch-messages", 0, OPTION_COUNT, ENQUEUE, "10000", 1, 100000, .placeholder = "N", FIELD(batch_messages),
    .help = "at most so many documents in one insert"},
-  {"Messages", "bundle", 0, OPTION_COUNT, ENQUEUE, "0", 0, 100000, "auto", CONFIG_BUNDLE_AUTO, .placeholder = "N", FIELD(bundle),
+  {"Messages", "bundle", 0, OPTION_COUNT, ENQUEUE, "0", 0, 100000, "auto", CONFIG_BUNDLE_AUTO, .placeholder = "N|auto", FIELD(bundle),
    .help = "put up to N messages, and 1 MiB, into one document {_id, type, batch}, which is faster; auto: whatever has come by the time the "
            "insert before is done, up to 1000; 0: each message is a document of its own"},
   {"Messages", "batch-bytes", 0, OPTION_BYTES, WORKER, "8MiB", KIB, 64 * MIB, .placeholder = "SIZE", FIELD(batch_bytes),
@@ -96,7 +96,7 @@ const struct option_row config_options[] = {
            "and --count then count documents"},
   {"Output", "separator", 0, OPTION_SEPARATOR, DUMP, "\\n", .placeholder = "TEXT", FIELD(separator),
    .help = "between payloads; knows \\n \\r \\t \\0 \\\\; may be empty"},
-  {"Output", "count", 0, OPTION_BOOL, DUMP, .text = "false", FIELD(count), .help = "only how many messages there are"},
+  {"Output", "count", 0, OPTION_BOOL, DUMP, .text = "false", FIELD(count), .help = "only how many messages there are, those in bundles one by one"},
 
   {"Selection", "from-seq", 0, OPTION_COUNT, DUMP, "none", 1, INT64_MAX, "none", -1, .placeholder = "N", FIELD(from_seq),
    .help = "from this message on (a bundle has one seq)"},

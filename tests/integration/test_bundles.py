@@ -31,7 +31,7 @@ def numbers(lines):
 
 
 def dump(field, *arguments):
-    done = run("pawl-dump", "--dir", field.dir, "--type", "t1", *field.mongo, *arguments)
+    done = run("pawl-dump", "--dir", field.dir, "--type", "t1", *arguments)
     assert done.returncode == 0, done.stderr.decode()
     return done
 
