@@ -40,6 +40,7 @@ struct lockstore_options {
   const char *uri;     /* what it says about read and write concerns and time-outs is overridden */
   const char *db;      /* NULL or empty: the URI's, else "pawl" */
   int64_t timeout_ms;  /* of one request */
+  int64_t await_ms;    /* a request may wait so long on the server, on top of timeout_ms; for a watcher (wakeup.h) alone, else 0 */
   int connections_max; /* threads that may be in a call at once */
   const char *program; /* application name shown in the server's log, unless the URI has one */
   bool retry_writes;   /* the driver sends a write a second time; for inserting into the queue, never for mutex and ledger */
@@ -49,9 +50,12 @@ struct lockstore_options {
 /* Does not connect. NULL: the URI is wrong; `error` says how, without the password. */
 MUST_CHECK struct lockstore *lockstore_open(const struct lockstore_options *options, struct error *error);
 void lockstore_close(struct lockstore *store);
+/* Random, new for each lockstore: by it this process is woken (wakeup.h). */
+const struct owner *lockstore_process(const struct lockstore *store);
 
 /*
- * Looks at server and database, and makes what is missing: collections `messages`, `locks`, `ledger` and their indexes.
+ * Looks at server and database, and makes what is missing: collections `messages`, `locks`, `ledger` and their indexes, and `wakeups`,
+ * without which one can do: where it may not be made, or be made capped, that is no failure.
  * Looking comes first: where all is there, the right to make collections and indexes is not needed.
  * REFUSED: mongos; a server before 5.0; an index on `locks` {type, slot} that is not unique, or partial, or sparse, or that cannot
  * be made; a collation other than simple; a view, a capped or time-series collection; a TTL index.
@@ -74,6 +78,7 @@ struct lock_view {
   int64_t ttl_ms;
   int64_t left_ms; /* of the lease, by the server's clock; not above 0: expired */
   bool stealable;  /* expired, or its end lies so far ahead that a clock must have jumped */
+  bool waits;      /* this process is in the row of those that are to be woken */
 };
 
 /* Insert. YES: mine (also if it was already mine: a lost reply). NO: another holds it. */
@@ -85,12 +90,21 @@ MUST_CHECK enum outcome lock_take(struct lockstore *store, const char *type, int
  * expired; a `ttl_ms` that is no number of 1 ms to 1 h counts as 1 h.
  */
 MUST_CHECK enum outcome lock_read(struct lockstore *store, const char *type, int slot, struct lock_view *view, struct error *error);
-/* Deletes the lock of the owner that was seen, if it may be stolen. NO: it is alive, or another's by now. */
+/*
+ * Deletes the lock of the owner that was seen, if it may be stolen. NO: it is alive, or another's by now. Tells its process (wakeup.h), and
+ * keeps the row of those that wait for the lock that is taken next.
+ */
 MUST_CHECK enum outcome lock_steal(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error);
 /* YES: a full lease from now. NO: lost. */
 MUST_CHECK enum outcome lock_renew(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
                                    struct error *error);
-/* YES: deleted. NO: it was not there any more. Either way it is not mine afterwards. */
+/*
+ * Puts this process into the row of those that are to be woken, one by one in the order in which they came, when the lock of that owner
+ * is released: at the end, or where it was when it was woken and another was faster. YES: it is in it. NO: the lock is no longer that
+ * owner's; look again. Whoever waits still looks by a timer: rows get lost with those that hold them.
+ */
+MUST_CHECK enum outcome lock_wait(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error);
+/* YES: deleted, and the first of those that wait is woken. NO: it was not there any more. Either way it is not mine afterwards. */
 MUST_CHECK enum outcome lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error);
 
 /* ---- ledger ---- */

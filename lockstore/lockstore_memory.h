@@ -1,6 +1,7 @@
 /*
- * lockstore_memory: the twin of lockstore, in memory. It defines every function of lockstore.h but lockstore_open, with the same
- * answers; a test links it in place of the real one, and one suite (tests/unit/test_lockstore.c) runs against both.
+ * lockstore_memory: the twin of lockstore, in memory. It defines every function of lockstore.h and wakeup.h but lockstore_open, with the
+ * same answers (a watcher never waits, and falls behind by at most 64 wake-ups); a test links it in place of the real one, and one suite
+ * (tests/unit/test_lockstore.c) runs against both.
  *
  * A server is what the workers share: documents and a clock, which only memory_server_set_now moves. A lockstore is one worker's
  * way to it. A request that arrives late is made by the test itself: it answers UNKNOWN without effect (lockstore_memory_fail), and

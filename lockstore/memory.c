@@ -1,17 +1,29 @@
 #include "lockstore/lockstore_memory.h"
+#include "lockstore/waiters.h"
+#include "lockstore/wakeup.h"
 
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { TTL_MS_MAX = 3600000 };
+enum { TTL_MS_MAX = 3600000, MEMORY_WAKEUPS_MAX = 64 };
 
 struct lock_document {
   char type[TYPE_BYTES_MAX + 1]; /* empty: no document */
   int slot;
   struct owner owner;
   struct lock_holder holder;
+  struct owner process;
   int64_t expires_ms, ttl_ms;
+  struct waiters waiters;
+};
+
+struct wakeup_document {
+  struct wakeup wakeup;
+  bool to_all;
+  struct owner to;
+  int slot;
+  struct waiters waiters;
 };
 
 struct ledger_document {
@@ -26,10 +38,15 @@ struct memory_server {
   struct lock_document locks[MEMORY_LOCKS_MAX];
   struct ledger_document ledgers[MEMORY_LEDGERS_MAX]; /* in order of type */
   int ledger_count;
+  struct wakeup_document wakeups[MEMORY_WAKEUPS_MAX]; /* a ring, like a capped collection */
+  int64_t wakeup_count;                               /* ever sent */
+  int64_t store_count;                                /* ever opened */
 };
 
 struct lockstore {
   struct memory_server *server;
+  struct owner process;
+  struct handed handed;
   bool away;
   int failing; /* calls that are still to answer UNKNOWN */
   bool failing_applied;
@@ -119,12 +136,24 @@ struct lockstore *lockstore_memory_open(struct memory_server *server)
   struct lockstore *store = calloc(1, sizeof *store);
   assert(store);
   store->server = server;
+  handed_init(&store->handed);
+  pthread_mutex_lock(&server->mutex);
+  int64_t number = ++server->store_count;
+  pthread_mutex_unlock(&server->mutex);
+  memcpy(store->process.bytes, &number, sizeof number);
   return store;
 }
 
 void lockstore_close(struct lockstore *store)
 {
+  if (store)
+    handed_deinit(&store->handed);
   free(store);
+}
+
+const struct owner *lockstore_process(const struct lockstore *store)
+{
+  return &store->process;
 }
 
 void lockstore_memory_set_away(struct lockstore *store, bool away)
@@ -170,6 +199,91 @@ enum outcome lockstore_prepare(struct lockstore *store, struct error *error)
   return call_end(store, lost, OUTCOME_YES, error);
 }
 
+/* ---- wake-ups ---- */
+
+static struct wakeup_document *wakeup_make(struct memory_server *server, const char *type, enum wakeup_about about, const struct owner *to)
+{
+  struct wakeup_document *document = &server->wakeups[server->wakeup_count++ % MEMORY_WAKEUPS_MAX];
+  *document = (struct wakeup_document){.wakeup = {.about = about}, .to_all = to == NULL};
+  assert(strlen(type) <= TYPE_BYTES_MAX);
+  strcpy(document->wakeup.type, type);
+  if (to)
+    document->to = *to;
+  return document;
+}
+
+enum outcome wakeup_send(struct lockstore *store, const char *type, enum wakeup_about about, const struct owner *to, struct error *error)
+{
+  bool lost;
+  if (call_begin(store, &lost))
+    wakeup_make(store->server, type, about, to);
+  return call_end(store, lost, OUTCOME_YES, error);
+}
+
+struct watcher {
+  struct lockstore *store;
+  const char *const *types;
+  size_t type_count;
+  int64_t position; /* of the next one */
+};
+
+struct watcher *watcher_open(struct lockstore *store, const struct lockstore_options *options, const char *const *types, size_t type_count,
+                             struct error *error)
+{
+  struct watcher *watcher = calloc(1, sizeof *watcher);
+  (void)options, (void)error;
+  assert(watcher);
+  *watcher = (struct watcher){.store = store, .types = types, .type_count = type_count, .position = INT64_MAX};
+  return watcher;
+}
+
+void watcher_close(struct watcher *watcher)
+{
+  free(watcher);
+}
+
+enum outcome watcher_begin(struct watcher *watcher, struct error *error)
+{
+  bool lost;
+  if (call_begin(watcher->store, &lost))
+    watcher->position = watcher->store->server->wakeup_count;
+  return call_end(watcher->store, lost, OUTCOME_YES, error);
+}
+
+static bool wakeup_is_for(const struct watcher *watcher, const struct wakeup_document *document)
+{
+  if (!document->to_all)
+    return memcmp(&document->to, &watcher->store->process, sizeof document->to) == 0;
+  for (size_t i = 0; i < watcher->type_count; i++)
+    if (strcmp(watcher->types[i], document->wakeup.type) == 0)
+      return true;
+  return false;
+}
+
+enum outcome watcher_next(struct watcher *watcher, struct wakeup *wakeup, struct error *error)
+{
+  struct memory_server *server = watcher->store->server;
+  enum outcome outcome = OUTCOME_NO;
+  bool lost;
+  if (call_begin(watcher->store, &lost) && !lost) {
+    assert(watcher->position != INT64_MAX && server->wakeup_count - watcher->position <= MEMORY_WAKEUPS_MAX);
+    while (outcome == OUTCOME_NO && watcher->position < server->wakeup_count) {
+      const struct wakeup_document *document = &server->wakeups[watcher->position++ % MEMORY_WAKEUPS_MAX];
+      if (!wakeup_is_for(watcher, document))
+        continue;
+      *wakeup = document->wakeup;
+      handed_put(&watcher->store->handed, document->wakeup.type, document->slot, &document->waiters);
+      outcome = OUTCOME_YES;
+    }
+  }
+  return call_end(watcher->store, lost, outcome, error);
+}
+
+void watcher_interrupt(struct watcher *watcher)
+{
+  (void)watcher; /* it never waits */
+}
+
 /* ---- mutex ---- */
 
 static bool owner_equal(const struct owner *a, const struct owner *b)
@@ -208,18 +322,24 @@ static bool lock_stealable(const struct memory_server *server, const struct lock
   return lock->expires_ms < server->now_ms || lock->expires_ms > server->now_ms + 2 * lock->ttl_ms;
 }
 
-static enum outcome take(struct memory_server *server, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
+static enum outcome take(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
                          const struct lock_holder *holder)
 {
+  struct memory_server *server = store->server;
   struct lock_document *lock = lock_find(server, type, slot);
+  struct waiters waiters;
   if (lock && !owner_equal(&lock->owner, owner))
     return OUTCOME_NO;
   if (!lock)
     lock = lock_make(server, type, slot);
   lock->owner = *owner;
   lock->holder = *holder;
+  lock->process = store->process;
   lock->ttl_ms = ttl_ms;
   lock->expires_ms = server->now_ms + ttl_ms;
+  handed_take(&store->handed, type, slot, &waiters);
+  if (waiters.count > 0)
+    lock->waiters = waiters;
   return OUTCOME_YES;
 }
 
@@ -230,18 +350,20 @@ enum outcome lock_take(struct lockstore *store, const char *type, int slot, cons
   bool lost;
   enum outcome outcome = OUTCOME_UNKNOWN;
   if (call_begin(store, &lost))
-    outcome = take(store->server, type, slot, owner, ttl_ms, holder);
+    outcome = take(store, type, slot, owner, ttl_ms, holder);
   return call_end(store, lost, outcome, error);
 }
 
-static void view_of(const struct memory_server *server, const struct lock_document *lock, struct lock_view *view)
+static void view_of(const struct lockstore *store, const struct lock_document *lock, struct lock_view *view)
 {
+  const struct memory_server *server = store->server;
   *view = (struct lock_view){
       .owner = lock->owner,
       .holder = lock->holder,
       .ttl_ms = lock->ttl_ms,
       .left_ms = lock->expires_ms - server->now_ms,
       .stealable = lock_stealable(server, lock),
+      .waits = waiters_have(&lock->waiters, &store->process),
   };
 }
 
@@ -253,7 +375,7 @@ enum outcome lock_read(struct lockstore *store, const char *type, int slot, stru
   if (call_begin(store, &lost)) {
     const struct lock_document *lock = lock_find(store->server, type, slot);
     if (lock && !lost) {
-      view_of(store->server, lock, view);
+      view_of(store, lock, view);
       outcome = OUTCOME_YES;
     }
   }
@@ -274,7 +396,13 @@ enum outcome lock_steal(struct lockstore *store, const char *type, int slot, con
   enum outcome outcome = OUTCOME_UNKNOWN;
   if (call_begin(store, &lost)) {
     struct lock_document *lock = lock_find_owned(store->server, type, slot, seen);
-    outcome = delete_lock(lock && lock_stealable(store->server, lock) ? lock : NULL);
+    if (lock && !lock_stealable(store->server, lock))
+      lock = NULL;
+    if (lock) {
+      handed_put(&store->handed, type, slot, &lock->waiters);
+      wakeup_make(store->server, type, WAKEUP_LOST, &lock->process);
+    }
+    outcome = delete_lock(lock);
   }
   return call_end(store, lost, outcome, error);
 }
@@ -295,12 +423,56 @@ enum outcome lock_renew(struct lockstore *store, const char *type, int slot, con
   return call_end(store, lost, outcome, error);
 }
 
+static void wake_first(struct lockstore *store, const char *type, int slot, struct waiters *waiters)
+{
+  struct owner first;
+  if (!waiters_take_first(waiters, &store->process, &first))
+    return;
+  struct wakeup_document *document = wakeup_make(store->server, type, WAKEUP_LOCK, &first);
+  document->slot = slot;
+  document->waiters = *waiters;
+}
+
 enum outcome lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error)
 {
   bool lost;
   enum outcome outcome = OUTCOME_UNKNOWN;
-  if (call_begin(store, &lost))
-    outcome = delete_lock(lock_find_owned(store->server, type, slot, owner));
+  if (call_begin(store, &lost)) {
+    struct lock_document *lock = lock_find_owned(store->server, type, slot, owner);
+    if (lock)
+      wake_first(store, type, slot, &lock->waiters);
+    outcome = delete_lock(lock);
+  }
+  return call_end(store, lost, outcome, error);
+}
+
+static void wait_in(struct lockstore *store, const char *type, int slot, struct lock_document *lock)
+{
+  struct waiters handed, row = {.count = 0};
+  handed_take(&store->handed, type, slot, &handed);
+  if (handed.count > 0) {
+    waiters_add(&row, &store->process);
+    for (int i = 0; i < handed.count; i++)
+      waiters_add(&row, &handed.processes[i]);
+    for (int i = 0; i < lock->waiters.count; i++)
+      waiters_add(&row, &lock->waiters.processes[i]);
+    lock->waiters = row;
+  } else {
+    waiters_add(&lock->waiters, &store->process);
+  }
+}
+
+enum outcome lock_wait(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error)
+{
+  bool lost;
+  enum outcome outcome = OUTCOME_NO;
+  if (call_begin(store, &lost)) {
+    struct lock_document *lock = lock_find_owned(store->server, type, slot, seen);
+    if (lock) {
+      wait_in(store, type, slot, lock);
+      outcome = OUTCOME_YES;
+    }
+  }
   return call_end(store, lost, outcome, error);
 }
 
@@ -323,7 +495,7 @@ enum outcome lock_list(struct lockstore *store, lock_each *each, void *context, 
     qsort(sorted, count, sizeof *sorted, lock_compare);
     for (size_t i = 0; i < count; i++) {
       struct lock_view view;
-      view_of(store->server, sorted[i], &view);
+      view_of(store, sorted[i], &view);
       each(context, sorted[i]->type, sorted[i]->slot, &view, NULL);
     }
   }

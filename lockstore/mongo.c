@@ -14,7 +14,8 @@ enum {
   WIRE_VERSION_MIN = 13,       /* MongoDB 5.0 */
   WIRE_VERSION_CLUSTERED = 16, /* 5.3 */
   SPARE_CONNECTIONS = 2,
-  HEARTBEAT_MS = 2000, /* instead of 10 s: how long a primary that hangs, or was given up by mistake, goes unnoticed */
+  HEARTBEAT_MS = 2000,           /* instead of 10 s: how long a primary that hangs, or was given up by mistake, goes unnoticed */
+  HEARTBEAT_AWAITING_MS = 30000, /* of a connection that only accelerates, and is to cost next to nothing */
 };
 
 enum {
@@ -74,14 +75,14 @@ static bool uri_set_number(mongoc_uri_t *uri, const char *option, int64_t value)
 static bool uri_set_options(mongoc_uri_t *uri, const struct lockstore_options *options)
 {
   bool ok = uri_set_number(uri, MONGOC_URI_CONNECTTIMEOUTMS, options->timeout_ms) &&
-            uri_set_number(uri, MONGOC_URI_SOCKETTIMEOUTMS, options->timeout_ms) &&
+            uri_set_number(uri, MONGOC_URI_SOCKETTIMEOUTMS, options->timeout_ms + options->await_ms) &&
             uri_set_number(uri, MONGOC_URI_SERVERSELECTIONTIMEOUTMS, options->timeout_ms) &&
             uri_set_number(uri, MONGOC_URI_WAITQUEUETIMEOUTMS, options->timeout_ms) &&
             uri_set_number(uri, MONGOC_URI_MAXPOOLSIZE, options->connections_max + SPARE_CONNECTIONS) &&
             mongoc_uri_set_option_as_bool(uri, MONGOC_URI_RETRYWRITES, options->retry_writes) &&
             mongoc_uri_set_option_as_bool(uri, MONGOC_URI_RETRYREADS, false);
   if (ok && !mongoc_uri_has_option(uri, MONGOC_URI_HEARTBEATFREQUENCYMS))
-    ok = uri_set_number(uri, MONGOC_URI_HEARTBEATFREQUENCYMS, HEARTBEAT_MS);
+    ok = uri_set_number(uri, MONGOC_URI_HEARTBEATFREQUENCYMS, options->await_ms > 0 ? HEARTBEAT_AWAITING_MS : HEARTBEAT_MS);
   if (ok && options->direct)
     ok = mongoc_uri_set_option_as_bool(uri, MONGOC_URI_DIRECTCONNECTION, true);
   else if (ok && !mongoc_uri_has_option(uri, MONGOC_URI_DIRECTCONNECTION) && !mongoc_uri_get_option_as_bool(uri, "loadbalanced", false))

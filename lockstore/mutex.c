@@ -1,5 +1,6 @@
 #include "lockstore/document.h"
-#include "lockstore/mongo.h"
+#include "lockstore/store.h"
+#include "lockstore/wakeup.h"
 
 #include <assert.h>
 
@@ -10,7 +11,8 @@
  *   owner       not 16 bytes of binary, subtype 0: REFUSED, for stealing names the owner
  *   expires_at  not a date: has expired
  *   ttl_ms      not a number of 1 .. TTL_MS_MAX: counts as TTL_MS_MAX, which ends any lease by the rule of the jumped clock
- *   holder      shown as far as it can be read
+ *   holder      shown as far as it can be read; its `process`, if that is a nonce, is told of a theft
+ *   waiters     what is no nonce is left out
  */
 
 /* The longest lease (--lease), in the text of an expression. */
@@ -44,6 +46,10 @@ enum { TTL_MS_MAX = 3600000 };
     "{", "$subtract", "[",                                                                                \
       "{", "$max", "[", BCON_UTF8("$expires_at"), BCON_DATE_TIME(0), "]", "}", BCON_UTF8("$$NOW"), "]", "}", \
     BCON_INT64(0), "]", "}"
+/* clang-format on */
+
+/* clang-format off */
+#define WAITERS "{", "$cond", "[", "{", "$isArray", BCON_UTF8("$waiters"), "}", BCON_UTF8("$waiters"), "[", "]", "]", "}"
 /* clang-format on */
 
 #define OWNER(owner) BCON_BIN(BSON_SUBTYPE_BINARY, (owner)->bytes, OWNER_BYTES)
@@ -82,27 +88,81 @@ enum outcome lock_take(struct lockstore *store, const char *type, int slot, cons
                        const struct lock_holder *holder, struct error *error)
 {
   assert(ttl_ms > 0 && ttl_ms <= TTL_MS_MAX);
+  struct waiters waiters;
+  bson_t set = BSON_INITIALIZER, row;
+  handed_take(&store->handed, type, slot, &waiters);
   /* $literal: a host name may begin with '$'. */
-  bson_t *command =
-      BCON_NEW("update", "locks", "updates", "[", "{", "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner", OWNER(owner),
-               "}", "u", "[", "{", "$set", "{", "acquired_at", BCON_UTF8("$$NOW"), "expires_at", "{", "$add", "[", BCON_UTF8("$$NOW"),
-               BCON_INT64(ttl_ms), "]", "}", "ttl_ms", BCON_INT64(ttl_ms), "holder", "{", "$literal", "{", "host", BCON_UTF8(holder->host),
-               "boot", BCON_UTF8(holder->boot), "pid", BCON_INT64(holder->pid), "started", BCON_DATE_TIME(holder->started_wall_ms),
-               "program", BCON_UTF8(holder->program), "}", "}", "}", "}", "]", "upsert", BCON_BOOL(true), "}", "]");
+  BCON_APPEND(&set, "acquired_at", BCON_UTF8("$$NOW"), "expires_at", "{", "$add", "[", BCON_UTF8("$$NOW"), BCON_INT64(ttl_ms), "]", "}",
+              "ttl_ms", BCON_INT64(ttl_ms), "holder", "{", "$literal", "{", "host", BCON_UTF8(holder->host), "boot",
+              BCON_UTF8(holder->boot), "pid", BCON_INT64(holder->pid), "started", BCON_DATE_TIME(holder->started_wall_ms), "program",
+              BCON_UTF8(holder->program), "process", OWNER(&store->process), "}", "}");
+  if (waiters.count > 0) {
+    BSON_APPEND_DOCUMENT_BEGIN(&set, "waiters", &row);
+    waiters_append(&row, "$literal", &waiters);
+    bson_append_document_end(&set, &row);
+  }
+  bson_t *command = BCON_NEW("update", "locks", "updates", "[", "{", "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner",
+                             OWNER(owner), "}", "u", "[", "{", "$set", BCON_DOCUMENT(&set), "}", "]", "upsert", BCON_BOOL(true), "}", "]");
+  bson_destroy(&set);
   int64_t count = 0;
   enum outcome outcome = send_command(store, "taking the lock", command, &count, error);
   if (outcome == OUTCOME_YES && count != 1) {
     error_set(error, "taking the lock: the reply counts %lld documents, not 1", (long long)count);
-    return OUTCOME_UNKNOWN;
+    outcome = OUTCOME_UNKNOWN;
   }
+  if (outcome != OUTCOME_YES)
+    handed_put(&store->handed, type, slot, &waiters);
+  return outcome;
+}
+
+/*
+ * Sends and destroys a findAndModify that removes, and tells what was there of the row and the holder's process. Of the fields only
+ * these are asked for.
+ */
+struct removed {
+  struct waiters waiters;
+  bool has_process;
+  struct owner process;
+};
+
+static enum outcome send_removing(struct lockstore *store, const char *doing, bson_t *command, struct removed *removed, struct error *error)
+{
+  struct mongo *mongo = lockstore_mongo(store);
+  bson_t reply, value, holder;
+  int code;
+  removed->waiters.count = 0;
+  removed->has_process = false;
+  BCON_APPEND(command, "remove", BCON_BOOL(true), "fields", "{", "waiters", BCON_INT32(1), "holder", BCON_INT32(1), "}");
+  mongo_append_write_concern(command);
+  mongo_append_max_time(mongo, command);
+  enum outcome outcome = mongo_command(mongo, doing, command, &reply, &code, error);
+  if (outcome == OUTCOME_YES && !document_document(&reply, "value", &value)) {
+    outcome = OUTCOME_NO;
+  } else if (outcome == OUTCOME_YES) {
+    waiters_parse(&value, &removed->waiters);
+    removed->has_process =
+        document_document(&value, "holder", &holder) && document_binary(&holder, "process", removed->process.bytes, OWNER_BYTES);
+  } else if (outcome == OUTCOME_NO) { /* a duplicate key, of a removal? */
+    outcome = OUTCOME_UNKNOWN;
+  }
+  bson_destroy(&reply);
+  bson_destroy(command);
   return outcome;
 }
 
 enum outcome lock_steal(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error)
 {
-  bson_t *command = BCON_NEW("delete", "locks", "deletes", "[", "{", "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner",
-                             OWNER(seen), "$expr", STEALABLE, "}", "limit", BCON_INT32(1), "}", "]");
-  return send_counted(store, "stealing the lock", command, error);
+  bson_t *command = BCON_NEW("findAndModify", "locks", "query", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner",
+                             OWNER(seen), "$expr", STEALABLE, "}");
+  struct removed removed;
+  struct error ignored;
+  enum outcome outcome = send_removing(store, "stealing the lock", command, &removed, error);
+  if (outcome != OUTCOME_YES)
+    return outcome;
+  handed_put(&store->handed, type, slot, &removed.waiters);
+  if (removed.has_process)
+    (void)wakeup_send(store, type, WAKEUP_LOST, &removed.process, &ignored); /* its next renewal tells it as well */
+  return outcome;
 }
 
 enum outcome lock_renew(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms, struct error *error)
@@ -117,17 +177,52 @@ enum outcome lock_renew(struct lockstore *store, const char *type, int slot, con
 
 enum outcome lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error)
 {
-  bson_t *command = BCON_NEW("delete", "locks", "deletes", "[", "{", "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner",
-                             OWNER(owner), "}", "limit", BCON_INT32(1), "}", "]");
-  return send_counted(store, "releasing the lock", command, error);
+  bson_t *command =
+      BCON_NEW("findAndModify", "locks", "query", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner", OWNER(owner), "}");
+  struct removed removed;
+  enum outcome outcome = send_removing(store, "releasing the lock", command, &removed, error);
+  if (outcome == OUTCOME_YES)
+    waiters_wake(store, type, slot, &removed.waiters);
+  return outcome;
+}
+
+/*
+ * The row afterwards. Who came with a row that was handed to him (he was woken, and another was faster) goes in front with it; else, at the
+ * end. A late copy finds him in it and changes nothing.
+ */
+enum outcome lock_wait(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error)
+{
+  struct waiters waiters, front = {.count = 0};
+  bson_t mine = BSON_INITIALIZER, *row;
+  handed_take(&store->handed, type, slot, &waiters);
+  waiters_add(&front, &store->process);
+  for (int i = 0; i < waiters.count; i++)
+    waiters_add(&front, &waiters.processes[i]);
+  waiters_append(&mine, "$literal", &front);
+  if (waiters.count > 0)
+    row = BCON_NEW("$concatArrays", "[", BCON_DOCUMENT(&mine), "{", "$filter", "{", "input", WAITERS, "cond", "{", "$not", "[", "{", "$in",
+                   "[", BCON_UTF8("$$this"), BCON_DOCUMENT(&mine), "]", "}", "]", "}", "}", "}", "]");
+  else
+    row = BCON_NEW("$cond", "[", "{", "$in", "[", OWNER(&store->process), WAITERS, "]", "}", WAITERS, "{", "$concatArrays", "[", WAITERS,
+                   BCON_DOCUMENT(&mine), "]", "}", "]");
+  bson_t *command = BCON_NEW("update", "locks", "updates", "[", "{", "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner",
+                             OWNER(seen), "}", "u", "[", "{", "$set", "{", "waiters", "{", "$slice", "[", BCON_DOCUMENT(row),
+                             BCON_INT32(WAITERS_MAX), "]", "}", "}", "}", "]", "}", "]");
+  bson_destroy(row);
+  bson_destroy(&mine);
+  enum outcome outcome = send_counted(store, "waiting for the lock", command, error);
+  if (outcome != OUTCOME_YES)
+    handed_put(&store->handed, type, slot, &waiters);
+  return outcome;
 }
 
 /* ---- reading ---- */
 
-static void append_view(bson_t *command)
+static void append_view(bson_t *command, const struct owner *process)
 {
   BCON_APPEND(command, "projection", "{", "type", BCON_INT32(1), "slot", BCON_INT32(1), "owner", BCON_INT32(1), "holder", BCON_INT32(1),
-              "ttl_ms", TTL_MS, "left_ms", LEFT_MS, "stealable", STEALABLE, "}");
+              "ttl_ms", TTL_MS, "left_ms", LEFT_MS, "stealable", STEALABLE, "waits", "{", "$in", "[", OWNER(process), WAITERS, "]", "}",
+              "}");
 }
 
 static void parse_holder(const bson_t *document, struct lock_holder *holder)
@@ -151,6 +246,7 @@ static void parse_holder(const bson_t *document, struct lock_holder *holder)
 /* What append_view's projection gave. */
 static enum outcome parse_view(const bson_t *document, struct lock_view *view, struct error *error)
 {
+  bool waits = false;
   *view = (struct lock_view){0};
   parse_holder(document, &view->holder);
   if (!document_int64(document, "ttl_ms", &view->ttl_ms))
@@ -159,6 +255,7 @@ static enum outcome parse_view(const bson_t *document, struct lock_view *view, s
     error_set(error, "reading the lock: the reply has no left_ms");
     return OUTCOME_UNKNOWN;
   }
+  view->waits = document_bool(document, "waits", &waits) && waits;
   if (document_binary(document, "owner", view->owner.bytes, OWNER_BYTES))
     return OUTCOME_YES;
   const struct document_shown type = document_show(document, "type"), slot = document_show(document, "slot");
@@ -190,7 +287,7 @@ enum outcome lock_read(struct lockstore *store, const char *type, int slot, stru
   struct mongo *mongo = lockstore_mongo(store);
   bson_t *command = BCON_NEW("find", "locks", "filter", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "}", "limit", BCON_INT32(1),
                              "singleBatch", BCON_BOOL(true));
-  append_view(command);
+  append_view(command, &store->process);
   mongo_append_read_concern(mongo, command, "local", false);
   mongo_append_max_time(mongo, command);
   struct first first = {.view = view, .outcome = OUTCOME_NO, .error = error};
@@ -227,7 +324,7 @@ enum outcome lock_list(struct lockstore *store, lock_each *each, void *context, 
 {
   struct mongo *mongo = lockstore_mongo(store);
   bson_t *command = BCON_NEW("find", "locks", "filter", "{", "}", "sort", "{", "type", BCON_INT32(1), "slot", BCON_INT32(1), "}");
-  append_view(command);
+  append_view(command, &store->process);
   mongo_append_read_concern(mongo, command, "local", false);
   mongo_append_max_time(mongo, command);
   struct listing listing = {.each = each, .context = context};

@@ -1,18 +1,15 @@
 #include "lockstore/document.h"
-#include "lockstore/mongo.h"
+#include "lockstore/store.h"
 
 #include <stdlib.h>
+#include <sys/random.h>
 
 /*
  * Opening a lockstore, and preparing the database for it. What is there is looked at first and made only when it is missing, so
  * that a user without the right to make anything can work where all is there.
  */
 
-enum { CODE_UNAUTHORIZED = 13, CODE_NAMESPACE_EXISTS = 48 };
-
-struct lockstore {
-  struct mongo *mongo;
-};
+enum { CODE_UNAUTHORIZED = 13, CODE_NAMESPACE_EXISTS = 48, CODE_VIEW = 166 };
 
 struct lockstore *lockstore_open(const struct lockstore_options *options, struct error *error)
 {
@@ -21,18 +18,26 @@ struct lockstore *lockstore_open(const struct lockstore_options *options, struct
     error_set(error, "out of memory");
     return NULL;
   }
+  handed_init(&store->handed);
   store->mongo = mongo_open(options, error);
-  if (store->mongo)
+  if (store->mongo && getrandom(store->process.bytes, OWNER_BYTES, 0) == OWNER_BYTES)
     return store;
-  free(store);
+  lockstore_close(store);
   return NULL;
 }
 
 void lockstore_close(struct lockstore *store)
 {
-  if (store)
+  if (store) {
     mongo_close(store->mongo);
+    handed_deinit(&store->handed);
+  }
   free(store);
+}
+
+const struct owner *lockstore_process(const struct lockstore *store)
+{
+  return &store->process;
 }
 
 struct mongo *lockstore_mongo(struct lockstore *store)
@@ -302,6 +307,56 @@ static enum outcome index_prepare(struct mongo *mongo, const struct wanted *want
   return OUTCOME_UNKNOWN;
 }
 
+/* ---- wake-ups ---- */
+
+/* YES: there, and capped. */
+static enum outcome wakeups_look(struct mongo *mongo, struct error *error)
+{
+  bson_t *command = BCON_NEW("listCollections", BCON_INT32(1), "nameOnly", BCON_BOOL(false), "filter", "{", "name", BCON_UTF8("wakeups"),
+                             "options.capped", BCON_BOOL(true), "}");
+  bson_t reply;
+  bson_iter_t at, first;
+  int code;
+  enum outcome outcome = send_command(mongo, "looking for the collection wakeups", command, &reply, &code, error);
+  if (outcome == OUTCOME_YES && !(bson_iter_init(&at, &reply) && bson_iter_find_descendant(&at, "cursor.firstBatch.0", &first)))
+    outcome = OUTCOME_NO;
+  bson_destroy(&reply);
+  return outcome;
+}
+
+/* Whoever inserts the first wake-up before anything was prepared makes a plain collection of it. */
+static enum outcome wakeups_convert(struct mongo *mongo, struct error *error)
+{
+  bson_t *command = BCON_NEW("convertToCapped", "wakeups", "size", BCON_INT32(WAKEUPS_BYTES)), reply;
+  int code;
+  mongo_append_write_concern(command);
+  enum outcome outcome = mongo_command(mongo, "making the collection wakeups a capped one", command, &reply, &code, error);
+  bson_destroy(&reply);
+  bson_destroy(command);
+  if (outcome == OUTCOME_YES || code == 0)
+    return outcome;
+  return code == CODE_VIEW ? OUTCOME_REFUSED : OUTCOME_YES;
+}
+
+/*
+ *   there, capped                  YES
+ *   missing                        made
+ *   there, not capped              converted; a view: REFUSED
+ *   not allowed to                 YES: the workers do without, and say so
+ */
+static enum outcome wakeups_prepare(struct mongo *mongo, struct error *error)
+{
+  int code = 0;
+  enum outcome outcome = wakeups_look(mongo, error);
+  if (outcome != OUTCOME_NO)
+    return outcome;
+  outcome = wakeups_make(mongo, &code, error);
+  if (outcome != OUTCOME_YES)
+    return code == 0 ? OUTCOME_UNKNOWN : OUTCOME_YES;
+  outcome = wakeups_look(mongo, error);
+  return outcome == OUTCOME_NO ? wakeups_convert(mongo, error) : outcome;
+}
+
 enum outcome lockstore_prepare(struct lockstore *store, struct error *error)
 {
   enum outcome outcome = mongo_hello(store->mongo, error);
@@ -309,5 +364,5 @@ enum outcome lockstore_prepare(struct lockstore *store, struct error *error)
     outcome = collection_prepare(store->mongo, &wanted[i], error);
   for (int i = 0; i < WANTED && outcome == OUTCOME_YES; i++)
     outcome = index_prepare(store->mongo, &wanted[i], error);
-  return outcome;
+  return outcome == OUTCOME_YES ? wakeups_prepare(store->mongo, error) : outcome;
 }

@@ -1,5 +1,6 @@
 /* The suite that the real lockstore and its twin must both pass. */
 #include "test_lockstore.h"
+#include "lockstore/wakeup.h"
 
 #include <pthread.h>
 
@@ -447,6 +448,129 @@ static void lists_are_whole_and_in_order(void **state)
   assert_int_equal(ledgers.disorders, 0);
 }
 
+/* ---- wake-ups ---- */
+
+struct neighbour { /* another process */
+  struct lockstore *store;
+  struct watcher *watcher;
+};
+
+static struct neighbour neighbour_open(const char *type)
+{
+  struct neighbour neighbour = {.store = fixture_store_new()};
+  neighbour.watcher = fixture_watcher(neighbour.store, type);
+  assert_int_equal(watcher_begin(neighbour.watcher, &error), OUTCOME_YES);
+  return neighbour;
+}
+
+static void neighbour_close(struct neighbour *neighbour)
+{
+  watcher_close(neighbour->watcher);
+  lockstore_close(neighbour->store);
+}
+
+static void expect_woken(struct neighbour *neighbour, const char *type, enum wakeup_about about)
+{
+  struct wakeup wakeup;
+  enum outcome outcome = OUTCOME_NO;
+  for (int tries = 0; outcome == OUTCOME_NO && tries < 10; tries++)
+    outcome = watcher_next(neighbour->watcher, &wakeup, &error);
+  assert_int_equal(outcome, OUTCOME_YES);
+  assert_string_equal(wakeup.type, type);
+  assert_int_equal(wakeup.about, about);
+}
+
+static void expect_quiet(struct neighbour *neighbour)
+{
+  struct wakeup wakeup;
+  assert_int_equal(watcher_next(neighbour->watcher, &wakeup, &error), OUTCOME_NO);
+}
+
+static void neighbour_wait(struct neighbour *neighbour, const char *type, const struct owner *seen)
+{
+  struct lock_view view;
+  assert_int_equal(lock_wait(neighbour->store, type, 0, seen, &error), OUTCOME_YES);
+  assert_int_equal(lock_read(neighbour->store, type, 0, &view, &error), OUTCOME_YES);
+  assert_true(view.waits);
+}
+
+static void wakeups_reach_those_they_are_for(void **state)
+{
+  (void)state;
+  assert_int_equal(wakeup_send(store, MY_TYPE, WAKEUP_MESSAGE, NULL, &error), OUTCOME_YES); /* before: history */
+  struct neighbour one = neighbour_open(MY_TYPE), two = neighbour_open(MY_TYPE), other = neighbour_open("another");
+  assert_int_equal(wakeup_send(store, MY_TYPE, WAKEUP_MESSAGE, NULL, &error), OUTCOME_YES);
+  assert_int_equal(wakeup_send(store, MY_TYPE, WAKEUP_LOST, lockstore_process(one.store), &error), OUTCOME_YES);
+  expect_woken(&one, MY_TYPE, WAKEUP_MESSAGE);
+  expect_woken(&one, MY_TYPE, WAKEUP_LOST);
+  expect_woken(&two, MY_TYPE, WAKEUP_MESSAGE);
+  expect_quiet(&one);
+  expect_quiet(&two);
+  expect_quiet(&other);
+  neighbour_close(&one);
+  neighbour_close(&two);
+  neighbour_close(&other);
+}
+
+static void waiters_are_woken_one_by_one(void **state)
+{
+  (void)state;
+  struct neighbour one = neighbour_open(MY_TYPE), two = neighbour_open(MY_TYPE), three = neighbour_open(MY_TYPE);
+  assert_int_equal(take(MY_TYPE, &alice, LONG_MS), OUTCOME_YES);
+  assert_int_equal(lock_wait(one.store, MY_TYPE, 0, &bob, &error), OUTCOME_NO); /* not his lock */
+  neighbour_wait(&one, MY_TYPE, &alice);
+  neighbour_wait(&two, MY_TYPE, &alice);
+  neighbour_wait(&three, MY_TYPE, &alice);
+  neighbour_wait(&one, MY_TYPE, &alice); /* again: he keeps his place */
+  assert_int_equal(lock_release(store, MY_TYPE, 0, &bob, &error), OUTCOME_NO);
+  assert_int_equal(lock_release(store, MY_TYPE, 0, &alice, &error), OUTCOME_YES);
+  expect_woken(&one, MY_TYPE, WAKEUP_LOCK);
+  expect_quiet(&two);
+  expect_quiet(&three);
+  /* The row goes on with the lock. */
+  assert_int_equal(lock_take(one.store, MY_TYPE, 0, &bob, LONG_MS, &someone, &error), OUTCOME_YES);
+  assert_int_equal(lock_renew(one.store, MY_TYPE, 0, &bob, LONG_MS, &error), OUTCOME_YES);
+  assert_int_equal(lock_release(one.store, MY_TYPE, 0, &bob, &error), OUTCOME_YES);
+  expect_woken(&two, MY_TYPE, WAKEUP_LOCK);
+  expect_quiet(&three);
+  /* Another is faster: who was woken goes back to the front, and the row with him. */
+  assert_int_equal(take(MY_TYPE, &alice, LONG_MS), OUTCOME_YES);
+  neighbour_wait(&one, MY_TYPE, &alice);
+  assert_int_equal(lock_take(two.store, MY_TYPE, 0, &bob, LONG_MS, &someone, &error), OUTCOME_NO);
+  neighbour_wait(&two, MY_TYPE, &alice);
+  assert_int_equal(lock_release(store, MY_TYPE, 0, &alice, &error), OUTCOME_YES);
+  expect_woken(&two, MY_TYPE, WAKEUP_LOCK);
+  assert_int_equal(lock_take(two.store, MY_TYPE, 0, &bob, LONG_MS, &someone, &error), OUTCOME_YES);
+  assert_int_equal(lock_release(two.store, MY_TYPE, 0, &bob, &error), OUTCOME_YES);
+  expect_woken(&three, MY_TYPE, WAKEUP_LOCK);
+  expect_quiet(&one);
+  assert_int_equal(lock_take(three.store, MY_TYPE, 0, &bob, LONG_MS, &someone, &error), OUTCOME_YES);
+  assert_int_equal(lock_release(three.store, MY_TYPE, 0, &bob, &error), OUTCOME_YES);
+  expect_woken(&one, MY_TYPE, WAKEUP_LOCK);
+  neighbour_close(&one);
+  neighbour_close(&two);
+  neighbour_close(&three);
+}
+
+static void theft_is_told_and_keeps_the_row(void **state)
+{
+  (void)state;
+  struct neighbour holder = neighbour_open(MY_TYPE), thief = neighbour_open(MY_TYPE), waiter = neighbour_open(MY_TYPE);
+  assert_int_equal(lock_take(holder.store, MY_TYPE, 0, &alice, SHORT_MS, &someone, &error), OUTCOME_YES);
+  neighbour_wait(&waiter, MY_TYPE, &alice);
+  neighbour_wait(&thief, MY_TYPE, &alice);
+  fixture_wait_expired(MY_TYPE, 0);
+  assert_int_equal(lock_steal(thief.store, MY_TYPE, 0, &alice, &error), OUTCOME_YES);
+  expect_woken(&holder, MY_TYPE, WAKEUP_LOST);
+  assert_int_equal(lock_take(thief.store, MY_TYPE, 0, &bob, LONG_MS, &someone, &error), OUTCOME_YES);
+  assert_int_equal(lock_release(thief.store, MY_TYPE, 0, &bob, &error), OUTCOME_YES); /* himself he does not wake */
+  expect_woken(&waiter, MY_TYPE, WAKEUP_LOCK);
+  expect_quiet(&thief);
+  neighbour_close(&holder);
+  neighbour_close(&thief);
+  neighbour_close(&waiter);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -473,6 +597,9 @@ int main(void)
       cmocka_unit_test(settled_never_lowers),
       cmocka_unit_test(newer_ledger_is_refused),
       cmocka_unit_test(lists_are_whole_and_in_order),
+      cmocka_unit_test(wakeups_reach_those_they_are_for),
+      cmocka_unit_test(waiters_are_woken_one_by_one),
+      cmocka_unit_test(theft_is_told_and_keeps_the_row),
   };
   if (!fixture_begin())
     return SKIPPED;

@@ -162,7 +162,7 @@ static void unknown_take_is_mine(void **state)
   assert_non_null(strstr(error.text, "shut down"));
   assert_int_equal(lock_read(store, "unknown-take", 0, &view, &error), OUTCOME_YES);
   assert_int_equal(lock_take(store, "unknown-take", 0, &alice, 60000, &someone, &error), OUTCOME_YES);
-  fail_next("\"failCommands\": [\"delete\"], \"writeConcernError\": {\"code\": 91, \"errmsg\": \"shutdown\"}");
+  fail_next("\"failCommands\": [\"findAndModify\"], \"writeConcernError\": {\"code\": 91, \"errmsg\": \"shutdown\"}");
   assert_int_equal(lock_release(store, "unknown-take", 0, &alice, &error), OUTCOME_UNKNOWN);
   assert_int_equal(lock_release(store, "unknown-take", 0, &alice, &error), OUTCOME_NO);
 }

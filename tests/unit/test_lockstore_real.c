@@ -1,5 +1,6 @@
 #include "test_lockstore_real.h"
 #include "lockstore/mongo.h"
+#include "lockstore/wakeup.h"
 #include "test_lockstore.h"
 
 #include <stdlib.h>
@@ -66,6 +67,22 @@ void fixture_end(void)
 struct lockstore *fixture_store(void)
 {
   return store;
+}
+
+struct lockstore *fixture_store_new(void)
+{
+  return real_open(db, 5000);
+}
+
+struct watcher *fixture_watcher(struct lockstore *of, const char *type)
+{
+  struct lockstore_options options = {
+      .uri = getenv("PAWL_TEST_URI"), .db = db, .timeout_ms = 5000, .await_ms = 500, .program = REAL_PROGRAM};
+  struct error error = {""};
+  struct watcher *watcher = watcher_open(of, &options, &type, 1, &error);
+  if (!watcher)
+    fail_msg("%s", error.text);
+  return watcher;
 }
 
 void fixture_wait_expired(const char *type, int slot)

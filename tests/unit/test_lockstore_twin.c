@@ -1,4 +1,5 @@
 #include "lockstore/lockstore_memory.h"
+#include "lockstore/wakeup.h"
 #include "test_lockstore.h"
 
 static struct memory_server *server;
@@ -20,6 +21,22 @@ void fixture_end(void)
 struct lockstore *fixture_store(void)
 {
   return store;
+}
+
+struct lockstore *fixture_store_new(void)
+{
+  return lockstore_memory_open(server);
+}
+
+struct watcher *fixture_watcher(struct lockstore *of, const char *type)
+{
+  static const char *types[64]; /* the twin only borrows them */
+  static int used;
+  struct error error;
+  types[used] = type;
+  struct watcher *watcher = watcher_open(of, NULL, &types[used], 1, &error);
+  used++;
+  return watcher;
 }
 
 void fixture_wait_expired(const char *type, int slot)

@@ -1,0 +1,353 @@
+#include "lockstore/wakeup.h"
+#include "lockstore/document.h"
+#include "lockstore/store.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/*
+ * The cursor is one that awaits: the server answers when something for this process was inserted, or after await_ms. All its requests
+ * are made in one session, as the server wants it.
+ */
+
+enum {
+  HISTORY_MAX = 100000, /* documents; all that fit */
+  CODE_BAD_VALUE = 2,   /* not capped */
+  CODE_UNAUTHORIZED = 13,
+  CODE_NAMESPACE_EXISTS = 48,
+  CODE_VIEW = 166,
+};
+
+static const char *const abouts[] = {[WAKEUP_MESSAGE] = "message", [WAKEUP_LOCK] = "lock", [WAKEUP_LOST] = "lost"};
+enum { ABOUTS = sizeof abouts / sizeof *abouts };
+
+/* ---- the row, in documents ---- */
+
+void waiters_append(bson_t *document, const char *field, const struct waiters *waiters)
+{
+  bson_t array;
+  char key[16];
+  bson_append_array_begin(document, field, -1, &array);
+  for (int i = 0; i < waiters->count; i++) {
+    snprintf(key, sizeof key, "%d", i);
+    bson_append_binary(&array, key, -1, BSON_SUBTYPE_BINARY, waiters->processes[i].bytes, OWNER_BYTES);
+  }
+  bson_append_array_end(document, &array);
+}
+
+void waiters_parse(const bson_t *document, struct waiters *waiters)
+{
+  bson_iter_t at, item;
+  waiters->count = 0;
+  if (!bson_iter_init_find(&at, document, "waiters") || !BSON_ITER_HOLDS_ARRAY(&at) || !bson_iter_recurse(&at, &item))
+    return;
+  while (bson_iter_next(&item)) {
+    bson_subtype_t subtype;
+    uint32_t length;
+    const uint8_t *bytes;
+    struct owner process;
+    if (!BSON_ITER_HOLDS_BINARY(&item))
+      continue;
+    bson_iter_binary(&item, &subtype, &length, &bytes);
+    if (subtype != BSON_SUBTYPE_BINARY || length != OWNER_BYTES)
+      continue;
+    memcpy(process.bytes, bytes, OWNER_BYTES);
+    waiters_add(waiters, &process);
+  }
+}
+
+/* ---- sending ---- */
+
+static enum outcome insert(struct mongo *mongo, bson_t *document, int *code, struct error *error)
+{
+  bson_t *command =
+      BCON_NEW("insert", "wakeups", "documents", "[", BCON_DOCUMENT(document), "]", "writeConcern", "{", "w", BCON_INT32(1), "}");
+  bson_t reply;
+  mongo_append_max_time(mongo, command);
+  enum outcome outcome = mongo_command(mongo, "sending a wake-up", command, &reply, code, error);
+  bson_destroy(&reply);
+  bson_destroy(command);
+  bson_destroy(document);
+  return outcome;
+}
+
+enum outcome wakeup_send(struct lockstore *store, const char *type, enum wakeup_about about, const struct owner *to, struct error *error)
+{
+  bson_t *document = BCON_NEW("type", BCON_UTF8(type), "about", BCON_UTF8(abouts[about]));
+  int code;
+  if (to)
+    BSON_APPEND_BINARY(document, "to", BSON_SUBTYPE_BINARY, to->bytes, OWNER_BYTES);
+  return insert(store->mongo, document, &code, error);
+}
+
+void waiters_wake(struct lockstore *store, const char *type, int slot, struct waiters *waiters)
+{
+  struct owner first;
+  struct error ignored;
+  int code;
+  if (!waiters_take_first(waiters, &store->process, &first))
+    return;
+  bson_t *document = BCON_NEW("type", BCON_UTF8(type), "about", BCON_UTF8(abouts[WAKEUP_LOCK]), "slot", BCON_INT32(slot), "to",
+                              BCON_BIN(BSON_SUBTYPE_BINARY, first.bytes, OWNER_BYTES));
+  waiters_append(document, "waiters", waiters);
+  (void)insert(store->mongo, document, &code, &ignored); /* lost: their timers see it */
+}
+
+/* ---- the collection ---- */
+
+enum outcome wakeups_make(struct mongo *mongo, int *code, struct error *error)
+{
+  bson_t *command = BCON_NEW("create", "wakeups", "capped", BCON_BOOL(true), "size", BCON_INT32(WAKEUPS_BYTES)), reply;
+  mongo_append_write_concern(command);
+  enum outcome outcome = mongo_command(mongo, "making the collection wakeups", command, &reply, code, error);
+  bson_destroy(&reply);
+  bson_destroy(command);
+  if (outcome != OUTCOME_YES && *code != CODE_NAMESPACE_EXISTS)
+    return outcome;
+  return insert(mongo, BCON_NEW("about", "made"), code, error);
+}
+
+/* ---- watching ---- */
+
+struct watcher {
+  struct lockstore *store;
+  struct mongo *mongo;
+  int64_t await_ms;
+  bson_t filter;
+  mongoc_client_t *client;
+  mongoc_client_session_t *session;
+  bson_t opts;            /* the session */
+  _Atomic int64_t cursor; /* 0: none */
+  bool has_reply;         /* and its documents are read by */
+  bson_t reply;
+  bson_iter_t documents;
+};
+
+static void reply_drop(struct watcher *watcher)
+{
+  if (watcher->has_reply)
+    bson_destroy(&watcher->reply);
+  watcher->has_reply = false;
+}
+
+/* Gives the session and the connection back. */
+static void disconnect(struct watcher *watcher)
+{
+  reply_drop(watcher);
+  atomic_store(&watcher->cursor, 0);
+  if (watcher->session)
+    mongoc_client_session_destroy(watcher->session);
+  if (watcher->client)
+    mongoc_client_pool_push(mongo_pool(watcher->mongo), watcher->client);
+  watcher->session = NULL;
+  watcher->client = NULL;
+  bson_reinit(&watcher->opts);
+}
+
+static bool connect_session(struct watcher *watcher, struct error *error)
+{
+  bson_error_t reason = {.message = "no connection came free"};
+  disconnect(watcher);
+  watcher->client = mongoc_client_pool_pop(mongo_pool(watcher->mongo));
+  if (watcher->client)
+    watcher->session = mongoc_client_start_session(watcher->client, NULL, &reason);
+  if (watcher->session && mongoc_client_session_append(watcher->session, &watcher->opts, &reason))
+    return true;
+  error_set(error, "watching for wake-ups: %s", reason.message);
+  return false;
+}
+
+static void filter_make(bson_t *filter, const struct owner *me, const char *const *types, size_t type_count)
+{
+  bson_t any, all, among, array;
+  char key[24];
+  BSON_APPEND_ARRAY_BEGIN(filter, "$or", &any);
+  BCON_APPEND(&any, "0", "{", "to", BCON_BIN(BSON_SUBTYPE_BINARY, me->bytes, OWNER_BYTES), "}");
+  BSON_APPEND_DOCUMENT_BEGIN(&any, "1", &all);
+  BCON_APPEND(&all, "to", "{", "$exists", BCON_BOOL(false), "}");
+  BSON_APPEND_DOCUMENT_BEGIN(&all, "type", &among);
+  BSON_APPEND_ARRAY_BEGIN(&among, "$in", &array);
+  for (size_t i = 0; i < type_count; i++) {
+    snprintf(key, sizeof key, "%zu", i);
+    BSON_APPEND_UTF8(&array, key, types[i]);
+  }
+  bson_append_array_end(&among, &array);
+  bson_append_document_end(&all, &among);
+  bson_append_document_end(&any, &all);
+  bson_append_array_end(filter, &any);
+}
+
+struct watcher *watcher_open(struct lockstore *store, const struct lockstore_options *options, const char *const *types, size_t type_count,
+                             struct error *error)
+{
+  struct watcher *watcher = calloc(1, sizeof *watcher);
+  if (!watcher) {
+    error_set(error, "out of memory");
+    return NULL;
+  }
+  struct lockstore_options mine = *options;
+  mine.connections_max = 1;
+  watcher->store = store;
+  watcher->await_ms = options->await_ms;
+  bson_init(&watcher->filter);
+  bson_init(&watcher->opts);
+  filter_make(&watcher->filter, &store->process, types, type_count);
+  watcher->mongo = mongo_open(&mine, error);
+  if (watcher->mongo)
+    return watcher;
+  watcher_close(watcher);
+  return NULL;
+}
+
+void watcher_close(struct watcher *watcher)
+{
+  if (!watcher)
+    return;
+  if (watcher->mongo) {
+    disconnect(watcher);
+    mongo_close(watcher->mongo);
+  }
+  bson_destroy(&watcher->filter);
+  bson_destroy(&watcher->opts);
+  free(watcher);
+}
+
+static int64_t reply_cursor(const bson_t *reply)
+{
+  bson_iter_t at, id;
+  return bson_iter_init(&at, reply) && bson_iter_find_descendant(&at, "cursor.id", &id) ? bson_iter_as_int64(&id) : 0;
+}
+
+/* The first batch is what was there before: it is dropped. A cursor of 0: the collection is missing, or empty. */
+static enum outcome find(struct watcher *watcher, struct error *error)
+{
+  bson_t *command = BCON_NEW("find", "wakeups", "filter", BCON_DOCUMENT(&watcher->filter), "tailable", BCON_BOOL(true), "awaitData",
+                             BCON_BOOL(true), "batchSize", BCON_INT32(HISTORY_MAX));
+  bson_t reply;
+  int code;
+  mongo_append_max_time(watcher->mongo, command);
+  enum outcome outcome =
+      mongo_client_command(watcher->mongo, watcher->client, "watching for wake-ups", command, &watcher->opts, &reply, &code, error);
+  atomic_store(&watcher->cursor, outcome == OUTCOME_YES ? reply_cursor(&reply) : 0);
+  bson_destroy(&reply);
+  bson_destroy(command);
+  if (outcome != OUTCOME_YES)
+    return code == CODE_UNAUTHORIZED || code == CODE_BAD_VALUE || code == CODE_VIEW ? OUTCOME_REFUSED : OUTCOME_UNKNOWN;
+  return OUTCOME_YES;
+}
+
+enum outcome watcher_begin(struct watcher *watcher, struct error *error)
+{
+  int code;
+  if (!connect_session(watcher, error))
+    return OUTCOME_UNKNOWN;
+  enum outcome outcome = find(watcher, error);
+  if (outcome == OUTCOME_YES && atomic_load(&watcher->cursor) == 0) {
+    outcome = wakeups_make(watcher->mongo, &code, error);
+    if (outcome != OUTCOME_YES)
+      outcome = code == CODE_UNAUTHORIZED ? OUTCOME_REFUSED : OUTCOME_UNKNOWN;
+    else
+      outcome = find(watcher, error);
+  }
+  if (outcome == OUTCOME_YES && atomic_load(&watcher->cursor) == 0) {
+    error_set(error, "watching for wake-ups: the collection wakeups was made, and is gone again");
+    outcome = OUTCOME_UNKNOWN;
+  }
+  if (outcome != OUTCOME_YES)
+    disconnect(watcher);
+  return outcome;
+}
+
+/* False: not one of ours. */
+static bool parse(struct watcher *watcher, const bson_t *document, struct wakeup *wakeup)
+{
+  char about[16];
+  int64_t slot = 0;
+  struct waiters waiters;
+  if (!document_text(document, "type", wakeup->type, sizeof wakeup->type) || !document_text(document, "about", about, sizeof about))
+    return false;
+  int i = 0;
+  while (i < ABOUTS && strcmp(about, abouts[i]) != 0)
+    i++;
+  if (i == ABOUTS)
+    return false;
+  wakeup->about = (enum wakeup_about)i;
+  if (wakeup->about == WAKEUP_LOCK && (!document_int64(document, "slot", &slot) || (slot >= 0 && slot <= INT32_MAX))) {
+    waiters_parse(document, &waiters);
+    handed_put(&watcher->store->handed, wakeup->type, (int)slot, &waiters);
+  }
+  return true;
+}
+
+/* The next one of the reply in hand; false: it has no more. */
+static bool reply_next(struct watcher *watcher, struct wakeup *wakeup)
+{
+  while (watcher->has_reply && bson_iter_next(&watcher->documents)) {
+    uint32_t length;
+    const uint8_t *bytes;
+    bson_t document;
+    if (!BSON_ITER_HOLDS_DOCUMENT(&watcher->documents))
+      continue;
+    bson_iter_document(&watcher->documents, &length, &bytes);
+    if (bson_init_static(&document, bytes, length) && parse(watcher, &document, wakeup))
+      return true;
+  }
+  reply_drop(watcher);
+  return false;
+}
+
+static enum outcome get_more(struct watcher *watcher, struct error *error)
+{
+  bson_t *command =
+      BCON_NEW("getMore", BCON_INT64(atomic_load(&watcher->cursor)), "collection", "wakeups", "maxTimeMS", BCON_INT64(watcher->await_ms));
+  bson_iter_t at, batch;
+  int code;
+  enum outcome outcome =
+      mongo_client_command(watcher->mongo, watcher->client, "waiting for wake-ups", command, &watcher->opts, &watcher->reply, &code, error);
+  watcher->has_reply = true;
+  bson_destroy(command);
+  if (outcome != OUTCOME_YES)
+    return OUTCOME_UNKNOWN;
+  if (reply_cursor(&watcher->reply) == 0) {
+    error_set(error, "waiting for wake-ups: the server has ended the cursor");
+    return OUTCOME_UNKNOWN;
+  }
+  if (!bson_iter_init(&at, &watcher->reply) || !bson_iter_find_descendant(&at, "cursor.nextBatch", &batch) ||
+      !bson_iter_recurse(&batch, &watcher->documents))
+    reply_drop(watcher);
+  return OUTCOME_YES;
+}
+
+enum outcome watcher_next(struct watcher *watcher, struct wakeup *wakeup, struct error *error)
+{
+  if (reply_next(watcher, wakeup))
+    return OUTCOME_YES;
+  if (atomic_load(&watcher->cursor) == 0) {
+    error_set(error, "waiting for wake-ups: not begun");
+    return OUTCOME_UNKNOWN;
+  }
+  if (get_more(watcher, error) != OUTCOME_YES) {
+    disconnect(watcher);
+    return OUTCOME_UNKNOWN;
+  }
+  return reply_next(watcher, wakeup) ? OUTCOME_YES : OUTCOME_NO;
+}
+
+/* The server ends the cursor, and with it the request that waits on it. */
+void watcher_interrupt(struct watcher *watcher)
+{
+  int64_t cursor = atomic_load(&watcher->cursor);
+  struct error ignored;
+  bson_t reply;
+  int code;
+  if (cursor == 0)
+    return;
+  struct mongo *mongo = watcher->store->mongo;
+  bson_t *command = BCON_NEW("killCursors", "wakeups", "cursors", "[", BCON_INT64(cursor), "]");
+  mongo_append_max_time(mongo, command);
+  if (mongo_command(mongo, "ending the wait for wake-ups", command, &reply, &code, &ignored) != OUTCOME_YES) {
+    /* It ends by itself after await_ms. */
+  }
+  bson_destroy(&reply);
+  bson_destroy(command);
+}
