@@ -333,21 +333,14 @@ enum outcome watcher_next(struct watcher *watcher, struct wakeup *wakeup, struct
   return reply_next(watcher, wakeup) ? OUTCOME_YES : OUTCOME_NO;
 }
 
-/* The server ends the cursor, and with it the request that waits on it. */
+/* By a wake-up about nothing: the server interrupts such a wait neither by killCursors nor by killOp (6.0), but an insert ends it. */
 void watcher_interrupt(struct watcher *watcher)
 {
-  int64_t cursor = atomic_load(&watcher->cursor);
   struct error ignored;
-  bson_t reply;
   int code;
-  if (cursor == 0)
+  if (atomic_load(&watcher->cursor) == 0)
     return;
-  struct mongo *mongo = watcher->store->mongo;
-  bson_t *command = BCON_NEW("killCursors", "wakeups", "cursors", "[", BCON_INT64(cursor), "]");
-  mongo_append_max_time(mongo, command);
-  if (mongo_command(mongo, "ending the wait for wake-ups", command, &reply, &code, &ignored) != OUTCOME_YES) {
-    /* It ends by itself after await_ms. */
-  }
-  bson_destroy(&reply);
-  bson_destroy(command);
+  const struct owner *me = &watcher->store->process;
+  bson_t *document = BCON_NEW("about", BCON_UTF8("end"), "to", BCON_BIN(BSON_SUBTYPE_BINARY, me->bytes, OWNER_BYTES));
+  (void)insert(watcher->store->mongo, document, &code, &ignored); /* else it ends by itself after await_ms */
 }

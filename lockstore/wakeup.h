@@ -51,7 +51,7 @@ MUST_CHECK enum outcome watcher_begin(struct watcher *watcher, struct error *err
  * again. Blocks for await_ms, and when nothing answers for the time-out on top.
  */
 MUST_CHECK enum outcome watcher_next(struct watcher *watcher, struct wakeup *wakeup, struct error *error);
-/* From another thread: ends the wait of watcher_next (UNKNOWN), if the database answers. */
+/* From another thread: ends the wait of watcher_next (NO), if the database answers and lets this user insert. */
 void watcher_interrupt(struct watcher *watcher);
 
 #endif

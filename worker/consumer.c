@@ -72,6 +72,7 @@ void consumer_enter(struct turn *turn, enum consumer_state state, const char *wh
   consumer->state = state;
   consumer->next_ms = turn->moment->now_ms;
   consumer->unknown_row = 0;
+  consumer->wakeable = consumer->woken = consumer->look_first = false;
 }
 
 /* The deletes': the first that is free; ACTIVITY_RENEW, which follows, if none is. */
@@ -110,6 +111,8 @@ struct action *consumer_start(struct turn *turn, enum action_kind kind)
   consumer->activity[activity].kind = kind;
   consumer->activity[activity].number = action->number;
   consumer->activity[activity].started_ms = turn->moment->now_ms;
+  if (kind == ACTION_PEEK || kind == ACTION_LOOK)
+    consumer->woken = false;
   return action;
 }
 
@@ -133,6 +136,11 @@ int64_t consumer_jitter(const struct turn *turn, int64_t ms)
   uint32_t random = 0;
   memcpy(&random, turn->moment->random, sizeof random);
   return ms / 2 + (ms > 1 ? (int64_t)(random % (uint64_t)(ms - ms / 2 + 1)) : ms - ms / 2);
+}
+
+int64_t consumer_pause(const struct turn *turn, int64_t ms)
+{
+  return consumer_jitter(turn, turn->consumer->watching && ms < WATCHED_PAUSE_MS ? WATCHED_PAUSE_MS : ms);
 }
 
 int64_t consumer_backoff(const struct turn *turn, int64_t row)
@@ -226,6 +234,7 @@ static void main_done(struct turn *turn, struct completion *completion)
   struct consumer *consumer = turn->consumer;
   consumer->unknown_row = completion->result == RESULT_UNKNOWN ? consumer->unknown_row + 1 : 0;
   consumer->next_ms = turn->moment->now_ms;
+  consumer->wakeable = false;
   if (completion->result == RESULT_UNKNOWN)
     consumer->next_ms += consumer_backoff(turn, consumer->unknown_row);
   switch (consumer->state) {
@@ -280,6 +289,57 @@ static void completion_handle(struct turn *turn, struct completion *completion)
   }
 }
 
+/* ---- wake-ups ---- */
+
+/*
+ *   idle, waiting      a regular pause ends now; a look that is under way may be older than what it was woken for: another follows
+ *   draining           the same, of the pause between two passes
+ *   anything else      nothing: it looks anyway
+ * Pauses after failures are not cut short: anybody can send a wake-up.
+ */
+static void wake(struct turn *turn)
+{
+  struct consumer *consumer = turn->consumer;
+  bool draining = consumer->state == STATE_DRAINING;
+  if (!draining && consumer->state != STATE_IDLE && consumer->state != STATE_WAITING)
+    return;
+  if (consumer_runs(consumer, draining ? ACTIVITY_READ : ACTIVITY_MAIN))
+    consumer->woken = true;
+  else if (draining && consumer->read_unknown_row == 0)
+    consumer->read_ms = turn->moment->now_ms;
+  else if (consumer->wakeable)
+    consumer->next_ms = turn->moment->now_ms;
+}
+
+static void wake_handle(struct turn *turn, enum wakeup_about about)
+{
+  struct consumer *consumer = turn->consumer;
+  switch (about) {
+  case WAKEUP_MESSAGE:
+    if (consumer->state != STATE_WAITING) /* there the lock is what is missing */
+      wake(turn);
+    return;
+  case WAKEUP_LOCK:
+    if (consumer->state != STATE_WAITING)
+      return;
+    consumer->look_first = true;
+    wake(turn);
+    return;
+  case WAKEUP_LOST:
+    if (consumer->locked && !consumer->lost && !consumer_runs(consumer, ACTIVITY_RENEW))
+      consumer->renew_ms = turn->moment->now_ms;
+    return;
+  }
+}
+
+/* When wake-ups begin, some may just have been missed: it looks at once. When they end, the long pause in hand does so too. */
+static void watch_handle(struct turn *turn, bool watching)
+{
+  if (turn->consumer->watching != watching)
+    wake(turn);
+  turn->consumer->watching = watching;
+}
+
 /* What can be started now, is. */
 static void step(struct turn *turn)
 {
@@ -330,6 +390,12 @@ void consumer_handle(struct consumer *consumer, const struct event *event, const
     break;
   case EVENT_COMPLETION:
     completion_handle(&turn, event->completion);
+    break;
+  case EVENT_WAKE:
+    wake_handle(&turn, event->about);
+    break;
+  case EVENT_WATCH:
+    watch_handle(&turn, event->watching);
     break;
   case EVENT_COUNT:
     assert(!"no event");

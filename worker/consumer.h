@@ -16,13 +16,14 @@
 
 #include "base.h"
 #include "lockstore/lockstore.h"
+#include "lockstore/wakeup.h"
 #include "storage/writer.h"
 #include "worker/load.h"
 
 enum consumer_state {
-  STATE_IDLE,        /* looks at the queue every poll_ms */
+  STATE_IDLE,        /* looks at the queue every poll_ms, or when it is woken */
   STATE_CHECKING,    /* does the storage agree with the ledger? */
-  STATE_WAITING,     /* looks at the mutex every retry_ms */
+  STATE_WAITING,     /* looks at the mutex every retry_ms, or when it is woken */
   STATE_TAKING,      /* inserts the lock document */
   STATE_FENCING,     /* moves the ledger to the next epoch */
   STATE_OPENING,     /* opens the file afresh and checks it again */
@@ -97,6 +98,7 @@ struct action {
   struct load *load;           /* APPEND, DELETE, SETTLE_DELETE: comes back in the completion */
   bool begin;                  /* READ: a new pass */
   bool linearizable;           /* PEEK */
+  bool wait;                   /* LOOK: and where it is busy, ask to be woken */
   bool write_close, discard;   /* CLOSE: append CLOSE; unlink the segment whose commit was never sent */
   const char *reason;          /* CREATE: static text */
   uint8_t uuid[16];            /* CREATE */
@@ -136,12 +138,16 @@ enum event_kind {
   EVENT_TIMER,      /* some time has passed */
   EVENT_COMPLETION, /* an action came back */
   EVENT_STOP,       /* finish the batch in hand and leave */
+  EVENT_WAKE,       /* somebody says that it is worth while to look now; it may be late, doubled or wrong */
+  EVENT_WATCH,      /* wake-ups come from now on, or do no longer */
   EVENT_COUNT,
 };
 
 struct event {
   enum event_kind kind;
   struct completion *completion; /* EVENT_COMPLETION; its load passes to the consumer */
+  enum wakeup_about about;       /* EVENT_WAKE */
+  bool watching;                 /* EVENT_WATCH */
 };
 
 struct moment {
@@ -173,6 +179,8 @@ struct consumer_options {
   bool linearizable_peek; /* --exit-when-empty */
   const char *dir;        /* the caller's, as long as the consumer lives: where the files are, for people to read */
 };
+
+enum { WATCHED_PAUSE_MS = 1000 }; /* while wake-ups come, an idle or waiting consumer looks by itself no more often */
 
 enum { LOADS_READY_MAX = 2, LOADS_COMMITTED_MAX = 4 };
 
@@ -209,9 +217,13 @@ struct consumer {
 
   int64_t next_ms;     /* nothing of MAIN starts before */
   int64_t unknown_row; /* UNKNOWN results in a row: the back-off */
+  bool watching;       /* wake-ups come */
+  bool wakeable;       /* next_ms is the end of a regular pause, which a wake-up may cut short */
+  bool woken;          /* what MAIN, or READ, is looking at now may be older than a wake-up: another look follows at once */
 
   /* on the way to the lock */
   bool peek_first;  /* WAITING: see whether there still is a message before the mutex is looked at */
+  bool look_first;  /* WAITING: woken for the mutex, so that comes first */
   bool check_fresh; /* the check was made after the mutex was last seen busy */
   bool looked_free; /* the mutex was seen free (or stealable) after waiting */
   bool steal;       /* it is there, but expired: of `seen` */

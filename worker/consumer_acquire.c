@@ -29,6 +29,18 @@ static void peek_refused(struct turn *turn, const struct completion *completion)
   consumer_enter(turn, STATE_STOPPED, "the database is not as it should be");
 }
 
+/* A regular one, which a wake-up ends; one that came meanwhile already has. */
+static void pause_regular(struct turn *turn, int64_t ms, int64_t at_most_ms)
+{
+  struct consumer *consumer = turn->consumer;
+  int64_t length = consumer_pause(turn, ms);
+  if (length > at_most_ms)
+    length = at_most_ms;
+  consumer->next_ms = turn->moment->now_ms + (consumer->woken ? 0 : length);
+  consumer->wakeable = true;
+  consumer->woken = false;
+}
+
 /* A look at the queue came back, in IDLE, or beside the check or the mutex: others may have drained it meanwhile. */
 static void peeked(struct turn *turn, const struct completion *completion)
 {
@@ -44,7 +56,7 @@ static void peeked(struct turn *turn, const struct completion *completion)
   consumer->peeked_ms = turn->moment->now_ms;
   consumer->empty = completion->result == RESULT_NO;
   if (consumer->empty && idle)
-    consumer->next_ms = turn->moment->now_ms + consumer_jitter(turn, consumer->options.poll_ms);
+    pause_regular(turn, consumer->options.poll_ms, INT64_MAX);
   else if (consumer->empty)
     consumer_to_idle(turn, "the queue is empty");
   else if (idle)
@@ -117,6 +129,7 @@ static void waiting_free(struct turn *turn, bool stealable, const struct owner *
 {
   struct consumer *consumer = turn->consumer;
   consumer->steal = stealable;
+  consumer->look_first = consumer->woken = false; /* that is what it was woken for */
   if (stealable)
     consumer->seen = *seen;
   if (consumer->check_fresh) {
@@ -131,10 +144,9 @@ static void waiting_free(struct turn *turn, bool stealable, const struct owner *
 static void waiting_busy(struct turn *turn, int64_t left_ms)
 {
   struct consumer *consumer = turn->consumer;
-  int64_t pause = consumer_jitter(turn, consumer->options.retry_ms);
   consumer->check_fresh = consumer->looked_free = consumer->steal = false;
   /* No later than the known end of the lease. */
-  consumer->next_ms = turn->moment->now_ms + (left_ms >= 0 && left_ms < pause ? left_ms + 1 : pause);
+  pause_regular(turn, consumer->options.retry_ms, left_ms >= 0 ? left_ms + 1 : INT64_MAX);
 }
 
 static void waiting_main(struct turn *turn, const struct completion *completion)
@@ -158,6 +170,7 @@ static void waiting_main(struct turn *turn, const struct completion *completion)
     consumer->said_lock = true;
     waiting_busy(turn, -1);
     consumer->next_ms = turn->moment->now_ms + RECHECK_MS;
+    consumer->wakeable = false;
   }
 }
 
@@ -175,6 +188,7 @@ static void taking_main(struct turn *turn, const struct completion *completion)
   if (completion->result == RESULT_NO) {
     consumer_enter(turn, STATE_WAITING, "another was faster");
     waiting_busy(turn, -1);
+    consumer->next_ms = turn->moment->now_ms + consumer_jitter(turn, consumer->options.retry_ms); /* not yet in the row */
     return;
   }
   consumer->locked = true;
@@ -247,11 +261,13 @@ static void look_step(struct turn *turn)
     consumer_start(turn, ACTION_PEEK)->linearizable = consumer->options.linearizable_peek;
   else if (consumer->state == STATE_CHECKING && turn->moment->now_ms - consumer->peeked_ms < PEEK_WHILE_WAITING_MS)
     consumer_start(turn, ACTION_CHECK);
-  else if (consumer->state == STATE_CHECKING || consumer->peek_first ||
-           (!consumer->check_fresh && turn->moment->now_ms - consumer->peeked_ms >= PEEK_WHILE_WAITING_MS))
+  else if (!consumer->look_first && (consumer->state == STATE_CHECKING || consumer->peek_first ||
+                                     (!consumer->check_fresh && turn->moment->now_ms - consumer->peeked_ms >= PEEK_WHILE_WAITING_MS)))
     consumer_start(turn, ACTION_PEEK)->linearizable = consumer->options.linearizable_peek;
-  else
-    consumer_start(turn, ACTION_LOOK);
+  else {
+    consumer->look_first = false;
+    consumer_start(turn, ACTION_LOOK)->wait = consumer->watching;
+  }
 }
 
 static void take_step(struct turn *turn)

@@ -253,7 +253,7 @@ void consumer_epoch_read(struct turn *turn, struct completion *completion)
   } else if (completion->result == RESULT_NO && consumer->pass_messages == 0) {
     if (consumer->empty_since_ms < 0)
       consumer->empty_since_ms = now;
-    consumer->read_ms = now + consumer_jitter(turn, consumer->options.poll_ms);
+    consumer->read_ms = now + (consumer->woken ? 0 : consumer_jitter(turn, consumer->options.poll_ms));
   }
 }
 
@@ -273,6 +273,7 @@ static void read_step(struct turn *turn)
   if (!all_deleted || turn->moment->now_ms < consumer->read_ms)
     return;
   consumer->pass_messages = 0;
+  consumer->woken = false;
   consumer_start(turn, ACTION_READ)->begin = true;
 }
 

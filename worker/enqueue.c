@@ -191,6 +191,8 @@ static size_t insert_some(struct enqueue *enqueue, size_t first)
   struct error error;
   struct insert_outcome outcome = insert_batch(enqueue->mongo, enqueue->client, &enqueue->batch, first, &error);
   size_t reached = first + outcome.acknowledged;
+  if (outcome.acknowledged > 0)
+    insert_wake(enqueue->mongo, enqueue->client, &enqueue->batch, first, outcome.acknowledged);
   enqueue->acknowledged += (int64_t)batch_messages(&enqueue->batch, first, outcome.acknowledged);
   enqueue->documents += (int64_t)outcome.acknowledged;
   switch (outcome.answer) {

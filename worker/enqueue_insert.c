@@ -216,3 +216,49 @@ struct insert_outcome insert_batch(struct mongo *mongo, mongoc_client_t *client,
   mongoc_collection_destroy(collection);
   return outcome;
 }
+
+/* ---- wake-ups ---- */
+
+enum { WAKE_TYPES_MAX = 16 }; /* of those behind the workers hear by their timers */
+
+static size_t types_find(const struct batch *batch, size_t first, size_t count, const char **types)
+{
+  size_t found = 0;
+  for (size_t i = first; i < first + count && found < WAKE_TYPES_MAX; i++) {
+    bson_t document;
+    bson_iter_t at;
+    size_t known = 0;
+    batch_document(batch, i, &document);
+    if (!bson_iter_init_find(&at, &document, "type") || !BSON_ITER_HOLDS_UTF8(&at))
+      continue;
+    const char *type = bson_iter_utf8(&at, NULL);
+    while (known < found && strcmp(types[known], type) != 0)
+      known++;
+    if (known == found)
+      types[found++] = type;
+  }
+  return found;
+}
+
+void insert_wake(struct mongo *mongo, mongoc_client_t *client, const struct batch *batch, size_t first, size_t count)
+{
+  const char *types[WAKE_TYPES_MAX];
+  size_t type_count = types_find(batch, first, count, types);
+  bson_t *opts = BCON_NEW("ordered", BCON_BOOL(false), "writeConcern", "{", "w", BCON_INT32(0), "}"), reply;
+  bson_error_t ignored;
+  mongoc_collection_t *collection = mongoc_client_get_collection(client, mongo_db(mongo), "wakeups");
+  mongoc_bulk_operation_t *bulk = mongoc_collection_create_bulk_operation_with_opts(collection, opts);
+  for (size_t i = 0; i < type_count; i++) {
+    bson_t *document = BCON_NEW("type", BCON_UTF8(types[i]), "about", "message");
+    if (!mongoc_bulk_operation_insert_with_opts(bulk, document, NULL, &ignored))
+      assert(!"a document of two strings");
+    bson_destroy(document);
+  }
+  if (type_count > 0) {
+    (void)mongoc_bulk_operation_execute(bulk, &reply, &ignored);
+    bson_destroy(&reply);
+  }
+  mongoc_bulk_operation_destroy(bulk);
+  mongoc_collection_destroy(collection);
+  bson_destroy(opts);
+}

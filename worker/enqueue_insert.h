@@ -70,6 +70,12 @@ struct insert_outcome {
 struct insert_outcome insert_batch(struct mongo *mongo, mongoc_client_t *client, const struct batch *batch, size_t first,
                                    struct error *error);
 
+/*
+ * Tells the workers of the types of these messages that some came in (lockstore/wakeup.h). Sent and not waited for: whether it arrives is
+ * not known, and does not matter.
+ */
+void insert_wake(struct mongo *mongo, mongoc_client_t *client, const struct batch *batch, size_t first, size_t count);
+
 /* What the driver's reply to a bulk insert of `sent` documents means; pure. `done` and `reason` are what the driver said. */
 struct insert_outcome insert_judge(bool done, const bson_t *reply, const bson_error_t *reason, size_t sent, struct error *error);
 

@@ -2,6 +2,7 @@
 #include "worker/clock.h"
 #include "worker/executor.h"
 #include "worker/log.h"
+#include "worker/watch.h"
 
 #include <assert.h>
 #include <ev.h>
@@ -49,6 +50,9 @@ struct loop {
   ev_timer timer, stop_limit, timeout;
   ev_signal term, interrupt;
   struct executor *executor, *renewer;
+  struct watch *watch;
+  bool watching;       /* wake-ups come */
+  bool said_unwatched; /* that they do not */
   struct station *stations;
   struct empty_job empty;
   int64_t empty_next_ms;
@@ -265,12 +269,66 @@ static void take_done(struct loop *loop, struct executor *executor)
   }
 }
 
+/* Said once a change; at the start only that they cannot come. */
+static void watch_say(struct loop *loop, const struct watch_news *news)
+{
+  struct error text;
+  bool denied = news->kind == WATCH_DENIED;
+  if (news->kind == WATCH_BEGUN && loop->said_unwatched) {
+    say(CONFIG_LOG_INFO, "wakeups", "wake-ups come again");
+    loop->said_unwatched = false;
+  } else if (news->kind != WATCH_BEGUN && !loop->said_unwatched) {
+    error_set(&text, "%s: %.800s; goes on by its timers alone", denied ? "no wake-ups come" : "wake-ups are lost", news->error.text);
+    say(denied ? CONFIG_LOG_WARN : CONFIG_LOG_INFO, "wakeups", text.text);
+    loop->said_unwatched = true;
+  }
+}
+
+static void watch_each(struct loop *loop, bool watching)
+{
+  struct event event = {.kind = EVENT_WATCH, .watching = watching};
+  if (loop->watching == watching)
+    return;
+  loop->watching = watching;
+  for (size_t i = 0; i < loop->options->type_count; i++)
+    feed(&loop->stations[i], &event);
+}
+
+static void wake_type(struct loop *loop, const struct wakeup *wakeup)
+{
+  static const char *const abouts[] = {[WAKEUP_MESSAGE] = "a message", [WAKEUP_LOCK] = "the lock", [WAKEUP_LOST] = "a lost lock"};
+  struct event event = {.kind = EVENT_WAKE, .about = wakeup->about};
+  struct error text;
+  for (size_t i = 0; i < loop->options->type_count; i++) {
+    struct log_subject subject = {.type = loop->options->types[i]};
+    if (strcmp(loop->options->types[i], wakeup->type) != 0)
+      continue;
+    error_set(&text, "woken for %s", abouts[wakeup->about]);
+    log_line(CONFIG_LOG_DEBUG, &subject, "wakeups", text.text);
+    feed(&loop->stations[i], &event);
+  }
+}
+
+static void take_news(struct loop *loop)
+{
+  struct watch_news news;
+  while (loop->watch != NULL && watch_take(loop->watch, &news)) {
+    if (news.kind == WATCH_WOKEN) {
+      wake_type(loop, &news.wakeup);
+    } else {
+      watch_say(loop, &news);
+      watch_each(loop, news.kind == WATCH_BEGUN);
+    }
+  }
+}
+
 static void on_done(struct ev_loop *ev, ev_async *watcher, int events)
 {
   struct loop *loop = watcher->data;
   (void)ev, (void)events;
   take_done(loop, loop->renewer);
   take_done(loop, loop->executor);
+  take_news(loop);
   settle_down(loop);
 }
 
@@ -414,12 +472,15 @@ int loop_run(const struct loop_options *options)
   for (size_t i = 0; i < count; i++)
     feed(&loop.stations[i], &timer);
   settle_down(&loop);
+  loop.watch = watch_start(options->performer.store, options->watch, options->types, count, notify, &loop, &error);
+  if (loop.watch == NULL)
+    watch_say(&loop, &(struct watch_news){.kind = WATCH_DENIED, .error = error});
   ev_run(loop.ev, 0);
   int code = exit_code(&loop);
   struct error text;
   error_set(&text, "ends with exit code %d", code);
   say(CONFIG_LOG_INFO, "end", text.text);
-  if (loop.away)
+  if (loop.away || !watch_stop(loop.watch))
     _exit(code); /* no thread is waited for, no connection closed politely: nobody is there to answer */
   loop_end(&loop);
   ev_loop_destroy(loop.ev);

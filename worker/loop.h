@@ -15,7 +15,8 @@ struct loop_options {
   const char *const *types; /* borrowed, like all pointers here */
   size_t type_count;
   struct consumer_options consumer;
-  struct performer_options performer; /* its writer.type is filled in for each */
+  struct performer_options performer;    /* its writer.type is filled in for each */
+  const struct lockstore_options *watch; /* the store's, with await_ms: for wake-ups */
   bool exit_when_empty;
   int64_t timeout_ms; /* 0: none */
 };

@@ -6,6 +6,8 @@
 #include <assert.h>
 #include <inttypes.h>
 
+enum { LOOKS_MAX = 3 };
+
 static enum result of_outcome(enum outcome outcome)
 {
   switch (outcome) {
@@ -104,6 +106,22 @@ static enum result perform_check(struct performer *performer, struct completion 
   }
   bool same = again.epoch == ledger->epoch && again.end.link == ledger->end.link && strcmp(again.end.file, ledger->end.file) == 0;
   return same ? of_check(status) : RESULT_CHANGED;
+}
+
+/* Busy, and it is to be waited for: into the row of those that are woken, unless the lock changes hands just then. */
+static enum result perform_look(struct performer *performer, const struct action *action, struct completion *completion)
+{
+  struct lockstore *store = performer->options.store;
+  const char *type = performer->options.writer.type;
+  struct lock_view *view = &completion->view;
+  struct error ignored;
+  for (int tries = 1;; tries++) {
+    enum outcome outcome = lock_read(store, type, 0, view, &completion->error);
+    if (outcome != OUTCOME_YES || !action->wait || view->stealable || view->waits || tries == LOOKS_MAX)
+      return of_outcome(outcome);
+    if (lock_wait(store, type, 0, &view->owner, &ignored) != OUTCOME_NO)
+      return RESULT_YES; /* unknown: the timer does it */
+  }
 }
 
 static enum result perform_take(struct performer *performer, const struct action *action, struct completion *completion)
@@ -371,7 +389,7 @@ static enum result perform_kind(struct performer *performer, const struct action
   case ACTION_CHECK:
     return perform_check(performer, completion);
   case ACTION_LOOK:
-    return of_outcome(lock_read(store, type, 0, &completion->view, &completion->error));
+    return perform_look(performer, action, completion);
   case ACTION_TAKE:
     return perform_take(performer, action, completion);
   case ACTION_FENCE:

@@ -16,6 +16,7 @@
 
 enum {
   REQUEST_MS_MAX = 3000,
+  AWAIT_MS = 10000, /* for wake-ups: six requests a minute */
   DISTRUST_MS = 60000,
   DESCRIPTORS_BASE = 64,
   DESCRIPTORS_PER_TYPE = 12,
@@ -131,6 +132,9 @@ static int run(const struct config *config)
   }
   char *dir = realpath(config->dir, NULL);
   options_fill(config, dir != NULL ? dir : config->dir, types, store, &options);
+  struct lockstore_options watch = connection;
+  watch.await_ms = AWAIT_MS;
+  options.watch = &watch;
   struct error text;
   error_set(&text, "pawl-worker %s, pid %" PRId64 ", %zu type%s, files in %s", PAWL_VERSION, options.performer.holder.pid,
             config->type_count, plural((int64_t)config->type_count), config->dir);

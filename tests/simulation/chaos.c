@@ -231,6 +231,8 @@ static void plan_workers(void)
   plan->producers = (int)world_between(1, 4);
   plan->yield = world_chance(0.2) ? 1 : world_log_between(0.02, 1);
   plan->stuck_for_ever = world_chance(0.2);
+  plan->wakeups = world_chance(0.7);
+  plan->wakeups_lost = world_chance(0.5) ? 0 : world_log_between(0.01, 1);
   plan->lease_ms = world_between(1000, 6000);
   plan->timeout_ms = plan->lease_ms / 3 < 3000 ? plan->lease_ms / 3 : 3000;
   plan->batch_messages = world_between(1, 12);

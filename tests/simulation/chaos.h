@@ -50,6 +50,8 @@ struct chaos_plan {
   bool early; /* network: other machines see what is not yet synced */
   bool zstd;
   int64_t name_lag_us; /* network: other machines see a new file only so much later (directory caches) */
+  bool wakeups;        /* workers watch for wake-ups */
+  double wakeups_lost; /* so many of them do not arrive */
   bool stuck_for_ever; /* when all else is well, one write never returns */
   int64_t lease_ms, timeout_ms;
   int64_t batch_messages, batch_bytes;

@@ -129,6 +129,61 @@ void station_done(struct station *station, struct completion *completion)
   process_look(station->process);
 }
 
+/* ---- wake-ups ---- */
+
+/* Its incarnation, type and what it is about, in one number. */
+static uint64_t wake_pack(const struct process *process, int type, enum wakeup_about about)
+{
+  return (uint64_t)process->incarnation << 8 | (uint64_t)type << 4 | about;
+}
+
+static void wake_arrive(void *context, uint64_t argument)
+{
+  struct process *process = context;
+  struct event event = {.kind = EVENT_WAKE, .about = (enum wakeup_about)(argument & 15)};
+  if (!process->up || process->incarnation != (int64_t)(argument >> 8))
+    return;
+  if (process->frozen_until_us > world.now_us) {
+    world_at(process->frozen_until_us + world_between(0, 5 * MS), wake_arrive, process, argument);
+    return;
+  }
+  feed(&process->stations[argument >> 4 & 15], &event);
+  process_look(process);
+}
+
+void processes_wake(int process, int type, enum wakeup_about about)
+{
+  for (int i = 0; i < chaos_plan.processes; i++) {
+    struct process *to = &processes[i];
+    if ((process >= 0 && process != i) || !to->up || !to->watching || world_chance(chaos_plan.wakeups_lost))
+      continue;
+    for (int copies = world_chance(0.05) ? 2 : 1; copies > 0; copies--) {
+      int64_t delay_us = world_chance(0.9) ? world_between(0, 5 * MS) : world_between(0, 3 * SECONDS);
+      world_at(world.now_us + delay_us, wake_arrive, to, wake_pack(to, type, about));
+    }
+  }
+}
+
+/* The watch comes and goes; and somebody makes wake-ups up. */
+static void watch_change(void *context, uint64_t incarnation)
+{
+  struct process *process = context;
+  struct event event = {.kind = EVENT_WATCH, .watching = !process->watching};
+  if (!process->up || process->incarnation != (int64_t)incarnation)
+    return;
+  if (process->frozen_until_us <= world.now_us) {
+    process->watching = event.watching;
+    for (int i = 0; i < process->station_count; i++)
+      feed(&process->stations[i], &event);
+    if (process->watching)
+      processes_wake(-1, (int)world_between(0, chaos_plan.types - 1), (enum wakeup_about)world_between(WAKEUP_MESSAGE, WAKEUP_LOST));
+    process_look(process);
+  }
+  if (process->up && process->incarnation == (int64_t)incarnation)
+    world_at(world.now_us + (process->watching ? world_between(0, 60 * SECONDS) : world_between(0, 3 * SECONDS)), watch_change, process,
+             incarnation);
+}
+
 /* ---- life and death ---- */
 
 static void performer_make(struct station *station, struct performer_options *options)
@@ -186,6 +241,9 @@ void process_start(struct process *process)
   trace_add(process->index, -1, "starts on %s", process_machine(process)->boot_id);
   for (int i = 0; i < process->station_count; i++)
     feed(&process->stations[i], &timer);
+  process->watching = false;
+  if (chaos_plan.wakeups)
+    world_at(world.now_us + world_between(0, 2 * SECONDS), watch_change, process, (uint64_t)process->incarnation);
 }
 
 void process_die(struct process *process)

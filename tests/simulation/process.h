@@ -28,6 +28,7 @@ struct process {
   int index, machine;
   int64_t incarnation;
   bool up, stopping;
+  bool watching; /* wake-ups come */
   int64_t frozen_until_us, cut_off_until_us;
   uint64_t operation; /* the latest of the queue's that it has seen acknowledged */
   int station_count;
@@ -48,6 +49,11 @@ void process_stop(struct process *process); /* SIGTERM */
 /* Dies now, and is there again after a while. */
 void process_crash_soon(struct process *process);
 void processes_end(void);
+
+/*
+ * A wake-up for one process, or for all (-1). It comes soon, or late, or not, or twice; and only to who watches.
+ */
+void processes_wake(int process, int type, enum wakeup_about about);
 
 /* The action has come back. */
 void station_done(struct station *station, struct completion *completion);

@@ -43,6 +43,8 @@ static void produce(void *context, uint64_t argument)
     insert_one(producer);
     waits = producer->pending != NULL;
   }
+  if (producer->index % 2 == 0) /* the others insert, and tell nobody */
+    processes_wake(-1, producer->type, WAKEUP_MESSAGE);
   world_at(world.now_us + (int64_t)((double)chaos_plan.insert_us * world_log_between(0.05, 5)), produce, producer, 0);
 }
 

@@ -17,6 +17,7 @@ enum outcome __wrap_lock_read(struct lockstore *store, const char *type, int slo
 enum outcome __wrap_lock_steal(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error);
 enum outcome __wrap_lock_renew(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
                                struct error *error);
+enum outcome __wrap_lock_wait(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error);
 enum outcome __wrap_lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error);
 enum outcome __wrap_ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error);
 enum outcome __wrap_ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner,
@@ -61,6 +62,34 @@ static struct lockstore *majority_store;
 static int64_t away_until_us, elections;
 static bool electing, confirmed; /* how the last election ended */
 
+/* ---- those who wait ---- */
+
+/*
+ * The twin's own row does not serve here, for all processes share one lockstore. Here it lives with the type, not with the lock: a wake-up
+ * is lost, late, doubled or made up often enough.
+ */
+static struct {
+  int processes[PROCESSES_MAX];
+  int count;
+} rows[TYPES_MAX];
+
+static void wake_first(int type)
+{
+  if (rows[type].count == 0)
+    return;
+  int first = rows[type].processes[0];
+  memmove(rows[type].processes, rows[type].processes + 1, (size_t)--rows[type].count * sizeof rows[type].processes[0]);
+  processes_wake(first, type, WAKEUP_LOCK);
+}
+
+static void row_add(int type, int process)
+{
+  for (int i = 0; i < rows[type].count; i++)
+    if (rows[type].processes[i] == process)
+      return;
+  rows[type].processes[rows[type].count++] = process;
+}
+
 /* ---- the twin ---- */
 
 void server_begin(void)
@@ -71,6 +100,7 @@ void server_begin(void)
   majority_store = lockstore_memory_open(majority);
   away_until_us = elections = 0;
   electing = false;
+  memset(rows, 0, sizeof rows);
 }
 
 void server_end(void)
@@ -193,11 +223,17 @@ static enum outcome apply_lock(const struct request *request)
   bool was = server_lock(request->type, &view);
   if (request->kind == RENEW)
     return __real_lock_renew(store, type, 0, &request->owner, request->ttl_ms, &error);
-  if (request->kind == RELEASE)
-    return __real_lock_release(store, type, 0, &request->owner, &error);
+  if (request->kind == RELEASE) {
+    enum outcome released = __real_lock_release(store, type, 0, &request->owner, &error);
+    if (released == OUTCOME_YES)
+      wake_first(request->type);
+    return released;
+  }
   enum outcome outcome = plants_steal_anyway(request->caller.process, was ? &view : NULL)
                              ? __real_lock_release(store, type, 0, &request->owner, &error)
                              : __real_lock_steal(store, type, 0, &request->owner, &error);
+  if (outcome == OUTCOME_YES)
+    processes_wake(-1, request->type, WAKEUP_LOST);
   if (outcome == OUTCOME_YES && !view.stealable)
     world_fail("a live lease of t%d is stolen: by the server's clock it runs for another %lld ms", request->type, (long long)view.left_ms);
   return outcome;
@@ -395,6 +431,20 @@ enum outcome __wrap_lock_renew(struct lockstore *store, const char *type, int sl
   struct request request = {.kind = RENEW, .type = type_index(type), .owner = *owner, .ttl_ms = ttl_ms};
   (void)store, (void)slot;
   return send(&request, NULL, error);
+}
+
+enum outcome __wrap_lock_wait(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error)
+{
+  struct lock_view view;
+  (void)store, (void)slot;
+  if (!server_reach(error))
+    return OUTCOME_UNKNOWN;
+  bool there = server_lock(type_index(type), &view) && memcmp(&view.owner, seen, sizeof *seen) == 0;
+  if (there)
+    row_add(type_index(type), fiber_process()->index);
+  if (!server_answers(error))
+    return OUTCOME_UNKNOWN;
+  return there ? OUTCOME_YES : OUTCOME_NO;
 }
 
 enum outcome __wrap_lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error)

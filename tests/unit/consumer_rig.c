@@ -284,6 +284,31 @@ void rig_stop(struct rig *rig)
   handle(rig, &event, "stop");
 }
 
+/* A wake-up may be made up by anybody: it makes a consumer look, and no more, and never shortens a pause after a failure. */
+void rig_wake(struct rig *rig, enum wakeup_about about)
+{
+  static const char *const texts[] = {[WAKEUP_MESSAGE] = "message", [WAKEUP_LOCK] = "lock", [WAKEUP_LOST] = "lost"};
+  struct event event = {.kind = EVENT_WAKE, .about = about};
+  enum consumer_state before = rig->consumer.state;
+  bool due = rig->consumer.next_ms <= rig->moment.now_ms, failed = rig->consumer.unknown_row > 0;
+  moment_fresh(rig, 0);
+  handle(rig, &event, texts[about]);
+  rig_assert(rig, rig->consumer.state == before);
+  for (int i = 0; i < rig->effects.action_count; i++) {
+    enum action_kind kind = rig->effects.actions[i].kind;
+    bool look = kind == ACTION_PEEK || kind == ACTION_LOOK || kind == ACTION_READ;
+    rig_assert(rig, about == WAKEUP_LOST ? kind == ACTION_RENEW : look || kind == ACTION_RENEW);
+    rig_assert(rig, due || !failed || !look || kind == ACTION_READ);
+  }
+}
+
+void rig_watch(struct rig *rig, bool watching)
+{
+  struct event event = {.kind = EVENT_WATCH, .watching = watching};
+  moment_fresh(rig, 0);
+  handle(rig, &event, watching ? "watch" : "unwatch");
+}
+
 /* Of an action that nobody waits for (any more): its memory is freed, and that is all. */
 void rig_stale(struct rig *rig)
 {
@@ -401,6 +426,14 @@ void rig_play(struct rig *rig, const char *event)
     rig_stop(rig);
   } else if (strcmp(event, "stale") == 0) {
     rig_stale(rig);
+  } else if (strcmp(event, "message") == 0) {
+    rig_wake(rig, WAKEUP_MESSAGE);
+  } else if (strcmp(event, "lock") == 0) {
+    rig_wake(rig, WAKEUP_LOCK);
+  } else if (strcmp(event, "lost") == 0) {
+    rig_wake(rig, WAKEUP_LOST);
+  } else if (strcmp(event, "watch") == 0 || strcmp(event, "unwatch") == 0) {
+    rig_watch(rig, event[0] == 'w');
   } else {
     play_answer(rig, event);
   }

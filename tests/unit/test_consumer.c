@@ -602,6 +602,75 @@ static void test_stop_while_the_database_is_away(void **state)
   rig_expect(&rig, STATE_DONE, "");
 }
 
+/* ---- wake-ups ---- */
+
+static void test_polls_are_slow_while_wakeups_come(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK NO");
+  assert_in_range(pause_ms(), 50, 100);
+  rig_play(&rig, "watch");
+  rig_expect(&rig, STATE_IDLE, "PEEK");
+  rig_play(&rig, "PEEK NO");
+  assert_in_range(pause_ms(), 500, 1000);
+  rig_play(&rig, "watch"); /* nothing new */
+  rig_expect(&rig, STATE_IDLE, "");
+  rig_play_all(&rig, "unwatch; PEEK NO");
+  assert_in_range(pause_ms(), 50, 100);
+}
+
+static void test_waits_for_a_wakeup(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES");
+  assert_false(rig.effects.actions[0].wait);
+  rig_play_all(&rig, "LOOK YES:busy; watch");
+  rig_expect(&rig, STATE_WAITING, "LOOK");
+  assert_true(rig.effects.actions[0].wait);
+  rig_play(&rig, "LOOK YES:busy");
+  assert_in_range(pause_ms(), 500, 1000);
+  rig_play_all(&rig, "wait 400; lock");
+  rig_expect(&rig, STATE_WAITING, "LOOK");
+  rig.view.left_ms = 300; /* no later than the end of the lease */
+  rig_play(&rig, "LOOK YES");
+  assert_in_range(pause_ms(), 1, 301);
+  rig_play_all(&rig, "wait 200; lock; LOOK NO; PEEK YES; CHECK YES");
+  rig_expect(&rig, STATE_TAKING, "TAKE");
+  rig_play(&rig, "TAKE NO"); /* not in the row: it looks soon */
+  assert_in_range(pause_ms(), 50, 100);
+}
+
+/* A look that was under way may be older than what it was woken for. */
+static void test_woken_while_looking(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK NO; watch; message; PEEK NO");
+  rig_expect(&rig, STATE_IDLE, "PEEK");
+  rig_play(&rig, "PEEK NO");
+  assert_in_range(pause_ms(), 500, 1000);
+}
+
+static void test_wakeups_do_not_shorten_a_back_off(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; watch; PEEK UNKNOWN");
+  int64_t before = pause_ms();
+  rig_play_all(&rig, "message; message; lock; lost");
+  rig_expect(&rig, STATE_IDLE, "");
+  assert_int_equal(pause_ms(), before);
+}
+
+static void test_told_that_the_lease_is_lost(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_DRAINING "; READ NO; lost");
+  rig_expect(&rig, STATE_DRAINING, "RENEW");
+  rig_play(&rig, "RENEW YES"); /* somebody made it up */
+  rig_expect(&rig, STATE_DRAINING, "");
+  rig_play_all(&rig, "lost; RENEW NO");
+  rig_expect(&rig, STATE_RELEASING, "CLOSE");
+}
+
 #define STORY(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -609,6 +678,11 @@ int main(void)
   const struct CMUnitTest tests[] = {
       STORY(test_happy_path),
       STORY(test_first_segment),
+      STORY(test_polls_are_slow_while_wakeups_come),
+      STORY(test_waits_for_a_wakeup),
+      STORY(test_woken_while_looking),
+      STORY(test_wakeups_do_not_shorten_a_back_off),
+      STORY(test_told_that_the_lease_is_lost),
       STORY(test_unclean_network_makes_a_segment),
       STORY(test_nothing_written),
       STORY(test_linger),

@@ -103,8 +103,12 @@ static void step(struct rig *rig)
     rig_timer(rig, (int64_t)rig_random(rig, 3000));
   } else if (dice < 93) { /* a frozen process, a machine asleep */
     rig_timer(rig, (int64_t)rig_random(rig, 200000));
-  } else if (dice < 99) {
+  } else if (dice < 96) {
     rig_stale(rig);
+  } else if (dice < 98) {
+    rig_wake(rig, (enum wakeup_about)rig_random(rig, WAKEUP_LOST + 1));
+  } else if (dice < 99) {
+    rig_watch(rig, rig_random(rig, 3) > 0);
   } else if (rig_random(rig, 4) == 0) {
     rig_stop(rig);
   }

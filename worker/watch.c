@@ -1,0 +1,188 @@
+#include "worker/watch.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum {
+  NEWS_MAX = 64, /* of a flood the rest is dropped: looking once is as good as looking often */
+  PAUSE_MS = 100,
+  PAUSE_MAX_MS = 5000,
+  PAUSE_DENIED_MS = 30000,
+  STOP_LIMIT_MS = 1000,
+};
+
+struct watch {
+  struct watcher *watcher;
+  pthread_t thread;
+  pthread_mutex_t mutex;
+  pthread_cond_t changed; /* `ending` or `ended` */
+  bool ending, ended;
+  struct watch_news news[NEWS_MAX]; /* a ring */
+  size_t first, count;
+  void (*notify)(void *context);
+  void *context;
+};
+
+static struct timespec time_in(int64_t ms)
+{
+  struct timespec at;
+  clock_gettime(CLOCK_MONOTONIC, &at);
+  at.tv_sec += (time_t)(ms / 1000);
+  at.tv_nsec += (long)(ms % 1000) * 1000000;
+  if (at.tv_nsec >= 1000000000) {
+    at.tv_sec++;
+    at.tv_nsec -= 1000000000;
+  }
+  return at;
+}
+
+/* ---- the thread ---- */
+
+/* One place is kept for what is not a mere wake-up. */
+static void tell(struct watch *watch, enum watch_news_kind kind, const struct wakeup *wakeup, const struct error *error)
+{
+  pthread_mutex_lock(&watch->mutex);
+  if (watch->count < NEWS_MAX - (kind == WATCH_WOKEN ? 2 : 0)) {
+    struct watch_news *news = &watch->news[(watch->first + watch->count++) % NEWS_MAX];
+    news->kind = kind;
+    if (wakeup)
+      news->wakeup = *wakeup;
+    if (error)
+      news->error = *error;
+  }
+  pthread_mutex_unlock(&watch->mutex);
+  watch->notify(watch->context);
+}
+
+/* True: it is to end. */
+static bool pause_ends(struct watch *watch, int64_t ms)
+{
+  struct timespec until = time_in(ms);
+  int failed = 0;
+  pthread_mutex_lock(&watch->mutex);
+  while (!watch->ending && failed == 0)
+    failed = pthread_cond_timedwait(&watch->changed, &watch->mutex, &until);
+  bool ending = watch->ending;
+  pthread_mutex_unlock(&watch->mutex);
+  return ending;
+}
+
+/* Watches until the watch is lost. */
+static void watch_on(struct watch *watch)
+{
+  struct wakeup wakeup;
+  struct error error;
+  enum outcome outcome = OUTCOME_NO;
+  tell(watch, WATCH_BEGUN, NULL, NULL);
+  while (outcome != OUTCOME_UNKNOWN && !pause_ends(watch, 0)) {
+    outcome = watcher_next(watch->watcher, &wakeup, &error);
+    if (outcome == OUTCOME_YES)
+      tell(watch, WATCH_WOKEN, &wakeup, NULL);
+  }
+  if (outcome == OUTCOME_UNKNOWN)
+    tell(watch, WATCH_LOST, NULL, &error);
+}
+
+static void *thread_main(void *argument)
+{
+  struct watch *watch = argument;
+  struct error error;
+  int64_t pause_ms = PAUSE_MS;
+  while (!pause_ends(watch, 0)) {
+    enum outcome outcome = watcher_begin(watch->watcher, &error);
+    if (outcome == OUTCOME_YES) {
+      pause_ms = PAUSE_MS;
+      watch_on(watch);
+    } else if (outcome == OUTCOME_REFUSED) {
+      tell(watch, WATCH_DENIED, NULL, &error);
+      pause_ms = PAUSE_DENIED_MS;
+    }
+    if (pause_ends(watch, pause_ms))
+      break;
+    pause_ms = 2 * pause_ms < PAUSE_MAX_MS ? 2 * pause_ms : PAUSE_MAX_MS;
+  }
+  pthread_mutex_lock(&watch->mutex);
+  watch->ended = true;
+  pthread_cond_broadcast(&watch->changed);
+  pthread_mutex_unlock(&watch->mutex);
+  return NULL;
+}
+
+/* ---- begin and end ---- */
+
+static void watch_free(struct watch *watch)
+{
+  watcher_close(watch->watcher);
+  pthread_cond_destroy(&watch->changed);
+  pthread_mutex_destroy(&watch->mutex);
+  free(watch);
+}
+
+struct watch *watch_start(struct lockstore *store, const struct lockstore_options *options, const char *const *types, size_t type_count,
+                          void (*notify)(void *context), void *context, struct error *error)
+{
+  struct watch *watch = calloc(1, sizeof *watch);
+  pthread_condattr_t monotonic;
+  sigset_t all, before;
+  if (watch == NULL) {
+    error_set(error, "no memory");
+    return NULL;
+  }
+  pthread_mutex_init(&watch->mutex, NULL);
+  pthread_condattr_init(&monotonic);
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  pthread_cond_init(&watch->changed, &monotonic);
+  pthread_condattr_destroy(&monotonic);
+  watch->notify = notify;
+  watch->context = context;
+  watch->watcher = watcher_open(store, options, types, type_count, error);
+  if (watch->watcher != NULL) {
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&watch->thread, NULL, thread_main, watch);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed == 0)
+      return watch;
+    error_set(error, "starting a thread: %s", strerror(failed));
+  }
+  watch_free(watch);
+  return NULL;
+}
+
+bool watch_take(struct watch *watch, struct watch_news *news)
+{
+  pthread_mutex_lock(&watch->mutex);
+  bool any = watch->count > 0;
+  if (any) {
+    *news = watch->news[watch->first];
+    watch->first = (watch->first + 1) % NEWS_MAX;
+    watch->count--;
+  }
+  pthread_mutex_unlock(&watch->mutex);
+  return any;
+}
+
+bool watch_stop(struct watch *watch)
+{
+  if (watch == NULL)
+    return true;
+  pthread_mutex_lock(&watch->mutex);
+  watch->ending = true;
+  pthread_cond_broadcast(&watch->changed);
+  pthread_mutex_unlock(&watch->mutex);
+  watcher_interrupt(watch->watcher);
+  struct timespec until = time_in(STOP_LIMIT_MS);
+  int failed = 0;
+  pthread_mutex_lock(&watch->mutex);
+  while (!watch->ended && failed == 0)
+    failed = pthread_cond_timedwait(&watch->changed, &watch->mutex, &until);
+  bool ended = watch->ended;
+  pthread_mutex_unlock(&watch->mutex);
+  if (!ended)
+    return false;
+  pthread_join(watch->thread, NULL);
+  watch_free(watch);
+  return true;
+}

@@ -1,0 +1,42 @@
+/*
+ * watch: the one thread of a process that waits for wake-ups (lockstore/wakeup.h) and hands them to the loop. When the watch is lost it
+ * begins again, with a back-off, for as long as it takes.
+ *
+ * Everything here is called from the loop's thread.
+ */
+#ifndef PAWL_WORKER_WATCH_H
+#define PAWL_WORKER_WATCH_H
+
+#include "base.h"
+#include "lockstore/wakeup.h"
+
+struct watch;
+
+enum watch_news_kind {
+  WATCH_BEGUN,  /* wake-ups come from now on */
+  WATCH_LOST,   /* they do no longer: `error` */
+  WATCH_DENIED, /* they cannot come as things are: `error`; it goes on trying */
+  WATCH_WOKEN,  /* `wakeup` */
+};
+
+struct watch_news {
+  enum watch_news_kind kind;
+  struct wakeup wakeup;
+  struct error error;
+};
+
+/*
+ * `notify` is called on the watch's thread when there are news: it must be safe there (ev_async_send is). The store and the types are
+ * borrowed until watch_stop. NULL: no thread, or the options are wrong.
+ */
+MUST_CHECK struct watch *watch_start(struct lockstore *store, const struct lockstore_options *options, const char *const *types,
+                                     size_t type_count, void (*notify)(void *context), void *context, struct error *error);
+/* False: there are none at the moment. */
+MUST_CHECK bool watch_take(struct watch *watch, struct watch_news *news);
+/*
+ * Ends the thread and frees all. False: the thread is still in a call that does not return soon, for the database gives no answer; then
+ * nothing is freed, and the process may only end. NULL is allowed.
+ */
+MUST_CHECK bool watch_stop(struct watch *watch);
+
+#endif
