@@ -25,7 +25,8 @@ enum {
 };
 
 struct mongo {
-  mongoc_client_pool_t *pool;
+  mongoc_client_pool_t *pool; /* or, for one that awaits: */
+  mongoc_client_t *alone;     /* has no threads that keep looking at the servers */
   char db[DB_BYTES_MAX + 1];
   int64_t timeout_ms;
   _Atomic uint64_t operation_time; /* the latest seen: seconds << 32 | increment; 0: none */
@@ -131,6 +132,16 @@ static mongoc_uri_t *uri_parse(const char *text, struct error *error)
   return uri;
 }
 
+static bool clients_make(struct mongo *mongo, const mongoc_uri_t *uri, bool alone, bson_error_t *reason)
+{
+  if (alone)
+    mongo->alone = mongoc_client_new_from_uri_with_error(uri, reason);
+  else
+    mongo->pool = mongoc_client_pool_new_with_error(uri, reason);
+  return (mongo->alone && mongoc_client_set_error_api(mongo->alone, MONGOC_ERROR_API_VERSION_2)) ||
+         (mongo->pool && mongoc_client_pool_set_error_api(mongo->pool, MONGOC_ERROR_API_VERSION_2));
+}
+
 struct mongo *mongo_open(const struct lockstore_options *options, struct error *error)
 {
   static pthread_once_t started = PTHREAD_ONCE_INIT;
@@ -147,11 +158,10 @@ struct mongo *mongo_open(const struct lockstore_options *options, struct error *
     uri_clear_concerns(uri);
     bool set = uri_set_options(uri, options);
     snprintf(mongo->program, sizeof mongo->program, "%s", mongoc_uri_get_appname(uri) ? mongoc_uri_get_appname(uri) : "");
-    mongo->pool = set ? mongoc_client_pool_new_with_error(uri, &reason) : NULL;
-    ok = mongo->pool && mongoc_client_pool_set_error_api(mongo->pool, MONGOC_ERROR_API_VERSION_2);
+    ok = set && clients_make(mongo, uri, options->await_ms > 0, &reason);
     if (!ok)
       error_set(error, "the MongoDB URI cannot be used: %s",
-                mongo->pool || uri_may_hold_secret(options->uri) ? "its options contradict each other" : reason.message);
+                mongo->pool || mongo->alone || uri_may_hold_secret(options->uri) ? "its options contradict each other" : reason.message);
   }
   mongoc_uri_destroy(uri);
   if (ok)
@@ -164,6 +174,8 @@ void mongo_close(struct mongo *mongo)
 {
   if (mongo && mongo->pool)
     mongoc_client_pool_destroy(mongo->pool);
+  if (mongo && mongo->alone)
+    mongoc_client_destroy(mongo->alone);
   free(mongo);
 }
 
@@ -325,24 +337,30 @@ enum outcome mongo_client_command(struct mongo *mongo, mongoc_client_t *client, 
   return client_command(mongo, client, mongo->db, doing, command, opts, reply, code, error);
 }
 
-static mongoc_client_t *client_take(struct mongo *mongo, const char *doing, struct error *error)
+mongoc_client_t *mongo_client_take(struct mongo *mongo, const char *doing, struct error *error)
 {
-  mongoc_client_t *client = mongoc_client_pool_pop(mongo->pool);
+  mongoc_client_t *client = mongo->alone ? mongo->alone : mongoc_client_pool_pop(mongo->pool);
   if (!client)
     error_set(error, "%s: no connection came free within %lld ms", doing, (long long)mongo->timeout_ms);
   return client;
 }
 
+void mongo_client_give(struct mongo *mongo, mongoc_client_t *client)
+{
+  if (client != mongo->alone)
+    mongoc_client_pool_push(mongo->pool, client);
+}
+
 enum outcome mongo_command(struct mongo *mongo, const char *doing, const bson_t *command, bson_t *reply, int *code, struct error *error)
 {
-  mongoc_client_t *client = client_take(mongo, doing, error);
+  mongoc_client_t *client = mongo_client_take(mongo, doing, error);
   if (!client) {
     bson_init(reply);
     *code = 0;
     return OUTCOME_UNKNOWN;
   }
   enum outcome outcome = mongo_client_command(mongo, client, doing, command, NULL, reply, code, error);
-  mongoc_client_pool_push(mongo->pool, client);
+  mongo_client_give(mongo, client);
   return outcome;
 }
 
@@ -460,7 +478,7 @@ enum outcome mongo_transaction(struct mongo_transactor *transactor, const char *
                                struct error *error)
 {
   bson_error_t reason = {.message = "too many at one time"};
-  if (!transactor->client && !(transactor->client = client_take(transactor->mongo, doing, error)))
+  if (!transactor->client && !(transactor->client = mongo_client_take(transactor->mongo, doing, error)))
     return OUTCOME_NO;
   mongoc_client_session_t *session = session_next(transactor, at, &reason);
   enum outcome outcome = OUTCOME_NO;
@@ -573,7 +591,7 @@ static enum outcome find_in_session(struct mongo *mongo, mongoc_client_t *client
 
 enum outcome mongo_find(struct mongo *mongo, const char *doing, const bson_t *command, mongo_each *each, void *context, struct error *error)
 {
-  mongoc_client_t *client = client_take(mongo, doing, error);
+  mongoc_client_t *client = mongo_client_take(mongo, doing, error);
   if (!client)
     return OUTCOME_UNKNOWN;
   bson_error_t reason;
@@ -587,7 +605,7 @@ enum outcome mongo_find(struct mongo *mongo, const char *doing, const bson_t *co
   bson_destroy(&opts);
   if (session)
     mongoc_client_session_destroy(session);
-  mongoc_client_pool_push(mongo->pool, client);
+  mongo_client_give(mongo, client);
   return outcome;
 }
 

@@ -28,7 +28,10 @@ struct mongo;
 MUST_CHECK struct mongo *mongo_open(const struct lockstore_options *options, struct error *error);
 void mongo_close(struct mongo *mongo);
 const char *mongo_db(const struct mongo *mongo);
-mongoc_client_pool_t *mongo_pool(struct mongo *mongo);
+mongoc_client_pool_t *mongo_pool(struct mongo *mongo); /* NULL with options.await_ms: there is one client, for one thread */
+/* A client of the pool, or that one; the caller gives it back. NULL: none came free within the time-out. */
+MUST_CHECK mongoc_client_t *mongo_client_take(struct mongo *mongo, const char *doing, struct error *error);
+void mongo_client_give(struct mongo *mongo, mongoc_client_t *client);
 /* The connection inside a lockstore; it lives as long as the lockstore does. */
 struct mongo *lockstore_mongo(struct lockstore *store);
 

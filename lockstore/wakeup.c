@@ -138,7 +138,7 @@ static void disconnect(struct watcher *watcher)
   if (watcher->session)
     mongoc_client_session_destroy(watcher->session);
   if (watcher->client)
-    mongoc_client_pool_push(mongo_pool(watcher->mongo), watcher->client);
+    mongo_client_give(watcher->mongo, watcher->client);
   watcher->session = NULL;
   watcher->client = NULL;
   bson_reinit(&watcher->opts);
@@ -146,9 +146,9 @@ static void disconnect(struct watcher *watcher)
 
 static bool connect_session(struct watcher *watcher, struct error *error)
 {
-  bson_error_t reason = {.message = "no connection came free"};
+  bson_error_t reason = {.message = "no session"};
   disconnect(watcher);
-  watcher->client = mongoc_client_pool_pop(mongo_pool(watcher->mongo));
+  watcher->client = mongo_client_take(watcher->mongo, "watching for wake-ups", error);
   if (watcher->client)
     watcher->session = mongoc_client_start_session(watcher->client, NULL, &reason);
   if (watcher->session && mongoc_client_session_append(watcher->session, &watcher->opts, &reason))
