@@ -133,7 +133,7 @@ static int prepare(struct setup *setup)
   lockstore_close(store);
   if (outcome != OUTCOME_YES)
     return fail(&error, exit_code_of(outcome));
-  say("collections messages, locks and ledger: there, with their indexes");
+  say("collections messages, locks and ledger: there, with their indexes; and wakeups");
   return EXIT_DONE;
 }
 

@@ -470,6 +470,11 @@ def privileges_of(role):
     return [(place["resource"], action) for place in role["privileges"] for action in place["actions"]]
 
 
+def needed(role):
+    """Those on `wakeups` are not: test_wakeups_are_not_needed."""
+    return [(resource, action) for resource, action in privileges_of(role) if resource["collection"] != "wakeups"]
+
+
 def without(role, lacking):
     """The role without one of its privileges; None: all of them."""
     return {"privileges": [{"resource": resource, "actions": [action]} for resource, action in privileges_of(role)
@@ -495,7 +500,7 @@ def test_role_permits_nothing_else(prepared, user):
     field = prepared
     field.db.command("dropIndexes", "messages", index="type_1__id_1")  # a capped one takes no messages else
     client = pymongo.MongoClient(field.server.uri_of(user))
-    can = {f"{name}: {action}" for name in ("messages", "locks", "ledger") for action, attempt in OURS.items()
+    can = {f"{name}: {action}" for name in ("messages", "locks", "ledger", "wakeups") for action, attempt in OURS.items()
            if permitted(attempt, client[field.name][name])}
     can |= {what for what, attempt in OTHERS.items() if permitted(attempt, client[field.name])}
     client.close()
@@ -503,7 +508,7 @@ def test_role_permits_nothing_else(prepared, user):
     assert all(resource["db"] == field.name for resource, _ in privileges_of(role))
     documented = {short(privilege) for privilege in privileges_of(role)}
     # MongoDB's own rule, and said on the page: who may insert into a collection may make it.
-    implied = {f"{name}: createCollection" for name in ("messages", "locks", "ledger") if f"{name}: insert" in documented}
+    implied = {f"{name}: createCollection" for name in ("messages", "locks", "ledger", "wakeups") if f"{name}: insert" in documented}
     assert can == documented | implied
 
 
@@ -512,8 +517,8 @@ def test_each_privilege_of_the_worker_is_needed(prepared, users):
     all of them it does not. Each has a type and a user of its own, and they run side by side."""
     field = prepared
     role = documented_roles(field.name)["worker"]
-    cases = {short(lacking).replace(": ", "-"): lacking for lacking in (None, *privileges_of(role))}
-    assert len(cases) == 1 + len(privileges_of(role))
+    cases = {short(lacking).replace(": ", "-"): lacking for lacking in (None, *needed(role))}
+    assert len(cases) == 1 + len(needed(role))
     victims = {}
     for name, lacking in cases.items():
         users.add(name, without(role, lacking), pwd=PASSWORDS["worker"])
@@ -574,7 +579,7 @@ def test_each_privilege_of_viewer_and_producer_is_needed(prepared, users):
     field.fill(3)
     for user, words in (("viewer", ["pawl-status", "--json", "--type", "t1"]), ("producer", ["pawl-enqueue", "--type", "t2"])):
         role = documented_roles(field.name)[user]
-        for lacking in (None, *privileges_of(role)):
+        for lacking in (None, *needed(role)):
             name = f"{user}-{short(lacking).replace(': ', '-')}"
             users.add(name, without(role, lacking), pwd=PASSWORDS["worker"])
             done = run(words[0], "--uri", users.uri(name), "--db", field.name, *words[1:], stdin=b"x\n")
@@ -585,6 +590,25 @@ def test_each_privilege_of_viewer_and_producer_is_needed(prepared, users):
             else:
                 assert done.returncode in (1, 69) and b"not authorized" in done.stderr, done
     assert field.queued("t2") == 1
+
+
+@pytest.mark.parametrize("denied", [["find", "insert"], ["find"], ["insert"]])
+def test_wakeups_are_not_needed(prepared, users, denied):
+    """Without the rights on them a worker says so once, and goes on by its timers; so does pawl-enqueue, which says nothing."""
+    field = prepared
+    for name in ("worker", "producer"):
+        rest = [{**place, "actions": [a for a in place["actions"] if place["resource"]["collection"] != "wakeups" or a not in denied]}
+                for place in documented_roles(field.name)[name]["privileges"]]
+        users.add(f"less-{name}", {"privileges": [place for place in rest if place["actions"]]}, pwd=PASSWORDS["worker"])
+    worker = field.worker(mongo=["--uri", users.uri("less-worker"), "--db", field.name])
+    if "find" in denied:
+        worker.wait_log("no wake-ups come: .*not authorized")
+    for seq in (1, 2):
+        done = run("pawl-enqueue", "--uri", users.uri("less-producer"), "--db", field.name, "--type", "t1", stdin=b"x\n")
+        assert done.returncode == 0 and b"wake" not in done.stderr, done
+        wait_until(lambda: (field.ledger() or {}).get("seq") == seq, field.logs)
+    assert worker.stop()[0] == 0, str(worker)
+    assert worker.log().count("no wake-ups come") == ("find" in denied), str(worker)
 
 
 def test_worker_with_its_role_survives_everything(prepared):

@@ -1,0 +1,186 @@
+"""Wake-ups (docs/protocol.md): who is told, that nothing depends on it, and that it works everywhere.
+
+The polls are made so slow that what comes early came by a wake-up; the limits lie far below them and far above a wake-up.
+"""
+import re
+import signal
+import threading
+import time
+
+import pytest
+from harness import wait_until
+
+SLOW_POLL = ["--poll", "30s"]
+FAR_BELOW = 15  # seconds: half the poll
+WATCHES = r"woken for "
+
+
+def watching(field, worker, name="t1"):
+    """Returns when the worker hears wake-ups: one is sent until it says so."""
+    def heard():
+        field.db.wakeups.insert_one({"type": name, "about": "lost"})  # of no use to who has no lock
+        time.sleep(0.05)
+        return re.search(rf"\b{name}\b.*{WATCHES}", worker.log())
+    wait_until(lambda: "capped" in field.db.command("listCollections", filter={"name": "wakeups"})["cursor"]["firstBatch"][0]["options"]
+               if "wakeups" in field.db.list_collection_names() else False, "the collection wakeups")
+    wait_until(heard, lambda: f"a watch of {worker}")
+    return worker
+
+
+def enqueue(field, text, *arguments):
+    done = field.run("pawl-enqueue", "--type", "t1", *arguments, stdin=text)
+    assert done.returncode == 0, done.stderr
+
+
+def messages(field, name="t1"):
+    return (field.ledger(name) or {}).get("seq", 0)
+
+
+def test_message_is_told(any_field):
+    field = any_field
+    watching(field, field.worker("-v", *SLOW_POLL))
+    begin = time.monotonic()
+    enqueue(field, b"one\ntwo\n")
+    wait_until(lambda: messages(field) == 2, field.logs)
+    # While the holder lingers, and when it has released.
+    enqueue(field, b"three\n")
+    wait_until(lambda: messages(field) == 3, field.logs)
+    field.wait_settled()
+    enqueue(field, b"four\n")
+    wait_until(lambda: messages(field) == 4, field.logs)
+    assert time.monotonic() - begin < FAR_BELOW
+
+
+def test_a_producer_in_any_language_tells(any_field):
+    field = any_field
+    watching(field, field.worker("-v", *SLOW_POLL))
+    begin = time.monotonic()
+    field.fill(3)
+    field.db.wakeups.insert_one({"type": "t1", "about": "message"})
+    field.wait_settled()
+    assert time.monotonic() - begin < FAR_BELOW
+    field.compare()
+
+
+def test_who_tells_nobody_is_seen_by_the_poll(any_field):
+    field = any_field
+    watching(field, field.worker("-v"))
+    field.fill(3)
+    field.wait_settled()
+    field.compare()
+
+
+def test_enqueue_needs_no_worker_to_have_been_there(any_field):
+    """Its first wake-up makes a plain collection, which the first worker makes a capped one."""
+    field = any_field
+    enqueue(field, b"one\n")
+    worker = watching(field, field.worker("-v", *SLOW_POLL))
+    wait_until(lambda: messages(field) == 1, field.logs)
+    enqueue(field, b"two\n")
+    wait_until(lambda: messages(field) == 2, field.logs, FAR_BELOW)
+    assert worker.alive()
+
+
+def holder_process(field):
+    lock = field.locks.find_one({"type": "t1"})
+    return lock and lock["holder"]["process"]
+
+
+def test_waiters_are_woken_one_by_one(field):
+    """Each release wakes the one that came first of those that wait, and nobody else; the row goes on with the lock."""
+    slow = ["-v", "--lease", "60s", "--linger", "60s", "--retry", "30s", "--batch-messages", "10", "--batch-bytes", "1KiB"]
+    holder = watching(field, field.worker(*slow))
+    enqueue(field, b"first\n")
+    wait_until(lambda: field.holder() == holder.pid and messages(field) == 1, field.logs)
+    others = [watching(field, field.worker(*slow)) for _ in range(5)]
+    holder.freeze()  # or there would be nothing to wait for
+    field.fill(3000)
+    field.db.wakeups.insert_one({"type": "t1", "about": "message"})
+    wait_until(lambda: len(field.locks.find_one({"type": "t1"}).get("waiters", [])) == len(others), field.logs)
+    row = field.locks.find_one({"type": "t1"})["waiters"]
+    assert len(set(row)) == len(others)
+    begin = time.monotonic()
+    for woken, first in enumerate(row[:3], 1):
+        holder.signal(signal.SIGTERM)
+        holder.thaw()
+        assert holder.wait() == 0, str(holder)
+        wait_until(lambda: holder_process(field) == first, field.logs, FAR_BELOW)
+        assert sum("woken for the lock" in worker.log() for worker in others) == woken, field.logs()
+        holder = field.holding_worker()
+        holder.freeze()
+    assert time.monotonic() - begin < 2 * FAR_BELOW
+    holder.thaw()
+    field.wait_empty()
+    field.compare(queue_empty=False, live=True)
+
+
+def fail_wakeups(field, commands, times, **what):
+    field.server.client.admin.command({"configureFailPoint": "failCommand", "mode": times,
+                                       "data": {"failCommands": commands, "namespace": f"{field.name}.wakeups", **what}})
+
+
+def test_lost_watch_comes_back(field):
+    worker = watching(field, field.worker("-v", "--linger", "50ms"))
+    try:
+        fail_wakeups(field, ["find", "getMore"], "alwaysOn", closeConnection=True)
+        # A wake-up ends the wait; the next request fails.
+        field.db.wakeups.insert_one({"type": "t1", "about": "lost"})
+        worker.wait_log("wake-ups are lost")
+        field.fill(5)
+        field.wait_settled()  # by its timers
+    finally:
+        field.server.client.admin.command({"configureFailPoint": "failCommand", "mode": "off"})
+    worker.wait_log("wake-ups come again")
+    assert worker.log().count("wake-ups are lost") == 1
+    field.fill(5)
+    field.wait_settled()
+    assert worker.stop()[0] == 0
+    field.compare()
+
+
+@pytest.mark.parametrize("about", ["message", "lock", "lost"])
+def test_rubbish_and_floods(field, about):
+    """Anybody may write there. It keeps nobody from working, and nobody is harmed."""
+    worker = watching(field, field.worker("-v"))
+    documents = [{}, {"type": 5}, {"type": "t1"}, {"type": "t1", "about": 7}, {"type": "t1", "about": "x"}, {"to": 1, "type": "t1"},
+                 {"type": "t1", "about": about, "slot": -1, "waiters": "x"}, {"type": "t1", "about": about, "slot": "x"},
+                 {"type": "t1", "about": about, "waiters": [1, b"short", None, {}]}]
+    field.db.wakeups.insert_many([dict(document) for document in documents])
+    stop = threading.Event()
+
+    def flood():
+        while not stop.is_set():
+            field.db.wakeups.insert_many([{"type": "t1", "about": about} for _ in range(100)])
+    thread = threading.Thread(target=flood)
+    thread.start()
+    try:
+        field.fill(300)
+        field.wait_settled()
+    finally:
+        stop.set()
+        thread.join()
+    assert worker.stop()[0] == 0
+    field.compare()
+
+
+def test_stolen_lock_is_told(field):
+    """The old holder leaves at once, not at its next renewal."""
+    worker = watching(field, field.worker("-v", "--lease", "60s", "--linger", "60s"))
+    enqueue(field, b"one\n")
+    wait_until(lambda: field.holder() == worker.pid and messages(field) == 1, field.logs)
+    lock = field.locks.find_one_and_delete({"type": "t1"})
+    begin = time.monotonic()
+    field.db.wakeups.insert_one({"type": "t1", "about": "lost", "to": lock["holder"]["process"]})
+    worker.wait_log("the lease was lost")
+    assert time.monotonic() - begin < FAR_BELOW
+
+
+def test_an_idle_worker_costs_next_to_nothing(field):
+    worker = watching(field, field.worker("-v", "--poll", "100ms"))
+    def asked():
+        counters = field.server.client.admin.command("serverStatus")["opcounters"]
+        return counters["query"] + counters["getmore"]
+    begin, before = time.monotonic(), asked()
+    time.sleep(5)
+    rate = (asked() - before) / (time.monotonic() - begin)
+    assert rate < 5, f"{rate:.1f} requests a second; {worker}"  # by its poll alone it would be 13
