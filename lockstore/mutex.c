@@ -56,11 +56,12 @@ enum { TTL_MS_MAX = 3600000 };
 
 /* ---- requests ---- */
 
-/* Sends and destroys the command. *count is the reply's `n`. */
+/* Sends and destroys the command. *count is the reply's `n`. Majority and journal, unless it says otherwise. */
 static enum outcome send_command(struct lockstore *store, const char *doing, bson_t *command, int64_t *count, struct error *error)
 {
   struct mongo *mongo = lockstore_mongo(store);
-  mongo_append_write_concern(command);
+  if (!document_has(command, "writeConcern"))
+    mongo_append_write_concern(command);
   mongo_append_max_time(mongo, command);
   bson_t reply;
   int code;
@@ -210,6 +211,8 @@ enum outcome lock_wait(struct lockstore *store, const char *type, int slot, cons
                              BCON_INT32(WAITERS_MAX), "]", "}", "}", "}", "]", "}", "]");
   bson_destroy(row);
   bson_destroy(&mine);
+  /* A row that is rolled back costs a timer's period, and waiting for the journal would cost the server twice the work. */
+  BCON_APPEND(command, "writeConcern", "{", "w", BCON_INT32(1), "}");
   enum outcome outcome = send_counted(store, "waiting for the lock", command, error);
   if (outcome != OUTCOME_YES)
     handed_put(&store->handed, type, slot, &waiters);

@@ -352,7 +352,7 @@ static enum outcome wakeups_prepare(struct mongo *mongo, struct error *error)
     return outcome;
   outcome = wakeups_make(mongo, &code, error);
   if (outcome != OUTCOME_YES)
-    return code == 0 ? OUTCOME_UNKNOWN : OUTCOME_YES;
+    return code == 0 ? OUTCOME_UNKNOWN : code == CODE_VIEW ? OUTCOME_REFUSED : OUTCOME_YES;
   outcome = wakeups_look(mongo, error);
   return outcome == OUTCOME_NO ? wakeups_convert(mongo, error) : outcome;
 }

@@ -1,9 +1,11 @@
 /* What only a real MongoDB can show: foreign documents and indexes, lost replies, URIs. */
 #include "lockstore/document.h"
 #include "lockstore/mongo.h"
+#include "lockstore/wakeup.h"
 #include "test_lockstore.h"
 #include "test_lockstore_real.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -504,6 +506,7 @@ static void database_is_refused(void **state)
       {"{\"createIndexes\": \"locks\", \"indexes\": [{\"key\": {\"type\": 1, \"slot\": 1}, \"name\": \"mine\", \"unique\": true, "
        "\"collation\": {\"locale\": \"en\", \"strength\": 2}}]}",
        "collation"},
+      {"{\"create\": \"wakeups\", \"viewOn\": \"messages\", \"pipeline\": []}", "wakeups is a view"},
       {"{\"createIndexes\": \"locks\", \"indexes\": [{\"key\": {\"slot\": 1, \"type\": 1}, \"name\": \"type_1_slot_1\"}]}",
        "type_1_slot_1"},
       {"{\"insert\": \"locks\", \"documents\": [{\"type\": \"a\", \"slot\": 0}, {\"type\": \"a\", \"slot\": 0}]}",
@@ -537,6 +540,85 @@ static void database_is_refused(void **state)
   }
 }
 
+/* ---- wake-ups ---- */
+
+static struct watcher *watcher_of(struct lockstore *of, int64_t await_ms)
+{
+  static const char *const types[] = {"t"};
+  struct lockstore_options options = {.uri = getenv("PAWL_TEST_URI"),
+                                      .db = mongo_db(lockstore_mongo(of)),
+                                      .timeout_ms = 5000,
+                                      .await_ms = await_ms,
+                                      .program = REAL_PROGRAM};
+  struct watcher *watcher = watcher_open(of, &options, types, 1, &error);
+  assert_non_null(watcher);
+  return watcher;
+}
+
+static void *interrupt_main(void *argument)
+{
+  watcher_interrupt(argument);
+  return NULL;
+}
+
+/* Before, while or after it waits: it does not wait to the end. */
+static void watcher_is_interrupted(void **state)
+{
+  (void)state;
+  struct watcher *watcher = watcher_of(store, 60000);
+  struct wakeup wakeup;
+  struct timespec begin, end;
+  pthread_t thread;
+  assert_int_equal(watcher_begin(watcher, &error), OUTCOME_YES);
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  assert_int_equal(pthread_create(&thread, NULL, interrupt_main, watcher), 0);
+  assert_int_equal(watcher_next(watcher, &wakeup, &error), OUTCOME_NO);
+  pthread_join(thread, NULL);
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  assert_true(end.tv_sec - begin.tv_sec < 30);
+  watcher_close(watcher);
+}
+
+static void lost_watch_is_begun_again(void **state)
+{
+  (void)state;
+  struct watcher *watcher = watcher_of(store, 200);
+  struct wakeup wakeup;
+  assert_int_equal(watcher_begin(watcher, &error), OUTCOME_YES);
+  fail_next("\"failCommands\": [\"getMore\"], \"closeConnection\": true");
+  assert_int_equal(watcher_next(watcher, &wakeup, &error), OUTCOME_UNKNOWN);
+  assert_int_equal(watcher_next(watcher, &wakeup, &error), OUTCOME_UNKNOWN); /* not begun */
+  assert_int_equal(watcher_begin(watcher, &error), OUTCOME_YES);
+  assert_int_equal(wakeup_send(store, "t", WAKEUP_MESSAGE, NULL, &error), OUTCOME_YES);
+  assert_int_equal(watcher_next(watcher, &wakeup, &error), OUTCOME_YES);
+  watcher_close(watcher);
+}
+
+/* What somebody else has made of it. */
+static void wakeups_collection_is_mended(void **state)
+{
+  (void)state;
+  static const char *const before[] = {
+      "{\"insert\": \"wakeups\", \"documents\": [{\"type\": \"t\", \"about\": \"message\"}]}", /* plain */
+      "{\"create\": \"wakeups\", \"capped\": true, \"size\": 4096}",                           /* empty */
+  };
+  for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
+    char name[64];
+    snprintf(name, sizeof name, "pawl_test_wakeups_%zu_%lld", i, (long long)time(NULL));
+    struct lockstore *other = real_open(name, 5000);
+    struct watcher *watcher = watcher_of(other, 200);
+    struct wakeup wakeup;
+    real_run(other, NULL, before[i]);
+    assert_int_equal(watcher_begin(watcher, &error), i == 0 ? OUTCOME_REFUSED : OUTCOME_YES);
+    assert_int_equal(lockstore_prepare(other, &error), OUTCOME_YES);
+    assert_int_equal(lockstore_prepare(other, &error), OUTCOME_YES);
+    assert_int_equal(watcher_begin(watcher, &error), OUTCOME_YES);
+    assert_int_equal(watcher_next(watcher, &wakeup, &error), OUTCOME_NO);
+    watcher_close(watcher);
+    real_drop(other);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -559,6 +641,9 @@ int main(void)
       cmocka_unit_test(long_list_is_whole),
       cmocka_unit_test(prepare_is_repeatable),
       cmocka_unit_test(database_is_refused),
+      cmocka_unit_test(watcher_is_interrupted),
+      cmocka_unit_test(lost_watch_is_begun_again),
+      cmocka_unit_test(wakeups_collection_is_mended),
   };
   if (!fixture_begin())
     return SKIPPED;
