@@ -398,7 +398,7 @@ void mongo_transactor_free(struct mongo_transactor *transactor)
   for (int i = 0; i < transactor->made; i++)
     mongoc_client_session_destroy(transactor->sessions[i]);
   if (transactor->client)
-    mongoc_client_pool_push(transactor->mongo->pool, transactor->client);
+    mongo_client_give(transactor->mongo, transactor->client);
   free(transactor);
 }
 
@@ -513,11 +513,11 @@ enum outcome mongo_end_left_transactions(struct mongo *mongo, struct error *erro
                BCON_UTF8("$lsid.id"), "}", "}", "]", "cursor", "{", "batchSize", BCON_INT32(1000), "}");
   bson_t sessions = BSON_INITIALIZER, reply;
   int code, count = 0;
-  mongoc_client_t *client = client_take(mongo, doing, error);
+  mongoc_client_t *client = mongo_client_take(mongo, doing, error);
   enum outcome outcome = OUTCOME_UNKNOWN;
   if (client) {
     outcome = client_command(mongo, client, "admin", doing, command, NULL, &reply, &code, error);
-    mongoc_client_pool_push(mongo->pool, client);
+    mongo_client_give(mongo, client);
     bson_iter_t at, batch, item;
     if (outcome == OUTCOME_YES && bson_iter_init(&at, &reply) && bson_iter_find_descendant(&at, "cursor.firstBatch", &batch) &&
         bson_iter_recurse(&batch, &item))
