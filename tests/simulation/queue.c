@@ -139,6 +139,11 @@ uint64_t queue_operation(void)
   return server_in_election() ? operation_majority : operation;
 }
 
+uint64_t queue_operation_latest(void)
+{
+  return operation;
+}
+
 void queue_insert(struct message *message)
 {
   message->put_at = ++operation;

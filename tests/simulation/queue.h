@@ -42,7 +42,9 @@ void queue_remove(int type, const bson_t *ids, bool part);
 bool queue_remove_range(int type, const struct queue_range *range);
 size_t queue_length(int type);
 
+/* The last one that a majority has; and the last one of all. */
 uint64_t queue_operation(void);
+uint64_t queue_operation_latest(void);
 void queue_election_begin(void);
 void queue_election_end(bool keep);
 

@@ -338,7 +338,7 @@ bool server_reach(struct error *error)
 bool server_answers(struct error *error)
 {
   struct process *process = fiber_process();
-  uint64_t operation = queue_operation();
+  uint64_t operation = queue_operation_latest(); /* what was just done; that it has a majority is waited for */
   int64_t election = elections;
   bool unsure = electing;
   chaos_point();
