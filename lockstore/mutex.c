@@ -18,8 +18,6 @@
 /* The longest lease (--lease), in the text of an expression. */
 enum { TTL_MS_MAX = 3600000 };
 
-#define IS_DATE "{", "$eq", "[", "{", "$type", BCON_UTF8("$expires_at"), "}", BCON_UTF8("date"), "]", "}"
-
 /* clang-format off */
 #define TTL_MS                                                                                            \
   "{", "$cond", "[",                                                                                      \
@@ -39,13 +37,6 @@ enum { TTL_MS_MAX = 3600000 };
     "]", "}",                                                                                             \
   "]", "}"
 
-/* $max: a date before 1970 would overflow the difference. */
-#define LEFT_MS                                                                                           \
-  "{", "$cond", "[",                                                                                      \
-    IS_DATE,                                                                                              \
-    "{", "$subtract", "[",                                                                                \
-      "{", "$max", "[", BCON_UTF8("$expires_at"), BCON_DATE_TIME(0), "]", "}", BCON_UTF8("$$NOW"), "]", "}", \
-    BCON_INT64(0), "]", "}"
 /* clang-format on */
 
 /* clang-format off */
@@ -221,11 +212,11 @@ enum outcome lock_wait(struct lockstore *store, const char *type, int slot, cons
 
 /* ---- reading ---- */
 
-static void append_view(bson_t *command, const struct owner *process)
+/* Judged here, by the server's clock: as expressions of the server the same would cost it five times as much as the whole read. */
+static void append_view(bson_t *command)
 {
   BCON_APPEND(command, "projection", "{", "type", BCON_INT32(1), "slot", BCON_INT32(1), "owner", BCON_INT32(1), "holder", BCON_INT32(1),
-              "ttl_ms", TTL_MS, "left_ms", LEFT_MS, "stealable", STEALABLE, "waits", "{", "$in", "[", OWNER(process), WAITERS, "]", "}",
-              "}");
+              "ttl_ms", BCON_INT32(1), "expires_at", BCON_INT32(1), "waiters", BCON_INT32(1), "now", BCON_UTF8("$$NOW"), "}");
 }
 
 static void parse_holder(const bson_t *document, struct lock_holder *holder)
@@ -246,19 +237,43 @@ static void parse_holder(const bson_t *document, struct lock_holder *holder)
     holder->started_wall_ms = bson_iter_date_time(&at);
 }
 
-/* What append_view's projection gave. */
-static enum outcome parse_view(const bson_t *document, struct lock_view *view, struct error *error)
+static bool parse_date(const bson_t *document, const char *field, int64_t *ms)
 {
-  bool waits = false;
+  bson_iter_t at;
+  if (!bson_iter_init_find(&at, document, field) || !BSON_ITER_HOLDS_DATE_TIME(&at))
+    return false;
+  *ms = bson_iter_date_time(&at);
+  return true;
+}
+
+/* As the filter of a theft judges it (STEALABLE). */
+static void judge_lease(const bson_t *document, int64_t now_ms, struct lock_view *view)
+{
+  int64_t expires_ms;
+  if (!document_int64(document, "ttl_ms", &view->ttl_ms) || view->ttl_ms < 1 || view->ttl_ms > TTL_MS_MAX)
+    view->ttl_ms = TTL_MS_MAX;
+  if (!parse_date(document, "expires_at", &expires_ms)) {
+    view->stealable = true;
+    return;
+  }
+  view->left_ms = (expires_ms > 0 ? expires_ms : 0) - now_ms; /* a date before 1970 would overflow */
+  view->stealable = view->left_ms < 0 || view->left_ms > 2 * view->ttl_ms;
+}
+
+/* What append_view's projection gave. */
+static enum outcome parse_view(const struct lockstore *store, const bson_t *document, struct lock_view *view, struct error *error)
+{
+  int64_t now_ms;
+  struct waiters waiters;
   *view = (struct lock_view){0};
   parse_holder(document, &view->holder);
-  if (!document_int64(document, "ttl_ms", &view->ttl_ms))
-    view->ttl_ms = TTL_MS_MAX;
-  if (!document_int64(document, "left_ms", &view->left_ms) || !document_bool(document, "stealable", &view->stealable)) {
-    error_set(error, "reading the lock: the reply has no left_ms");
+  if (!parse_date(document, "now", &now_ms)) {
+    error_set(error, "reading the lock: the reply has no time");
     return OUTCOME_UNKNOWN;
   }
-  view->waits = document_bool(document, "waits", &waits) && waits;
+  judge_lease(document, now_ms, view);
+  waiters_parse(document, &waiters);
+  view->waits = waiters_have(&waiters, &store->process);
   if (document_binary(document, "owner", view->owner.bytes, OWNER_BYTES))
     return OUTCOME_YES;
   const struct document_shown type = document_show(document, "type"), slot = document_show(document, "slot");
@@ -271,6 +286,7 @@ static enum outcome parse_view(const bson_t *document, struct lock_view *view, s
 }
 
 struct first {
+  const struct lockstore *store;
   bool found;
   struct lock_view *view;
   enum outcome outcome;
@@ -281,7 +297,7 @@ static void read_first(void *context, const bson_t *document)
 {
   struct first *first = context;
   if (!first->found)
-    first->outcome = parse_view(document, first->view, first->error);
+    first->outcome = parse_view(first->store, document, first->view, first->error);
   first->found = true;
 }
 
@@ -290,10 +306,10 @@ enum outcome lock_read(struct lockstore *store, const char *type, int slot, stru
   struct mongo *mongo = lockstore_mongo(store);
   bson_t *command = BCON_NEW("find", "locks", "filter", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "}", "limit", BCON_INT32(1),
                              "singleBatch", BCON_BOOL(true));
-  append_view(command, &store->process);
+  append_view(command);
   mongo_append_read_concern(mongo, command, "local", false);
   mongo_append_max_time(mongo, command);
-  struct first first = {.view = view, .outcome = OUTCOME_NO, .error = error};
+  struct first first = {.store = store, .view = view, .outcome = OUTCOME_NO, .error = error};
   *view = (struct lock_view){0};
   enum outcome outcome = mongo_find(mongo, "reading the lock", command, read_first, &first, error);
   bson_destroy(command);
@@ -301,6 +317,7 @@ enum outcome lock_read(struct lockstore *store, const char *type, int slot, stru
 }
 
 struct listing {
+  const struct lockstore *store;
   lock_each *each;
   void *context;
 };
@@ -312,7 +329,7 @@ static void list_one(void *context, const bson_t *document)
   struct error error = {""};
   char type[TYPE_BYTES_MAX + 1];
   int64_t slot = 0;
-  bool ok = parse_view(document, &view, &error) == OUTCOME_YES;
+  bool ok = parse_view(listing->store, document, &view, &error) == OUTCOME_YES;
   bool named = document_text(document, "type", type, sizeof type), numbered = document_int64(document, "slot", &slot);
   if (!named)
     snprintf(type, sizeof type, "%s", document_show(document, "type").text);
@@ -327,10 +344,10 @@ enum outcome lock_list(struct lockstore *store, lock_each *each, void *context, 
 {
   struct mongo *mongo = lockstore_mongo(store);
   bson_t *command = BCON_NEW("find", "locks", "filter", "{", "}", "sort", "{", "type", BCON_INT32(1), "slot", BCON_INT32(1), "}");
-  append_view(command, &store->process);
+  append_view(command);
   mongo_append_read_concern(mongo, command, "local", false);
   mongo_append_max_time(mongo, command);
-  struct listing listing = {.each = each, .context = context};
+  struct listing listing = {.store = store, .each = each, .context = context};
   enum outcome outcome = mongo_find(mongo, "listing the locks", command, list_one, &listing, error);
   bson_destroy(command);
   return outcome;
