@@ -6,7 +6,7 @@ import bson
 import pytest
 from bson import ObjectId
 
-LARGE = ["--batch-messages", 200]  # a transaction pays for that many
+LARGE = ["--batch-messages", 200, "--lease", "3s"]  # a transaction pays for that many; and no lease is lost on a busy machine
 FROZEN = {"PAWL_FAULT_STOP": "block-committed"}
 
 
