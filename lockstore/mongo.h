@@ -32,6 +32,10 @@ mongoc_client_pool_t *mongo_pool(struct mongo *mongo); /* NULL with options.awai
 /* A client of the pool, or that one; the caller gives it back. NULL: none came free within the time-out. */
 MUST_CHECK mongoc_client_t *mongo_client_take(struct mongo *mongo, const char *doing, struct error *error);
 void mongo_client_give(struct mongo *mongo, mongoc_client_t *client);
+/* A number that this process has not used for a transaction yet, above all it has. */
+int64_t mongo_transaction_number(struct mongo *mongo);
+/* As the server knows it: the URI's appName, or the program's own name. */
+const char *mongo_program(const struct mongo *mongo);
 /* The connection inside a lockstore; it lives as long as the lockstore does. */
 struct mongo *lockstore_mongo(struct lockstore *store);
 
@@ -58,27 +62,9 @@ MUST_CHECK enum outcome mongo_command(struct mongo *mongo, const char *doing, co
 MUST_CHECK enum outcome mongo_client_command(struct mongo *mongo, mongoc_client_t *client, const char *doing, const bson_t *command,
                                              const bson_t *opts, bson_t *reply, int *code, struct error *error);
 
-/*
- * Transactions of one write command each, that see the data as of a past cluster time. Only on a replica set. Holds a connection; one
- * thread at a time.
- */
-struct mongo_transactor;
-/* NULL: no memory. */
-MUST_CHECK struct mongo_transactor *mongo_transactor_new(struct mongo *mongo);
-void mongo_transactor_free(struct mongo_transactor *transactor); /* NULL is allowed */
-/*
- * Runs the command as of `at` (seconds << 32 | increment), and commits it (majority) if its reply's `n` is `expected`. YES: committed. NO:
- * nothing was done, and not worth trying again. UNKNOWN: whether it was committed. `command` is without concerns; fields are appended
- * to it. When `at` rises, everything that was committed through this transactor must be older than that.
- */
-MUST_CHECK enum outcome mongo_transaction(struct mongo_transactor *transactor, const char *doing, bson_t *command, uint64_t at,
-                                          int64_t expected, struct error *error);
-/*
- * Ends transactions that a process of this program's name and user began and left (it died, or lost its connection), for what they have
- * touched is closed to others until the server does so by itself, after a minute. One that only pauses loses its transaction, which it
- * takes for any other refusal. Asks for no privilege. YES: looked, and none is left.
- */
-MUST_CHECK enum outcome mongo_end_left_transactions(struct mongo *mongo, struct error *error);
+/* And in another database than pawl's. */
+MUST_CHECK enum outcome mongo_db_command(struct mongo *mongo, mongoc_client_t *client, const char *db, const char *doing,
+                                         const bson_t *command, const bson_t *opts, bson_t *reply, int *code, struct error *error);
 
 /*
  * Runs a `find` or `aggregate`, with the getMores it takes, in one session, and hands every document to `each`. The outcome as above, never

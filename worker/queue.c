@@ -1,5 +1,6 @@
 #include "worker/queue.h"
 #include "lockstore/mongo.h"
+#include "lockstore/transaction.h"
 
 #include <stdlib.h>
 
