@@ -11,7 +11,7 @@ from harness import BIN, Field, Mongod, remove
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "slow: takes more than about 15 s")
+    config.addinivalue_line("markers", "slow: takes 10 s and more; left out under the sanitizers")
 
 
 def pytest_report_header():

@@ -56,6 +56,7 @@ def refused(field, code, *words):
 # --- in the middle of a drain ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rolls", [[], ROLLS], ids=["one file", "rolls"])
 @pytest.mark.parametrize("how", ["gone", "old", "rubbish"])
 def test_lost_in_the_middle_of_a_drain(any_field, how, rolls):

@@ -198,6 +198,7 @@ def test_cut_fails(field, faulty_disk):
     assert_dead_after_a_failure(disk)
 
 
+@pytest.mark.slow
 def test_pauses_grow_while_the_disk_fails(field, faulty_disk):
     disk = FaultyDisk(faulty_disk, field.folder, field.dir)
     disk.rule(f"fdatasync t1.bin 0 {errno.EIO}")
@@ -514,6 +515,7 @@ def test_ledger_many_blocks_behind(field, blocks):
     assert len(field.compare()["t1"]) == 40 + 10 * blocks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rolls", [1, 3])
 def test_ledger_of_before_a_roll(field, rolls):
     advance(field, 3)
@@ -684,6 +686,7 @@ def test_two_databases_at_once_on_one_directory(field, make_field):
     other.dir = own
 
 
+@pytest.mark.slow
 def test_wrong_directory_with_files_of_the_same_type(field, make_field):
     """The files there are sound, and another deployment's."""
     other = make_field(field.server)

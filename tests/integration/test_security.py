@@ -216,6 +216,7 @@ WRONG = {  # what of the URI is wrong; how the line begins, and what it must say
 }
 
 
+@pytest.mark.slow
 def test_wrong_credentials(prepared):
     """A worker waits, and says why, once; the others end. Nobody says a password; a refusal is not taken for an absent server."""
     field = prepared

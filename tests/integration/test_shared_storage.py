@@ -65,6 +65,7 @@ def test_ledger_and_lock_name_the_machine(field, disks):
     field.compare()
 
 
+@pytest.mark.slow
 def test_pad_where_the_machine_changes_and_only_there(field, disks):
     one, two = disks.machine(1), disks.machine(2)
     for prefix in (one, one, two, two, two, one, [], two):
@@ -75,6 +76,7 @@ def test_pad_where_the_machine_changes_and_only_there(field, disks):
                                                   open("/proc/sys/kernel/random/boot_id").read().strip(), boot_id(2)]
 
 
+@pytest.mark.slow
 def test_no_page_has_bytes_of_two_machines(field, disks):
     """Walks the file: every byte of a page was written by machines' epochs of one boot id."""
     prefixes = [disks.machine(n) for n in (1, 2, 3)]
