@@ -118,23 +118,30 @@ enum outcome queue_peek(struct lockstore *store, const char *const *types, size_
   return outcome;
 }
 
+/* {delete: "messages", deletes: [{q: filter, limit: 0, hint}]}; the filter is destroyed. */
+static void append_delete(bson_t *command, bson_t *filter)
+{
+  bson_t deletes, entry;
+  BSON_APPEND_UTF8(command, "delete", "messages");
+  BSON_APPEND_ARRAY_BEGIN(command, "deletes", &deletes);
+  BSON_APPEND_DOCUMENT_BEGIN(&deletes, "0", &entry);
+  BSON_APPEND_DOCUMENT(&entry, "q", filter);
+  BSON_APPEND_INT32(&entry, "limit", 0);
+  append_hint(&entry);
+  bson_append_document_end(&deletes, &entry);
+  bson_append_array_end(command, &deletes);
+  bson_destroy(filter);
+}
+
 enum outcome queue_delete(struct lockstore *store, const char *type, const bson_t *ids, struct error *error)
 {
-  bson_t command = BSON_INITIALIZER, deletes, entry, filter, id, reply;
+  bson_t command = BSON_INITIALIZER, filter = BSON_INITIALIZER, id, reply;
   int code = 0;
-  BSON_APPEND_UTF8(&command, "delete", "messages");
-  BSON_APPEND_ARRAY_BEGIN(&command, "deletes", &deletes);
-  BSON_APPEND_DOCUMENT_BEGIN(&deletes, "0", &entry);
-  BSON_APPEND_DOCUMENT_BEGIN(&entry, "q", &filter);
   BSON_APPEND_UTF8(&filter, "type", type);
   BSON_APPEND_DOCUMENT_BEGIN(&filter, "_id", &id);
   BSON_APPEND_ARRAY(&id, "$in", ids);
   bson_append_document_end(&filter, &id);
-  bson_append_document_end(&entry, &filter);
-  BSON_APPEND_INT32(&entry, "limit", 0);
-  append_hint(&entry);
-  bson_append_document_end(&deletes, &entry);
-  bson_append_array_end(&command, &deletes);
+  append_delete(&command, &filter);
   mongo_append_write_concern(&command);
   enum outcome outcome = mongo_command(lockstore_mongo(store), "deleting messages", &command, &reply, &code, error);
   bson_destroy(&reply);
@@ -182,24 +189,16 @@ void queue_eraser_free(struct queue_eraser *eraser)
 
 enum outcome queue_delete_range(struct queue_eraser *eraser, const char *type, const struct load *load, struct error *error)
 {
-  bson_t command = BSON_INITIALIZER, deletes, entry, filter, id;
+  bson_t command = BSON_INITIALIZER, filter = BSON_INITIALIZER, id;
   bson_iter_t first, last;
   if (!ids_end(load->ids[0], false, &first) || !ids_end(load->ids[load->ids_count - 1], true, &last))
     return OUTCOME_NO;
-  BSON_APPEND_UTF8(&command, "delete", "messages");
-  BSON_APPEND_ARRAY_BEGIN(&command, "deletes", &deletes);
-  BSON_APPEND_DOCUMENT_BEGIN(&deletes, "0", &entry);
-  BSON_APPEND_DOCUMENT_BEGIN(&entry, "q", &filter);
   append_type(&filter, &type, 1);
   BSON_APPEND_DOCUMENT_BEGIN(&filter, "_id", &id);
   bson_append_iter(&id, "$gte", -1, &first);
   bson_append_iter(&id, "$lte", -1, &last);
   bson_append_document_end(&filter, &id);
-  bson_append_document_end(&entry, &filter);
-  BSON_APPEND_INT32(&entry, "limit", 0);
-  append_hint(&entry);
-  bson_append_document_end(&deletes, &entry);
-  bson_append_array_end(&command, &deletes);
+  append_delete(&command, &filter);
   enum outcome outcome = mongo_transaction(eraser->transactor, "deleting messages", &command, load->read_at, load->messages, error);
   bson_destroy(&command);
   return outcome;
