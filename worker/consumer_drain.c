@@ -8,7 +8,7 @@
  * is written only when the one before it is committed; deletes follow behind, at most LOADS_COMMITTED_MAX loads.
  */
 
-enum { READ_UNKNOWN_TOLD = 5 };
+enum { READ_UNKNOWN_TOLD = 5, EMPTY_PAUSE_MIN_MS = 2 };
 
 /* ---- draining: the block in hand ---- */
 
@@ -233,6 +233,16 @@ static bool write_wanted(struct turn *turn)
 
 /* ---- draining: reading and deleting ---- */
 
+/* The longer the queue has been empty, the longer: where messages flow, the next one comes soon, with or without a wake-up. */
+static int64_t empty_pause(const struct turn *turn)
+{
+  const struct consumer *consumer = turn->consumer;
+  int64_t pause = turn->moment->now_ms - consumer->empty_since_ms, most = consumer->options.poll_ms;
+  if (pause < EMPTY_PAUSE_MIN_MS)
+    pause = EMPTY_PAUSE_MIN_MS;
+  return consumer_jitter(turn, pause < most ? pause : most);
+}
+
 void consumer_epoch_read(struct turn *turn, struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
@@ -253,7 +263,7 @@ void consumer_epoch_read(struct turn *turn, struct completion *completion)
   } else if (completion->result == RESULT_NO && consumer->pass_messages == 0) {
     if (consumer->empty_since_ms < 0)
       consumer->empty_since_ms = now;
-    consumer->read_ms = now + (consumer->woken ? 0 : consumer_jitter(turn, consumer->options.poll_ms));
+    consumer->read_ms = now + (consumer->woken ? 0 : empty_pause(turn));
   }
 }
 

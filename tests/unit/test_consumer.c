@@ -115,15 +115,25 @@ static void test_linger(void **state)
   rig_expect(&rig, STATE_RELEASING, "CLOSE");
 }
 
-/* With a long --poll the end of the lingering is not slept through. */
-static void test_linger_ends_between_polls(void **state)
+/* An empty queue is looked at soon, and then less and less often, whatever --poll is; the end of the lingering is not slept through. */
+static void test_looks_less_and_less_while_lingering(void **state)
 {
   (void)state;
   struct consumer_options options = rig_options();
   rig_deinit(&rig);
   options.poll_ms = 60000;
   rig_init(&rig, &options, 1);
-  rig_play_all(&rig, TO_DRAINING "; READ NO; wake");
+  rig_play_all(&rig, TO_DRAINING "; READ NO");
+  int64_t since = rig.moment.now_ms;
+  int looks = 0;
+  for (rig_play(&rig, "wake"); rig.consumer.state == STATE_DRAINING; rig_play(&rig, "wake")) {
+    int64_t empty = rig.moment.now_ms - since;
+    rig_play(&rig, "READ NO");
+    looks++;
+    assert_in_range(rig.consumer.read_ms - rig.moment.now_ms, 1, empty > 2 ? empty : 2);
+  }
+  assert_in_range(looks, 10, 24); /* 2 ms to 5 s, each 1.5 to 2 times the one before */
+  assert_int_equal(rig.moment.now_ms - since, options.linger_ms);
   rig_expect(&rig, STATE_RELEASING, "CLOSE");
 }
 
@@ -686,7 +696,7 @@ int main(void)
       STORY(test_unclean_network_makes_a_segment),
       STORY(test_nothing_written),
       STORY(test_linger),
-      STORY(test_linger_ends_between_polls),
+      STORY(test_looks_less_and_less_while_lingering),
       STORY(test_four_blocks_wait_for_their_deletes),
       STORY(test_pass_waits_for_deletes),
       STORY(test_waits_with_jitter),
