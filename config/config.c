@@ -159,14 +159,42 @@ static bool worker_derive(struct config *config, struct error *error)
   return true;
 }
 
-static bool arguments_check(const struct config *config, struct error *error)
+/* An argument fit for a message: it may be a URI whose --uri was forgotten. */
+static void argument_quote(const char *argument, char *text, size_t size)
 {
-  bool taken = config->program == CONFIG_ENQUEUE || config->program == CONFIG_DUMP || config->program == CONFIG_LOCK;
-  if (taken || config->argument_count == 0)
+  char hidden[200];
+  config_uri_redact(argument, hidden, sizeof hidden);
+  config_quote(hidden, text, size);
+}
+
+/* NAME -- COMMAND...: what stands behind `--` was set apart before the flags were read. */
+static bool lock_arguments_check(struct config *config, struct error *error)
+{
+  static const char takes[] = "takes NAME -- COMMAND..., e.g. nightly -- ./backup";
+  char shown[150];
+  if (config->argument_count > 0)
+    argument_quote(config->arguments[config->argument_count > 1], shown, sizeof shown);
+  if (config->argument_count == 0)
+    error_set(error, "the NAME of a lock is missing: %s", takes);
+  else if (config->argument_count > 1)
+    error_set(error, "got \"%s\" behind the NAME: %s", shown, takes);
+  else if (!type_name_valid(config->arguments[0]))
+    error_set(error, "got the NAME \"%s\": takes 1 to 128 bytes of A-Z a-z 0-9 _ . -, the first neither . nor -", shown);
+  else if (!config->command || !config->command[0])
+    error_set(error, "a command is missing behind the NAME: %s", takes);
+  else
+    config->name = config->arguments[0];
+  return config->name != NULL;
+}
+
+static bool arguments_check(struct config *config, struct error *error)
+{
+  if (config->program == CONFIG_LOCK)
+    return lock_arguments_check(config, error);
+  if (config->program == CONFIG_ENQUEUE || config->program == CONFIG_DUMP || config->argument_count == 0)
     return true;
-  char hidden[200], shown[100]; /* it may be a URI whose --uri was forgotten */
-  config_uri_redact(config->arguments[0], hidden, sizeof hidden);
-  config_quote(hidden, shown, sizeof shown);
+  char shown[100];
+  argument_quote(config->arguments[0], shown, sizeof shown);
   error_set(error, "got \"%s\": takes options only%s", shown, config->program == CONFIG_WORKER ? ", e.g. --type t1" : "");
   return false;
 }

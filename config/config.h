@@ -14,7 +14,8 @@
  *
  * Not set from environment or file: help, version, print-config, quiet, verbose.
  *
- * Ownership: every pointer in struct config lives until config_free, except the strings of `arguments`, which are argv's.
+ * Ownership: every pointer in struct config lives until config_free, except the strings of `arguments`, and `name` and `command`, which are
+ * argv's.
  * Threads: config_load uses getopt and getenv: call it from main, before there are threads. It blocks only to read the files
  * named by --config and --uri-file. No function here prints, but to the FILE it was given, and none exits.
  *
@@ -55,14 +56,14 @@ struct config {
   enum config_log_level log_level;
   enum config_log_format log_format;
 
-  /* pawl-worker; lease and retry pawl-lock too, batch_messages pawl-enqueue too */
+  /* pawl-worker; lease, retry and timeout pawl-lock too, batch_messages pawl-enqueue too */
   int64_t lease_ms;
   int64_t retry_ms;
   int64_t poll_ms;
   int64_t linger_ms; /* 0 if it was not given and exit_when_empty is set */
   bool linger_given;
   int64_t stall_ms;   /* already the larger of --stall and 3 leases */
-  int64_t timeout_ms; /* 0: none */
+  int64_t timeout_ms; /* 0: none; in pawl-lock -1 is none, and 0 that it does not wait */
   int64_t batch_messages;
   int64_t batch_bytes;
   int64_t segment_bytes; /* 0: never roll */
@@ -98,7 +99,11 @@ struct config {
   bool with_meta, documents, count, follow;   /* as their flags */
   bool unconfirmed, keep_going, verify, deep; /* as their flags */
 
-  /* positional */
+  /* pawl-lock */
+  const char *name; /* of the lock: it obeys the rules of a type */
+  char **command;   /* what stands behind `--`: at least one word, NULL-terminated, argv's */
+
+  /* positional; in pawl-lock what stands before `--` */
   char **arguments; /* NULL-terminated */
   int argument_count;
 

@@ -37,8 +37,15 @@ static const struct {
                      "  pawl-dump --dir /srv/pawl --verify"},
     [CONFIG_LOCK] = {"pawl-lock", "[OPTION]... NAME -- COMMAND...",
                      "Runs COMMAND while it holds the lock NAME: flock(1) across machines.\n"
-                     "It waits for the lock, and gives it back when COMMAND ends.",
-                     "  pawl-lock nightly -- ./backup"},
+                     "It waits for the lock, renews it while COMMAND runs, gives it back when COMMAND ends, and exits as COMMAND does\n"
+                     "(128+N when signal N ended it; 126, 127: it cannot be run, is not there). If the lock cannot be kept, COMMAND gets\n"
+                     "SIGTERM after two thirds of the lease and SIGKILL at its end; then the exit code is 1.\n"
+                     "A machine that freezes cannot see to that. For what must not happen twice even then, COMMAND finds in\n"
+                     "PAWL_LOCK_EPOCH a number that rises with each holder: have what it writes to refuse a lower one than it has seen.\n"
+                     "A lock is the one that the workers of a type of this name use, and keeps them out.",
+                     "  pawl-lock nightly -- ./backup\n"
+                     "  pawl-lock --timeout 0s nightly -- ./backup || echo \"somebody else is at it\"\n"
+                     "  pawl-lock --lease 10s deploy -- sh -c 'put --fence \"$PAWL_LOCK_EPOCH\" release.tar'"},
 };
 
 const char *config_program_name(enum config_program program)

@@ -54,6 +54,8 @@ const struct option_row config_options[] = {
    .help = "how long a lock is honoured without renewal; the default outlives an election"},
   {"Lease", "retry", 0, OPTION_DURATION, WORKER | LOCK, "100ms", 1, HOUR, .placeholder = "TIME", FIELD(retry_ms),
    .help = "how often a waiting process looks at the lock"},
+  {"Lease", "timeout", 0, OPTION_DURATION, LOCK, "none", 0, 8760ll * HOUR, "none", -1, .placeholder = "TIME", FIELD(timeout_ms),
+   .help = "how long to wait for the lock, and then exit 69; 0s: do not wait"},
   {"Lease", "poll", 0, OPTION_DURATION, WORKER, "100ms", 1, HOUR, .placeholder = "TIME", FIELD(poll_ms),
    .help = "how often an idle worker looks at the queue"},
   {"Lease", "linger", 0, OPTION_DURATION, WORKER, "5s", 0, 24 * HOUR, .placeholder = "TIME", FIELD(linger_ms),
@@ -119,7 +121,7 @@ const struct option_row config_options[] = {
 
   {"General", "log-level", 0, OPTION_ENUM, ALL, "info", .choices = {"error", "warn", "info", "debug"}, .placeholder = "LEVEL",
    FIELD(log_level), .help = "what is said on stderr"},
-  {"General", "log-format", 0, OPTION_ENUM, WORKER | ENQUEUE | SETUP | LOCK, "text", .choices = {"text", "json"}, .placeholder = "FORM",
+  {"General", "log-format", 0, OPTION_ENUM, WORKER | ENQUEUE | SETUP, "text", .choices = {"text", "json"}, .placeholder = "FORM",
    FIELD(log_format), .help = "one line an event either way"},
   {"General", "quiet", 'q', OPTION_ACTION, ALL, .help = "short for --log-level error"},
   {"General", "verbose", 'v', OPTION_ACTION, ALL, .help = "short for --log-level debug"},

@@ -186,8 +186,21 @@ static enum config_status flags_loop(struct config *config, const struct getopt_
   return status;
 }
 
+/* The words before `--`; what stands behind it is the command, and its flags are its own. */
+static int command_cut(struct config *config, int argc, char **argv)
+{
+  for (int i = 1; i < argc; i++)
+    if (strcmp(argv[i], "--") == 0) {
+      config->command = argv + i + 1;
+      return i;
+    }
+  return argc;
+}
+
 enum config_status source_flags(struct config *config, int argc, char **argv, struct error *error)
 {
+  if (config->program == CONFIG_LOCK)
+    argc = command_cut(config, argc, argv);
   struct getopt_tables tables;
   char **words = calloc((size_t)argc + 1, sizeof *words); /* getopt moves them about */
   config_keep(config, (char *)words);

@@ -327,6 +327,32 @@ static void test_flags(void **state)
   assert_int_equal(config.limit, 3);
 }
 
+static void test_lock(void **state)
+{
+  (void)state;
+  assert_int_equal(LOAD(CONFIG_LOCK, "--lease", "2s", "nightly", "-q", "--", "cp", "-v", "--lease", "--", "x"), CONFIG_RUN);
+  assert_string_equal(config.name, "nightly");
+  assert_string_equal(config.command[0], "cp");
+  assert_string_equal(config.command[3], "--");
+  assert_string_equal(config.command[4], "x");
+  assert_null(config.command[5]);
+  assert_int_equal(config.lease_ms, 2000);
+  assert_int_equal(config.timeout_ms, -1);
+  assert_int_equal(config.log_level, CONFIG_LOG_ERROR);
+  assert_int_equal(LOAD(CONFIG_LOCK, "n", "--timeout", "0s", "--", "x"), CONFIG_RUN);
+  assert_int_equal(config.timeout_ms, 0);
+  assert_wrong(LOAD(CONFIG_LOCK), "the NAME of a lock is missing", "NAME -- COMMAND");
+  assert_wrong(LOAD(CONFIG_LOCK, "--", "x"), "the NAME of a lock is missing", "");
+  assert_wrong(LOAD(CONFIG_LOCK, "n"), "a command is missing behind the NAME", "NAME -- COMMAND");
+  assert_wrong(LOAD(CONFIG_LOCK, "n", "--"), "a command is missing behind the NAME", "");
+  assert_wrong(LOAD(CONFIG_LOCK, "n", "rm", "--", "x"), "got \"rm\" behind the NAME", "NAME -- COMMAND");
+  assert_wrong(LOAD(CONFIG_LOCK, "n", "rm", "-r", "x"), "-r: no such option", "");
+  assert_wrong(LOAD(CONFIG_LOCK, ".n", "--", "x"), "got the NAME \".n\"", "1 to 128 bytes");
+  assert_wrong(LOAD(CONFIG_LOCK, "mongodb://u:secret@h", "--", "x"), "got the NAME \"mongodb://u:***@h\"", "");
+  assert_wrong(LOAD(CONFIG_LOCK, "n", "--log-format=json", "--", "x"), "--log-format: no such option", "");
+  assert_int_equal(LOAD(CONFIG_LOCK, "-h", "--", "x"), CONFIG_HELP);
+}
+
 static void test_dump(void **state)
 {
   (void)state;
@@ -589,25 +615,16 @@ static void test_begin(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_teardown(test_defaults, clear),
-      cmocka_unit_test_teardown(test_precedence, clear),
-      cmocka_unit_test_teardown(test_bundle, clear),
-      cmocka_unit_test_teardown(test_environment, clear),
-      cmocka_unit_test_teardown(test_types, clear),
-      cmocka_unit_test_teardown(test_uri, clear),
-      cmocka_unit_test_teardown(test_durations, clear),
-      cmocka_unit_test_teardown(test_bytes, clear),
-      cmocka_unit_test_teardown(test_other_kinds, clear),
-      cmocka_unit_test_teardown(test_flags, clear),
-      cmocka_unit_test_teardown(test_dump, clear),
-      cmocka_unit_test_teardown(test_times, clear),
-      cmocka_unit_test_teardown(test_file_errors, clear),
-      cmocka_unit_test_teardown(test_long_line, clear),
-      cmocka_unit_test_teardown(test_redact, clear),
-      cmocka_unit_test_teardown(test_print, clear),
-      cmocka_unit_test_teardown(test_help, clear),
-      cmocka_unit_test_teardown(test_begin, clear),
-      cmocka_unit_test_teardown(test_databases_of_mongodb, clear),
+      cmocka_unit_test_teardown(test_defaults, clear),    cmocka_unit_test_teardown(test_precedence, clear),
+      cmocka_unit_test_teardown(test_bundle, clear),      cmocka_unit_test_teardown(test_lock, clear),
+      cmocka_unit_test_teardown(test_environment, clear), cmocka_unit_test_teardown(test_types, clear),
+      cmocka_unit_test_teardown(test_uri, clear),         cmocka_unit_test_teardown(test_durations, clear),
+      cmocka_unit_test_teardown(test_bytes, clear),       cmocka_unit_test_teardown(test_other_kinds, clear),
+      cmocka_unit_test_teardown(test_flags, clear),       cmocka_unit_test_teardown(test_dump, clear),
+      cmocka_unit_test_teardown(test_times, clear),       cmocka_unit_test_teardown(test_file_errors, clear),
+      cmocka_unit_test_teardown(test_long_line, clear),   cmocka_unit_test_teardown(test_redact, clear),
+      cmocka_unit_test_teardown(test_print, clear),       cmocka_unit_test_teardown(test_help, clear),
+      cmocka_unit_test_teardown(test_begin, clear),       cmocka_unit_test_teardown(test_databases_of_mongodb, clear),
       cmocka_unit_test_teardown(test_print_db, clear),
   };
   return cmocka_run_group_tests(tests, setup_folder, remove_folder);
