@@ -72,6 +72,9 @@ struct lock_holder { /* for people: who it is */
   int64_t started_wall_ms; /* the process; since 1970 UTC */
 };
 
+/* This process, under the name of its program. */
+void lock_holder_self(struct lock_holder *holder, const char *program);
+
 struct lock_view {
   struct owner owner;
   struct lock_holder holder;

@@ -37,10 +37,10 @@ static enum adopt_status of_outcome(enum outcome outcome)
 static enum adopt_status lock(struct lockstore *store, const char *type, struct survey *survey, struct error *error)
 {
   struct lock_view view;
-  struct lock_holder holder = {.program = "pawl-setup --adopt", .pid = getpid(), .started_wall_ms = clock_wall_us() / 1000};
-  if (gethostname(holder.host, sizeof holder.host - 1) != 0 ||
-      getrandom(survey->owner.bytes, sizeof survey->owner.bytes, 0) != (ssize_t)sizeof survey->owner.bytes) {
-    error_set(error, "the system gives no host name or no random numbers");
+  struct lock_holder holder;
+  lock_holder_self(&holder, "pawl-setup --adopt");
+  if (getrandom(survey->owner.bytes, sizeof survey->owner.bytes, 0) != (ssize_t)sizeof survey->owner.bytes) {
+    error_set(error, "the system gives no random numbers");
     return ADOPT_UNAVAILABLE;
   }
   enum outcome seen = lock_read(store, type, 0, &view, error);

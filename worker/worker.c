@@ -1,6 +1,5 @@
 /* pawl-worker: drains the queues of its types into their files. */
 #include "config/config.h"
-#include "worker/clock.h"
 #include "worker/fault.h"
 #include "worker/log.h"
 #include "worker/loop.h"
@@ -24,29 +23,12 @@ enum {
   RANGE_MESSAGES_MIN = 64, /* a transaction costs one more request than deleting by `_id`s does */
 };
 
-/* The kernel's boot id: all containers of one machine share it, as they share its page cache. */
-static void machine_read(char machine[MACHINE_SIZE])
-{
-  FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-  snprintf(machine, MACHINE_SIZE, "unknown");
-  if (file == NULL)
-    return;
-  if (fgets(machine, MACHINE_SIZE, file) != NULL)
-    machine[strcspn(machine, "\n")] = 0;
-  fclose(file);
-}
-
 static void identity_fill(struct writer_identity *identity, struct lock_holder *holder)
 {
-  if (gethostname(identity->host, sizeof identity->host - 1) != 0)
-    snprintf(identity->host, sizeof identity->host, "unknown");
-  identity->pid = getpid();
-  machine_read(identity->machine);
-  snprintf(holder->host, sizeof holder->host, "%s", identity->host);
-  snprintf(holder->boot, sizeof holder->boot, "%s", identity->machine);
-  snprintf(holder->program, sizeof holder->program, "pawl-worker %s", PAWL_VERSION);
-  holder->pid = identity->pid;
-  holder->started_wall_ms = clock_wall_us() / 1000;
+  lock_holder_self(holder, "pawl-worker " PAWL_VERSION);
+  snprintf(identity->host, sizeof identity->host, "%s", holder->host);
+  snprintf(identity->machine, sizeof identity->machine, "%s", holder->boot);
+  identity->pid = holder->pid;
 }
 
 /* A wrong --dir is found out now, not when the first message comes. */
