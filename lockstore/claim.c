@@ -1,0 +1,314 @@
+#include "lockstore/claim.h"
+#include "lockstore/command.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+
+enum {
+  REQUEST_MS_MAX = 3000,
+  AWAIT_MS_MAX = 1000,   /* for a wake-up: so often it looks in any case */
+  WATCH_AGAIN_MS = 5000, /* after a watch was lost, or could not begin */
+  BACKOFF_MS = 100,      /* when nothing answers; doubling */
+  BACKOFF_MS_MAX = 3000,
+  RELEASE_MS = 5000,
+};
+
+/* ---- talking, time ---- */
+
+void claim_say(const struct claim *claim, enum config_log_level level, const char *format, ...)
+{
+  char text[1400];
+  va_list arguments;
+  if (level > claim->config->log_level)
+    return;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  fprintf(stderr, "pawl-lock: %s\n", text);
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+  return a < b ? a : b;
+}
+
+static void random_fill(void *bytes, size_t size)
+{
+  if (getrandom(bytes, size, 0) != (ssize_t)size)
+    abort(); /* the kernel gives up to 256 bytes at any time */
+}
+
+/* A fifth more or less, so that many do not come at the same moment. */
+static int64_t jitter(int64_t ms)
+{
+  uint64_t random;
+  random_fill(&random, sizeof random);
+  return ms - ms / 5 + (int64_t)(random % (uint64_t)(2 * (ms / 5) + 1));
+}
+
+static void sleep_ms(int64_t ms)
+{
+  struct timespec pause = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+  if (ms > 0)
+    nanosleep(&pause, NULL);
+}
+
+/* ---- being woken ---- */
+
+static int64_t await_ms(const struct claim *claim)
+{
+  return least(claim->config->lease_ms / 2, AWAIT_MS_MAX); /* below what is left of a lease that is being renewed */
+}
+
+static bool watch_begins(struct claim *claim)
+{
+  struct error error;
+  struct lockstore_options options = claim->options;
+  enum outcome outcome = OUTCOME_REFUSED;
+  if (claim->watching || command_now_ms() < claim->watch_next_ms)
+    return claim->watching;
+  options.await_ms = await_ms(claim);
+  if (!claim->watcher)
+    claim->watcher = watcher_open(claim->store, &options, NULL, 0, &error);
+  if (claim->watcher)
+    outcome = watcher_begin(claim->watcher, &error);
+  claim->watching = outcome == OUTCOME_YES;
+  claim->watch_next_ms = outcome == OUTCOME_REFUSED ? INT64_MAX : command_now_ms() + WATCH_AGAIN_MS;
+  if (!claim->watching)
+    claim_say(claim, CONFIG_LOG_DEBUG, "no wake-ups come: %s; looks by its timer", error.text);
+  return claim->watching;
+}
+
+static void watch(struct claim *claim)
+{
+  struct wakeup wakeup;
+  struct error error;
+  enum outcome outcome = watcher_next(claim->watcher, &wakeup, &error);
+  if (outcome == OUTCOME_YES) {
+    claim->woken = wakeup.about == WAKEUP_LOCK && strcmp(wakeup.type, claim->config->name) == 0;
+  } else if (outcome != OUTCOME_NO) {
+    claim->watching = false;
+    claim_say(claim, CONFIG_LOG_DEBUG, "wake-ups are lost: %s; looks by its timer", error.text);
+  }
+}
+
+/* Until it is woken, or time to look again: no later than the known end of the lease, and of --timeout. */
+static void wait_for_news(struct claim *claim)
+{
+  struct error ignored;
+  bool held = claim->view.left_ms > 0;
+  int64_t most_ms = least(claim->deadline_ms - command_now_ms(), held ? claim->view.left_ms + 1 : INT64_MAX);
+  if (held && most_ms >= await_ms(claim) && watch_begins(claim)) {
+    enum outcome row = claim->view.waits ? OUTCOME_YES : lock_wait(claim->store, claim->config->name, 0, &claim->view.owner, &ignored);
+    if (row == OUTCOME_YES)
+      watch(claim);
+    if (row == OUTCOME_YES || row == OUTCOME_NO) /* it has changed hands: who has it now? */
+      return;
+  }
+  sleep_ms(least(most_ms, jitter(claim->config->retry_ms)));
+}
+
+/* ---- one attempt ---- */
+
+/* Deletes my lock document; it can be there although no answer said so. */
+static enum outcome give_back(struct claim *claim, struct error *error)
+{
+  enum outcome outcome = lock_release(claim->store, claim->config->name, 0, &claim->owner, error);
+  claim->taken = outcome != OUTCOME_YES && outcome != OUTCOME_NO;
+  return outcome;
+}
+
+static enum outcome insert_and_fence(struct claim *claim, int64_t epoch_seen, struct error *error)
+{
+  const char *name = claim->config->name;
+  random_fill(&claim->owner, sizeof claim->owner);
+  claim->sent_ms = command_now_ms();
+  enum outcome outcome = lock_take(claim->store, name, 0, &claim->owner, claim->config->lease_ms, &claim->holder, error);
+  claim->taken = outcome != OUTCOME_NO;
+  if (outcome != OUTCOME_YES)
+    return outcome;
+  claim->epoch = epoch_seen + 1;
+  outcome = ledger_fence(claim->store, name, epoch_seen, &claim->owner, &claim->before, error);
+  /* With two thirds of the lease gone already it would be lost before the command has begun. */
+  return outcome == OUTCOME_YES && command_now_ms() >= claim->sent_ms + claim->config->lease_ms / 3 * 2 ? OUTCOME_NO : outcome;
+}
+
+static enum outcome look(struct claim *claim, struct error *error)
+{
+  return lock_read(claim->store, claim->config->name, 0, &claim->view, error);
+}
+
+/* A signal that comes meanwhile ends this process when no lock document of it is left. */
+static enum outcome take(struct claim *claim, int64_t epoch_seen, struct error *error)
+{
+  struct error ignored;
+  command_signals_hold();
+  enum outcome outcome = insert_and_fence(claim, epoch_seen, error);
+  if (outcome == OUTCOME_YES)
+    return outcome;
+  if (claim->taken)
+    (void)give_back(claim, &ignored);
+  command_signals_release();
+  if (outcome == OUTCOME_NO)
+    (void)look(claim, &ignored); /* who was faster? */
+  return outcome;
+}
+
+static enum outcome get_ready(struct claim *claim, struct error *error)
+{
+  enum outcome outcome = claim->prepared ? OUTCOME_YES : lockstore_prepare(claim->store, error);
+  claim->prepared = outcome == OUTCOME_YES;
+  if (outcome == OUTCOME_YES && claim->taken && give_back(claim, error) == OUTCOME_UNKNOWN)
+    outcome = OUTCOME_UNKNOWN;
+  return outcome;
+}
+
+/* YES: mine. NO: not yet. UNKNOWN: no answer. REFUSED: never; *code is the exit code. */
+static enum outcome attempt(struct claim *claim, int *code, struct error *error)
+{
+  struct ledger ledger;
+  *code = EXIT_USAGE;
+  enum outcome outcome = get_ready(claim, error);
+  if (outcome != OUTCOME_YES)
+    return outcome;
+  *code = EXIT_FAILED;
+  outcome = claim->woken ? OUTCOME_NO : look(claim, error);
+  claim->woken = false;
+  bool expired = outcome == OUTCOME_YES && claim->view.stealable;
+  if (outcome != OUTCOME_NO && !expired)
+    return outcome == OUTCOME_YES ? OUTCOME_NO : outcome;
+  *code = EXIT_UNTRUSTED;
+  outcome =
+      ledger_read(claim->store, claim->config->name, &ledger, error); /* before the insert: else a paused loser could fence the holder */
+  if (outcome == OUTCOME_UNKNOWN || outcome == OUTCOME_REFUSED)
+    return outcome;
+  outcome = expired ? lock_steal(claim->store, claim->config->name, 0, &claim->view.owner, error) : OUTCOME_YES;
+  return outcome == OUTCOME_YES ? take(claim, ledger.epoch, error) : outcome;
+}
+
+/* ---- acquiring ---- */
+
+static void say_waiting(struct claim *claim)
+{
+  const struct lock_view *view = &claim->view;
+  if (!claim->said_waiting && view->left_ms > 0)
+    claim_say(claim, CONFIG_LOG_INFO, "waits for %s, held by %s, pid %" PRId64 " (%s)", claim->config->name, view->holder.host,
+              view->holder.pid, view->holder.program);
+  claim->said_waiting = claim->said_waiting || view->left_ms > 0;
+}
+
+/* Said once when it begins and once when it is over. */
+static void say_away(struct claim *claim, bool away, const struct error *error)
+{
+  if (away && !claim->said_away && strncmp(error->text, "MongoDB ", 8) == 0)
+    claim_say(claim, CONFIG_LOG_WARN, "%s; trying again", error->text);
+  else if (away && !claim->said_away)
+    claim_say(claim, CONFIG_LOG_WARN, "MongoDB gives no answer: %s; trying again until it does", error->text);
+  else if (!away && claim->said_away)
+    claim_say(claim, CONFIG_LOG_INFO, "MongoDB answers again");
+  claim->said_away = away;
+}
+
+static int timed_out(struct claim *claim, enum outcome outcome, const struct error *error)
+{
+  const struct lock_view *view = &claim->view;
+  if (outcome == OUTCOME_UNKNOWN)
+    claim_say(claim, CONFIG_LOG_ERROR, "%s: the time is over, and whether it is free is not known: %s", claim->config->name, error->text);
+  else if (view->left_ms > 0)
+    claim_say(claim, CONFIG_LOG_ERROR, "%s: the time is over, and it is held by %s, pid %" PRId64 " (%s)", claim->config->name,
+              view->holder.host, view->holder.pid, view->holder.program);
+  else
+    claim_say(claim, CONFIG_LOG_ERROR, "%s: the time is over, and others were faster", claim->config->name);
+  return EXIT_UNAVAILABLE;
+}
+
+static int64_t backoff(int64_t failures)
+{
+  int64_t ms = BACKOFF_MS;
+  for (int64_t i = 1; i < failures && ms < BACKOFF_MS_MAX; i++)
+    ms *= 2;
+  return jitter(least(ms, BACKOFF_MS_MAX));
+}
+
+int claim_acquire(struct claim *claim)
+{
+  struct error error;
+  int code;
+  for (;;) {
+    enum outcome outcome = attempt(claim, &code, &error);
+    if (outcome == OUTCOME_REFUSED) {
+      claim_say(claim, CONFIG_LOG_ERROR, "%s", error.text);
+      return code;
+    }
+    say_away(claim, outcome == OUTCOME_UNKNOWN, &error);
+    claim->failures = outcome == OUTCOME_UNKNOWN ? claim->failures + 1 : 0;
+    if (outcome == OUTCOME_YES)
+      return EXIT_DONE;
+    if (command_now_ms() >= claim->deadline_ms)
+      return timed_out(claim, outcome, &error);
+    if (outcome == OUTCOME_UNKNOWN) {
+      sleep_ms(least(backoff(claim->failures), claim->deadline_ms - command_now_ms()));
+    } else {
+      say_waiting(claim);
+      wait_for_news(claim);
+    }
+  }
+}
+
+/* ---- holding ---- */
+
+enum outcome claim_renew(struct claim *claim, struct error *error)
+{
+  int64_t sent_ms = command_now_ms();
+  enum outcome outcome = lock_renew(claim->store, claim->config->name, 0, &claim->owner, claim->config->lease_ms, error);
+  if (outcome == OUTCOME_YES)
+    claim->sent_ms = sent_ms;
+  return outcome;
+}
+
+/* Nothing was written in this epoch, so the end of the type's file is as clean as it was. */
+static enum outcome put_clean_back(struct claim *claim, struct error *error)
+{
+  struct ledger_commit commit = {.epoch = claim->epoch,
+                                 .owner = claim->owner,
+                                 .before = claim->before.end,
+                                 .after = claim->before.end,
+                                 .settled = claim->before.settled,
+                                 .set_clean = true,
+                                 .clean = true};
+  return claim->before.clean ? ledger_commit(claim->store, claim->config->name, &commit, error) : OUTCOME_YES;
+}
+
+bool claim_release(struct claim *claim, struct error *error)
+{
+  int64_t until_ms = command_now_ms() + RELEASE_MS;
+  while (put_clean_back(claim, error) == OUTCOME_UNKNOWN && command_now_ms() < until_ms)
+    sleep_ms(jitter(BACKOFF_MS));
+  while (give_back(claim, error) == OUTCOME_UNKNOWN && command_now_ms() < until_ms)
+    sleep_ms(jitter(BACKOFF_MS));
+  return !claim->taken;
+}
+
+/* ---- begin and end ---- */
+
+bool claim_open(struct claim *claim, const struct config *config, struct error *error)
+{
+  int64_t timeout_ms = least(config->lease_ms / 3, REQUEST_MS_MAX);
+  *claim = (struct claim){.config = config};
+  claim->options = (struct lockstore_options){
+      .uri = config->uri, .db = config->db, .timeout_ms = timeout_ms, .connections_max = 1, .program = config_program_name(CONFIG_LOCK)};
+  claim->deadline_ms = config->timeout_ms < 0 ? INT64_MAX : command_now_ms() + config->timeout_ms;
+  claim->store = lockstore_open(&claim->options, error);
+  if (claim->store)
+    lock_holder_self(&claim->holder, "pawl-lock " PAWL_VERSION);
+  return claim->store != NULL;
+}
+
+void claim_end_waiting(struct claim *claim)
+{
+  watcher_close(claim->watcher);
+  claim->watcher = NULL;
+  claim->watching = false;
+}
