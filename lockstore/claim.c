@@ -283,7 +283,7 @@ static enum outcome put_clean_back(struct claim *claim, struct error *error)
 
 bool claim_release(struct claim *claim, struct error *error)
 {
-  int64_t until_ms = command_now_ms() + RELEASE_MS;
+  int64_t until_ms = least(command_now_ms() + RELEASE_MS, claim->sent_ms + claim->config->lease_ms);
   while (put_clean_back(claim, error) == OUTCOME_UNKNOWN && command_now_ms() < until_ms)
     sleep_ms(jitter(BACKOFF_MS));
   while (give_back(claim, error) == OUTCOME_UNKNOWN && command_now_ms() < until_ms)

@@ -50,7 +50,7 @@ MUST_CHECK int claim_acquire(struct claim *claim);
 void claim_end_waiting(struct claim *claim);
 /* From when on it counts is then in sent_ms. Outcomes as of lock_renew. */
 MUST_CHECK enum outcome claim_renew(struct claim *claim, struct error *error);
-/* Puts the ledger's `clean` back and lets the lock go. False: no answer for some seconds; its lease ends it. */
+/* Puts the ledger's `clean` back and lets the lock go. False: no answer for some seconds, or until its lease was over. */
 MUST_CHECK bool claim_release(struct claim *claim, struct error *error);
 
 #endif

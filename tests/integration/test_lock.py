@@ -1,0 +1,481 @@
+"""pawl-lock: flock(1) across machines, on the mutexes of the workers."""
+import os
+import pty
+import re
+import signal
+import subprocess
+import time
+
+import bson
+import pytest
+
+from harness import environment, free_port, process_state, program, run, wait_until
+
+LEASE = ["--lease", "1s", "--retry", "50ms"]
+
+
+class Lock:
+    """A pawl-lock whose output goes to files."""
+
+    def __init__(self, folder, arguments, **how):
+        self.paths = [folder / what for what in ("output", "errors")]
+        with open(self.paths[0], "wb") as output, open(self.paths[1], "wb") as errors:
+            self.process = subprocess.Popen([program("pawl-lock"), *map(str, arguments)],
+                                            **{"stdin": subprocess.DEVNULL, "stdout": output, "stderr": errors, "env": environment(), **how})
+        self.pid = self.process.pid
+
+    def output(self):
+        return self.paths[0].read_text(errors="replace")
+
+    def errors(self):
+        return self.paths[1].read_text(errors="replace")
+
+    def __str__(self):
+        return f"pawl-lock {self.pid} ({self.process.poll()}): {self.output()[-1000:]}\n{self.errors()[-2000:]}"
+
+    def wait(self, deadline=30):
+        return wait_until(lambda: self.process.poll() is not None and [self.process.returncode], lambda: f"the end of {self}", deadline)[0]
+
+    def wait_output(self, pattern):
+        wait_until(lambda: re.search(pattern, self.output()), lambda: f"/{pattern}/ in the output of {self}")
+
+    def wait_errors(self, pattern):
+        wait_until(lambda: re.search(pattern, self.errors()), lambda: f"/{pattern}/ in what it says: {self}")
+
+    def command(self):
+        """The pid that the command printed first."""
+        self.wait_output(r"^\d+\n")
+        return int(self.output().split()[0])
+
+
+@pytest.fixture
+def locked(field):
+    """Starts a pawl-lock: locked("n", "sh", "-c", …, options=[…]). None outlives the test."""
+    with locker(field) as start:
+        yield start
+
+
+class locker:
+    def __init__(self, field):
+        self.field, self.started = field, []
+
+    def __call__(self, name, *command, options=LEASE, **how):
+        folder = self.field.folder / f"lock{len(self.started)}"
+        folder.mkdir()
+        self.started.append(Lock(folder, [*self.field.mongo, *options, name, "--", *command], **how))
+        return self.started[-1]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for lock in self.started:
+            if lock.process.poll() is None:
+                lock.process.kill() # its command gets SIGTERM
+                lock.process.wait()
+
+
+def sh(text):
+    return "sh", "-c", text
+
+
+# Prints its pid, and ends when the file is there.
+def until(path, more=""):
+    return sh(f"{more} echo $$; while ! [ -e {path} ]; do sleep 0.02; done")
+
+
+def gone(pid):
+    wait_until(lambda: process_state(pid) in (None, "Z"), f"the end of {pid}", 20)
+
+
+def lock_of(field, name="n"):
+    return field.locks.find_one({"type": name, "slot": 0})
+
+
+# --- the command ---
+
+
+@pytest.mark.parametrize("command, code, says", [
+    (sh("exit 0"), 0, ""), (sh("exit 7"), 7, ""), (sh("kill -9 $$"), 137, ""), (sh("kill -TERM $$"), 143, ""),
+    (["no-such-command"], 127, "cannot run no-such-command: No such file or directory"),
+    (["/etc/passwd"], 126, "cannot run /etc/passwd: Permission denied"),
+])
+def test_exit_code_is_the_commands(field, command, code, says):
+    done = field.run("pawl-lock", "n", "--", *command)
+    assert (done.returncode, done.stdout, says in done.stderr.decode(), says or done.stderr) == (code, b"", True, says or b""), done
+    assert lock_of(field) is None
+
+
+def test_streams_and_words_are_its_own(any_field):
+    done = any_field.run("pawl-lock", "n", "--", *sh('cat; echo "$# $1 $2" >&2'), "x", "-v", "--", stdin=b"in")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"in", b"2 -v --\n"), done
+
+
+def test_epoch_rises(any_field):
+    for epoch in (1, 2, 3):
+        done = any_field.run("pawl-lock", "n", "--", *sh("echo $PAWL_LOCK_NAME $PAWL_LOCK_EPOCH"))
+        assert done.stdout.decode() == f"n {epoch}\n", done
+        ledger = any_field.ledger("n")
+        assert (ledger["epoch"], ledger["v"], ledger["seq"], ledger["clean"], "file" in ledger) == (epoch, 1, 0, False, False), ledger
+        assert lock_of(any_field, "n") is None
+
+
+def test_holder_is_told(field, locked, tmp_path):
+    lock = locked("n", *until(tmp_path / "go"))
+    lock.command()
+    holder = lock_of(field)["holder"]
+    assert (holder["pid"], holder["host"], holder["program"][:10]) == (lock.pid, os.uname().nodename, "pawl-lock "), holder
+    (tmp_path / "go").touch()
+    assert lock.wait() == 0
+
+
+def signals_of(status):
+    return {name: int(mask, 16) for name, mask in re.findall(r"^Sig(Blk|Ign|Cgt):\s+(\w+)$", status, re.M)}
+
+
+def test_signals_are_as_they_were(field, locked):
+    plain = signals_of(subprocess.run(["grep", "Sig", "/proc/self/status"], capture_output=True, text=True, check=True).stdout)
+    for ignored in ([], [signal.SIGHUP, signal.SIGINT]):
+        def ignore(numbers=tuple(ignored)):
+            for number in numbers:
+                signal.signal(number, signal.SIG_IGN)
+        lock = locked("n", "grep", "Sig", "/proc/self/status", preexec_fn=ignore)
+        assert lock.wait() == 0
+        assert signals_of(lock.output()) == {**plain, "Ign": plain["Ign"] | sum(1 << number - 1 for number in ignored)}, lock
+
+
+def test_descriptors(field, locked):
+    """What pawl-lock was given goes on to the command, what it has opened does not."""
+    reading, writing = os.pipe()
+    lock = locked("n", *sh(f"ls -l /proc/$$/fd; echo given >/dev/fd/{writing}"), pass_fds=[writing])
+    assert lock.wait() == 0 and os.read(reading, 10) == b"given\n", lock
+    os.close(reading), os.close(writing)
+    descriptors = set(map(int, re.findall(r"(\d+) ->", lock.output())))
+    assert "socket:" not in lock.output() and descriptors - {0, 1, 2, writing} <= {fd for fd in descriptors if fd == 10 or fd > 200}, lock
+
+
+# --- exclusion ---
+
+
+def test_one_at_a_time(field, locked, tmp_path):
+    stamps = tmp_path / "stamps"
+    locks = [locked("n", *sh(f"echo begin {n} >> {stamps}; sleep 0.03; echo end {n} >> {stamps}"), options=["--lease", "10s"])
+             for n in range(16)]
+    assert [lock.wait() for lock in locks] == [0] * 16, "\n".join(map(str, locks))
+    lines = stamps.read_text().splitlines()
+    assert len(lines) == 32
+    for begin, end in zip(lines[::2], lines[1::2]):
+        assert begin.split()[0] == "begin" and end == begin.replace("begin", "end"), lines
+    assert field.ledger("n")["epoch"] == 16
+
+
+def test_in_the_order_they_came(field, locked, tmp_path):
+    order = tmp_path / "order"
+    slow = ["--lease", "30s", "--retry", "30s"]  # what comes early comes by a wake-up
+    first = locked("n", *until(tmp_path / "go"), options=slow)
+    first.command()
+    others = []
+    for n in range(10):
+        others.append(locked("n", *sh(f"echo {n} >> {order}"), options=slow))
+        wait_until(lambda: len(lock_of(field).get("waiters", [])) == n + 1, lambda: f"{n + 1} in the row; {others[-1]}")
+    (tmp_path / "go").touch()
+    begin = time.monotonic()
+    assert [lock.wait() for lock in others] == [0] * 10, "\n".join(map(str, others))
+    assert time.monotonic() - begin < 10
+    assert order.read_text().split() == [str(n) for n in range(10)]
+    for lock in others:
+        assert re.fullmatch(rf"pawl-lock: waits for n, held by \S+, pid {first.pid} \(pawl-lock [\d.]+\)\n", lock.errors()), lock
+
+
+def test_names_are_locks_of_their_own(field, locked, tmp_path):
+    lock = locked("n", *until(tmp_path / "go"))
+    lock.command()
+    assert field.run("pawl-lock", "--timeout", "0s", "m", "--", "true").returncode == 0
+    (tmp_path / "go").touch()
+    assert lock.wait() == 0
+
+
+@pytest.mark.parametrize("timeout", ["0s", "300ms", "1500ms"])
+def test_timeout(field, locked, tmp_path, timeout):
+    assert field.run("pawl-lock", "--timeout", timeout, "n", "--", "true").returncode == 0
+    lock = locked("n", *until(tmp_path / "go"))
+    lock.command()
+    begin = time.monotonic()
+    done = field.run("pawl-lock", "--timeout", timeout, "n", "--", "echo", "no")
+    assert (done.returncode, done.stdout) == (69, b"") and f"held by {os.uname().nodename}, pid {lock.pid} (pawl-lock" in done.stderr.decode()
+    assert time.monotonic() - begin < 5
+    quiet = field.run("pawl-lock", "-q", "--timeout", "0s", "n", "--", "echo", "no")
+    assert quiet.returncode == 69 and b"waits for" not in quiet.stderr, quiet
+    (tmp_path / "go").touch()
+    assert lock.wait() == 0
+
+
+def test_without_wakeups(field, locked, tmp_path):
+    field.server.client.admin.command({"configureFailPoint": "failCommand", "mode": "alwaysOn", "data": {
+        "failCommands": ["find", "getMore"], "namespace": f"{field.name}.wakeups", "errorCode": 13}})
+    try:
+        first = locked("n", *until(tmp_path / "go"))
+        first.command()
+        second = locked("n", *until(tmp_path / "go"), options=[*LEASE, "-v"])
+        second.wait_errors("waits for n")
+        second.wait_errors("no wake-ups come: .*; looks by its timer")
+        (tmp_path / "go").touch()
+        assert (first.wait(), second.wait(10)) == (0, 0)
+    finally:
+        field.server.client.admin.command({"configureFailPoint": "failCommand", "mode": "off"})
+
+
+# --- signals ---
+
+# Prints what it is sent, and ends with the number of that when it is sent USR1.
+COUNTS = ('n=0; for s in TERM INT HUP QUIT; do trap "echo $s; n=\\$((n+1))" $s; done; trap \'exit $n\' USR1; echo $$; '
+          'while :; do sleep 0.02; done')
+
+
+def test_signals_are_passed_on(locked):
+    lock = locked("n", *sh(COUNTS))
+    command = lock.command()
+    for name in ("TERM", "INT", "HUP", "QUIT"):
+        lock.process.send_signal(signal.Signals["SIG" + name])
+        lock.wait_output(rf"\n{name}\n")
+    os.kill(command, signal.SIGUSR1)
+    assert lock.wait() == 4, lock
+
+
+def test_terminal_sends_once(field, locked):
+    """With Ctrl-C the terminal sends a signal to both: pawl-lock does not pass it on."""
+    master, slave = pty.openpty()
+    lock = locked("n", *sh(COUNTS), stdin=slave, start_new_session=True,
+                  preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)))  # it becomes the controlling terminal
+    command = lock.command()
+    os.write(master, b"\x03")
+    lock.wait_output(r"\nINT\n")
+    time.sleep(0.2)  # for a second one
+    os.kill(command, signal.SIGUSR1)
+    assert lock.wait() == 1, lock
+    os.close(master), os.close(slave)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
+def test_waiting_is_ended(field, locked, tmp_path, number):
+    first = locked("n", *until(tmp_path / "go"), options=["--lease", "20s"])
+    first.command()
+    before = lock_of(field)
+    second = locked("n", "echo", "no")
+    second.wait_errors("waits for n")
+    begin = time.monotonic()
+    second.process.send_signal(number)
+    assert second.wait() == -number and time.monotonic() - begin < 1 and second.output() == ""
+    assert lock_of(field)["owner"] == before["owner"] and field.ledger("n")["epoch"] == 1
+    (tmp_path / "go").touch()
+    assert first.wait() == 0 and lock_of(field) is None
+
+
+def test_ended_between_lock_and_command(field, locked):
+    """A signal that comes while the lock is being taken: the command does not start, and no lock is left."""
+    field.run("pawl-setup")
+    admin = field.server.client.admin
+    before = admin.command({"configureFailPoint": "failCommand", "mode": {"times": 1}, "data": {
+        "failCommands": ["update"], "namespace": f"{field.name}.locks", "blockConnection": True, "blockTimeMS": 800}})["count"]
+    lock = locked("n", "echo", "no", options=["--lease", "10s"])
+    admin.command({"waitForFailPoint": "failCommand", "timesEntered": before + 1, "maxTimeMS": 10000})
+    lock.process.terminate()
+    assert lock.wait() == -signal.SIGTERM and lock.output() == "", lock
+    assert lock_of(field) is None and field.ledger("n")["epoch"] == 1
+
+
+# --- the lease ---
+
+
+def test_killed(field, locked, tmp_path):
+    """Its command is told to end with it, and the next one waits for the end of the lease."""
+    first = locked("n", *until(tmp_path / "go"))
+    command = first.command()
+    second = locked("n", *sh("date +%s%3N; echo $PAWL_LOCK_EPOCH"), options=["--lease", "30s"])
+    second.wait_errors("waits for n")
+    first.process.kill()
+    gone(command)
+    expires = lock_of(field)["expires_at"].timestamp() * 1000
+    assert second.wait(10) == 0, second
+    began, epoch = map(int, second.output().split())
+    assert expires <= began < expires + 900 and epoch == 2, (expires, began)
+
+
+def test_frozen(field, locked, tmp_path):
+    """Another takes over; when it wakes it ends its command."""
+    first = locked("n", *until(tmp_path / "go"))
+    command = first.command()
+    first.process.send_signal(signal.SIGSTOP)
+    second = locked("n", *until(tmp_path / "go"))
+    second.command()
+    assert process_state(command) not in (None, "Z")  # that is what the epoch is for
+    first.process.send_signal(signal.SIGCONT)
+    assert first.wait() == 1 and "the lock is lost" in first.errors(), first
+    assert process_state(command) is None
+    assert lock_of(field)["holder"]["pid"] == second.pid
+    (tmp_path / "go").touch()
+    assert second.wait() == 0
+
+
+def test_lock_is_removed(field, locked):
+    lock = locked("n", *sh("trap 'echo ended; exit 0' TERM; echo $$; while :; do sleep 0.02; done"))
+    lock.command()
+    field.locks.delete_one({"type": "n"})
+    assert lock.wait(10) == 1 and "the lock is lost" in lock.errors() and "ended" in lock.output(), lock
+
+
+def test_it_is_renewed(field, locked):
+    lock = locked("n", "sleep", "3")
+    assert lock.wait() == 0 and lock.errors() == ""
+    assert field.ledger("n")["epoch"] == 1
+
+
+@pytest.mark.parametrize("trap", ["trap 'echo ended; exit 0' TERM;", "trap '' TERM;"], ids=["listens", "does not listen"])
+def test_database_is_frozen(own_server, make_field, tmp_path, trap):
+    """The command gets SIGTERM after two thirds of the lease, and SIGKILL at its end, although requests hang longer than that."""
+    field = make_field(own_server("--replica-set").start())
+    with locker(field) as locked:
+        lock = locked("n", *until(tmp_path / "go", trap), options=["--lease", "2s"])
+        command = lock.command()
+        os.kill(field.server.pid(), signal.SIGSTOP)
+        begin = time.monotonic()
+        try:
+            gone(command)
+            took = time.monotonic() - begin
+            assert lock.wait() == 1, lock
+        finally:
+            os.kill(field.server.pid(), signal.SIGCONT)
+        assert "the lock is lost: it could not be renewed in time" in lock.errors() and "ends with its lease" in lock.errors(), lock
+        # Counted from its last renewal, which was up to two thirds of a second before.
+        listens = "ended" in lock.output()
+        assert listens == ("exit" in trap) and ((0.6 < took < 1.7) if listens else (1.2 < took < 2.4)), (took, lock)
+
+
+@pytest.mark.slow
+def test_database_is_restarted(own_server, make_field, tmp_path):
+    """Nothing is lost while the lease lasts, and who waits goes on waiting."""
+    server = own_server("--replica-set", "--port", str(free_port())).start()
+    field = make_field(server)
+    with locker(field) as locked:
+        first = locked("n", *until(tmp_path / "go"), options=["--lease", "24s"])
+        first.command()
+        second = locked("n", "true", options=["--lease", "3s"])
+        second.wait_errors("waits for n")
+        server.kill()
+        second.wait_errors("MongoDB gives no answer: .*; trying again until it does")
+        third = locked("n", "true", options=["--lease", "3s"])
+        third.wait_errors("MongoDB gives no answer")
+        first.wait_errors("renewing the lock: .*; tries again")
+        server.start()
+        first.wait_errors("the lock is renewed again")
+        second.wait_errors("MongoDB answers again")
+        assert lock_of(field)["holder"]["pid"] == first.pid and second.process.poll() is None
+        (tmp_path / "go").touch()
+        assert (first.wait(), second.wait(), third.wait()) == (0, 0, 0), f"{first}{second}{third}"
+        assert [lock.errors().count("gives no answer") for lock in (second, third)] == [1, 1]
+
+
+def test_without_a_server():
+    begin = time.monotonic()
+    done = run("pawl-lock", "--uri", f"mongodb://127.0.0.1:{free_port()}/", "--timeout", "1s", "n", "--", "echo", "no")
+    assert (done.returncode, done.stdout) == (69, b"") and b"whether it is free is not known" in done.stderr, done
+    assert time.monotonic() - begin < 15
+
+
+# --- beside workers ---
+
+
+def test_file_of_a_type_goes_on(field, locked, tmp_path):
+    """A worker waits while its type is locked; `clean` is put back, and the file is continued."""
+    field.fill(50)
+    field.drain()
+    assert field.ledger()["clean"] is True
+    before = field.ledger()
+    lock = locked("t1", *until(tmp_path / "go"), options=["--lease", "10s"])
+    lock.command()
+    assert (field.ledger()["clean"], field.ledger()["epoch"]) == (False, before["epoch"] + 1)
+    field.fill(50)
+    worker = field.worker("-v", "--exit-when-empty")
+    worker.wait_log(rf"held by \S+, pid {lock.pid}")
+    assert field.queued() == 50
+    (tmp_path / "go").touch()
+    assert lock.wait() == 0 and worker.wait() == 0
+    assert re.search("takeover: .*the last end was clean", worker.log()), worker
+    assert field.segments() == ["t1.bin"]
+    field.compare()
+    settled = field.ledger()
+    assert field.run("pawl-lock", "t1", "--", "true").returncode == 0
+    after = field.ledger()
+    assert after == {**settled, "epoch": settled["epoch"] + 1, "owner": after["owner"]} and after["clean"] is True
+
+
+def test_unclean_stays_unclean(field):
+    field.fill(5)
+    field.drain()
+    field.ledgers.update_one({"_id": "t1"}, {"$set": {"clean": False}})
+    assert field.run("pawl-lock", "t1", "--", "true").returncode == 0
+    assert field.ledger()["clean"] is False
+
+
+def test_waits_for_a_worker(field, locked):
+    worker = field.worker("--lease", "20s", "--linger", "1h", quick=False)
+    field.fill(5)
+    field.wait_empty()
+    lock = locked("t1", "true")
+    lock.wait_errors(rf"waits for t1, held by \S+, pid {worker.pid} \(pawl-worker")
+    assert worker.stop()[0] == 0 and lock.wait() == 0, lock
+    assert field.ledger()["clean"] is True
+    field.compare()
+
+
+@pytest.mark.parametrize("change, says", [
+    ({"v": 2}, "a newer pawl is needed"), ({"seq": "x"}, "the ledger of \"n\" cannot be used: seq is"),
+])
+def test_ledger_that_cannot_be_used(field, change, says):
+    assert field.run("pawl-lock", "n", "--", "true").returncode == 0
+    field.ledgers.update_one({"_id": "n"}, {"$set": change})
+    done = field.run("pawl-lock", "n", "--", "echo", "no")
+    assert (done.returncode, done.stdout, says in done.stderr.decode()) == (74, b"", True), done
+    assert lock_of(field) is None
+
+
+def test_foreign_lock(field):
+    """A lock document that pawl did not write: it says how to remove it."""
+    assert field.run("pawl-setup").returncode == 0
+    field.locks.insert_one({"type": "n", "slot": 0, "owner": "somebody"})
+    done = field.run("pawl-lock", "n", "--", "echo", "no")
+    assert (done.returncode, done.stdout) == (1, b"") and b"deleteOne" in done.stderr, done
+
+
+def test_expired_lock_is_stolen(field):
+    assert field.run("pawl-setup").returncode == 0
+    field.locks.insert_one({"type": "n", "slot": 0, "owner": bson.Binary(bytes(16)), "ttl_ms": 1000})
+    done = field.run("pawl-lock", "--timeout", "5s", "n", "--", "echo", "yes")
+    assert (done.returncode, done.stdout) == (0, b"yes\n"), done
+
+
+def test_database_not_as_it_should_be(field):
+    field.db.locks.create_index([("type", 1), ("slot", 1)])
+    done = field.run("pawl-lock", "n", "--", "echo", "no")
+    assert (done.returncode, done.stdout) == (2, b"") and b"is not unique" in done.stderr, done
+
+
+# --- usage ---
+
+
+@pytest.mark.parametrize("words, says", [
+    ([], "the NAME of a lock is missing"), (["--", "true"], "the NAME of a lock is missing"), (["n"], "a command is missing"),
+    (["n", "--"], "a command is missing"), (["n", "true"], 'got "true" behind the NAME'), (["", "--", "true"], "takes 1 to 128 bytes"),
+    (["a/b", "--", "true"], 'got the NAME "a/b": takes 1 to 128 bytes'), ([".a", "--", "true"], "takes 1 to 128 bytes"),
+    (["x" * 129, "--", "true"], "takes 1 to 128 bytes"), (["--lease", "1", "n", "--", "true"], "--lease: got"),
+    (["--dir", "x", "n", "--", "true"], "--dir: no such option"), (["--uri", "http://x", "n", "--", "true"], "--uri: got"),
+])
+def test_usage(words, says):
+    done = run("pawl-lock", *words)
+    assert (done.returncode, done.stdout, says in done.stderr.decode()) == (2, b"", True), done
+
+
+def test_help_and_version():
+    done = run("pawl-lock", "--help")
+    assert done.returncode == 0 and b"NAME -- COMMAND" in done.stdout and b"--timeout" in done.stdout
+    assert re.fullmatch(rb"pawl-lock \(pawl\) [\d.]+\n", run("pawl-lock", "-V").stdout)
