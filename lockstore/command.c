@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -11,13 +10,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { DESCRIPTORS_MAX = 1024, WAIT_MS_MAX = 3600000 };
+enum { WAIT_MS_MAX = 3600000 };
 
 static const int handled[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGALRM};
 enum { HANDLED = sizeof handled / sizeof *handled };
 
 static sigset_t mask_given;
-static bool descriptor_given[DESCRIPTORS_MAX];
 static timer_t alarm_timer;
 
 /* What the handler reads. */
@@ -97,8 +95,6 @@ bool command_init(struct error *error)
   struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART}, given;
   struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
   sigset_t blocked, unblocked;
-  for (int fd = 0; fd < DESCRIPTORS_MAX; fd++)
-    descriptor_given[fd] = fcntl(fd, F_GETFD) == 0;
   for (int i = 0; i < HANDLED; i++)
     if (handled[i] == SIGALRM || (sigaction(handled[i], NULL, &given) == 0 && given.sa_handler != SIG_IGN))
       sigaction(handled[i], &action, NULL);
@@ -145,13 +141,10 @@ static void complain(const char *word, int why)
   (void)writev(STDERR_FILENO, parts, (int)(sizeof parts / sizeof *parts));
 }
 
-/* The driver's sockets are not closed by exec; what this process was given is, as flock(1) does it, the command's too. */
+/* The driver marks its sockets to be closed by exec. Descriptors that this process was given are, as flock(1) has it, the command's too. */
 static void become(char **words, pid_t parent)
 {
   struct sigaction action;
-  for (int fd = 0; fd < DESCRIPTORS_MAX; fd++)
-    if (!descriptor_given[fd])
-      fcntl(fd, F_SETFD, FD_CLOEXEC);
   for (int i = 0; i < HANDLED; i++) /* what is ignored was so when this process began */
     if (sigaction(handled[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
       signal(handled[i], SIG_DFL);

@@ -22,7 +22,7 @@ enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127, EXIT_SIGNAL = 128 /* and
 /* Milliseconds of CLOCK_BOOTTIME. */
 int64_t command_now_ms(void);
 
-/* First of all, before there are threads and descriptors of our own: what is open now goes on to the command, and nothing else. */
+/* First of all, before there are other threads: they are to have this one's signal mask. */
 MUST_CHECK bool command_init(struct error *error);
 
 void command_signals_hold(void);
