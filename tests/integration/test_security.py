@@ -21,7 +21,7 @@ from disks import command, need_program
 from harness import ROOT, Mongod, environment, free_port, program, run, wait_until
 
 PASSWORDS = {"operator": "0perat0r-Gehe1m", "worker": "w0rker-S3cret", "viewer": "v1ewer-S3cret", "producer": "pr0ducer-S3cret", "root": "r00t-S3cret"}
-PROGRAMS = ["pawl-worker", "pawl-enqueue", "pawl-dump", "pawl-status", "pawl-setup"]
+PROGRAMS = ["pawl-worker", "pawl-enqueue", "pawl-dump", "pawl-status", "pawl-setup", "pawl-lock"]
 
 
 def documented_roles(db):
@@ -184,7 +184,9 @@ def test_everything_with_tls_and_scram(prepared):
     dump = run("pawl-dump", "--format", "payload", "--dir", field.dir, "--type", "t1", *field.as_user("viewer"))
     assert dump.returncode == 0 and dump.stdout.split() == [b"one", b"two", b"three"], dump
     assert worker.stop()[0] == 0, str(worker)
-    secretless(worker.log(), done.stderr, status.stderr, dump.stderr)
+    lock = run("pawl-lock", "-v", *field.as_user("worker"), "t1", "--", "sh", "-c", "echo $PAWL_LOCK_EPOCH")
+    assert (lock.returncode, lock.stdout) == (0, b"2\n"), lock
+    secretless(worker.log(), done.stderr, status.stderr, dump.stderr, lock.stderr)
     field.ledgers.delete_one({"_id": "t1"})
     done = run("pawl-setup", *field.as_user("operator"), "--adopt", "t1", "--dir", field.dir, "--yes")
     assert done.returncode == 0, done
