@@ -1,33 +1,12 @@
-"""The program that runs a command while it holds a lock: pawl-lock, or while there is none the benchmark's own on pawl's lockstore."""
+"""Jobs that pawl-lock runs, at its defaults."""
 import subprocess
 import time
 
 from harness import NotMeasured, end_process, program, wait_until
 
-RETRY_MS = 100
-
-
-def with_pawl_lock():
-    try:
-        return bool(program("pawl-lock"))
-    except NotMeasured:
-        return False
-
-
-def name():
-    return "pawl-lock" if with_pawl_lock() else "pawl's mutex, timer of 100 ms"
-
-
-def note():
-    return "pawl-lock at its defaults." if with_pawl_lock() else (
-        "This pawl has no pawl-lock: a small program on its lockstore stands in, which reads the lock every 100 ms, and takes it when it is "
-        "free.")
-
 
 def locked(queue, lock, *command):
-    if with_pawl_lock():
-        return [program("pawl-lock"), *queue.mongo, lock, "--", *command]
-    return [program("hold_lock"), queue.bench.server.uri, queue.name, lock, str(RETRY_MS), *command]
+    return [program("pawl-lock"), *queue.mongo, lock, "--", *command]
 
 
 def stamp(path, ms):

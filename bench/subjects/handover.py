@@ -16,8 +16,8 @@ ROUNDS = {2: 5, 10: 2, 50: 1}  # waiters: how often in one turn
 HOLD_MS = (25, 75)  # at random, so that it does not keep in step with a timer
 CROWD = Path(__file__).parents[1] / "rivals/crowd.py"
 HOW = ["From the end of one's work to the beginning of the next one's. All wait before the first lets go.",
-       "pawl's waiters are processes, and the work is a program that is started for it; the others are threads with a connection each, and "
-       "the work is a pause.",
+       "pawl-lock at its defaults. Its waiters are processes, and the work is a program that is started for it; the others are threads with "
+       "a connection each, and the work is a pause.",
        "mongolock (Python): its timer of 100 ms; the three calls of pymongo that it makes and pymongo no longer has are translated.",
        "Redis: append-only, synced always; a list that holds one token, BLPOP and RPUSH."]
 HOW_WORKERS = ["The holder is told to stop (SIGTERM) while messages come in. From the time in its last block (CLOSE, before it is synced) to "
@@ -27,29 +27,21 @@ HOW_WORKERS = ["The holder is told to stop (SIGTERM) while messages come in. Fro
 def run(bench):
     crowds = bench.size((2, 10), tuple(ROUNDS))
     results = interleave(bench, {
-        **{f"{locks.name()}, {n} waiting": lambda n=n: rounds(bench, n, pawl_crowd) for n in crowds},
+        **{f"pawl-lock, {n} waiting": lambda n=n: rounds(bench, n, pawl_crowd) for n in crowds},
         **{f"mongolock, {n} waiting": lambda n=n: rounds(bench, n, mongolock_crowd) for n in crowds},
         **{f"Redis, {n} waiting": lambda n=n: rounds(bench, n, redis_crowd) for n in crowds},
     })
     workers = interleave(bench, {f"pawl-worker, {n} waiting": lambda n=n: worker_chain(bench, n) for n in crowds})
-    few, many = targets_from(results, workers, crowds)
-    shown = {name.replace(locks.name(), "pawl's lock"): values for name, values in results.items()}
+    few, many = (results[f"pawl-lock, {n} waiting"] for n in (crowds[0], crowds[-1]))
     return {"tables": [table("Hand-over, each holds for {} to {} ms".format(*HOLD_MS),
                              ["", "median, ms", "p99, ms", "hand-overs", "total, times the sum of holds", "server CPU, ms a hand-over"],
-                             [row(name, values) for name, values in results.items()], [*HOW, locks.note()]),
+                             [row(name, values) for name, values in results.items()], HOW),
                        table("Hand-over of a type between workers", ["", "median, ms", "greatest, ms", "hand-overs"],
                              [worker_row(name, values) for name, values in workers.items()], HOW_WORKERS)],
             "targets": {"handover median": turns(few, "median_ms"), "crowd total": turns(many, "total"),
                         "crowd mongod": turns(many, "server_ms")},
-            "bars": [bars("Hand-over of a lock, median", "ms", shown, "median_ms")],
+            "bars": [bars("Hand-over of a lock, median", "ms", results, "median_ms")],
             "raw": {"locks": raw(results), "workers": raw(workers)}}
-
-
-def targets_from(results, workers, crowds):
-    """A stand-in for pawl-lock reaches no target: then the workers' hand-over counts, which has more to do."""
-    if locks.with_pawl_lock():
-        return tuple(results[f"{locks.name()}, {n} waiting"] for n in (crowds[0], crowds[-1]))
-    return workers[f"pawl-worker, {crowds[0]} waiting"], NotMeasured("no pawl-lock")
 
 
 def row(name, values):
