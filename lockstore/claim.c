@@ -102,6 +102,7 @@ static void wait_for_news(struct claim *claim)
   int64_t most_ms = least(claim->deadline_ms - command_now_ms(), held ? claim->view.left_ms + 1 : INT64_MAX);
   if (held && most_ms >= await_ms(claim) && watch_begins(claim)) {
     enum outcome row = claim->view.waits ? OUTCOME_YES : lock_wait(claim->store, claim->config->name, 0, &claim->view.owner, &ignored);
+    claim->in_row = row == OUTCOME_YES;
     if (row == OUTCOME_YES)
       watch(claim);
     if (row == OUTCOME_YES || row == OUTCOME_NO) /* it has changed hands: who has it now? */
@@ -120,6 +121,19 @@ static enum outcome give_back(struct claim *claim, struct error *error)
   return outcome;
 }
 
+/* Nothing was written in this epoch, so the end of the type's file is as clean as it was. */
+static enum outcome put_clean_back(struct claim *claim, struct error *error)
+{
+  struct ledger_commit commit = {.epoch = claim->epoch,
+                                 .owner = claim->owner,
+                                 .before = claim->before.end,
+                                 .after = claim->before.end,
+                                 .settled = claim->before.settled,
+                                 .set_clean = true,
+                                 .clean = true};
+  return claim->before.clean ? ledger_commit(claim->store, claim->config->name, &commit, error) : OUTCOME_YES;
+}
+
 static enum outcome insert_and_fence(struct claim *claim, int64_t epoch_seen, struct error *error)
 {
   const char *name = claim->config->name;
@@ -130,9 +144,7 @@ static enum outcome insert_and_fence(struct claim *claim, int64_t epoch_seen, st
   if (outcome != OUTCOME_YES)
     return outcome;
   claim->epoch = epoch_seen + 1;
-  outcome = ledger_fence(claim->store, name, epoch_seen, &claim->owner, &claim->before, error);
-  /* With two thirds of the lease gone already it would be lost before the command has begun. */
-  return outcome == OUTCOME_YES && command_now_ms() >= claim->sent_ms + claim->config->lease_ms / 3 * 2 ? OUTCOME_NO : outcome;
+  return ledger_fence(claim->store, name, epoch_seen, &claim->owner, &claim->before, error);
 }
 
 static enum outcome look(struct claim *claim, struct error *error)
@@ -146,8 +158,13 @@ static enum outcome take(struct claim *claim, int64_t epoch_seen, struct error *
   struct error ignored;
   command_signals_hold();
   enum outcome outcome = insert_and_fence(claim, epoch_seen, error);
-  if (outcome == OUTCOME_YES)
+  bool late = command_now_ms() >= claim->sent_ms + claim->config->lease_ms / 3 * 2; /* it would be lost before the command has begun */
+  if (outcome == OUTCOME_YES && !late)
     return outcome;
+  if (outcome == OUTCOME_YES) {
+    (void)put_clean_back(claim, &ignored);
+    outcome = OUTCOME_NO;
+  }
   if (claim->taken)
     (void)give_back(claim, &ignored);
   command_signals_release();
@@ -174,14 +191,18 @@ static enum outcome attempt(struct claim *claim, int *code, struct error *error)
   if (outcome != OUTCOME_YES)
     return outcome;
   *code = EXIT_FAILED;
-  outcome = claim->woken ? OUTCOME_NO : look(claim, error);
-  claim->woken = false;
+  bool woken = claim->woken, in_row = claim->in_row;
+  outcome = woken ? OUTCOME_NO : look(claim, error);
+  claim->woken = claim->in_row = false;
   bool expired = outcome == OUTCOME_YES && claim->view.stealable;
+  bool yields = outcome == OUTCOME_NO && in_row && !woken; /* it was let go just now, and who was woken for it has a moment to take it */
   if (outcome != OUTCOME_NO && !expired)
     return outcome == OUTCOME_YES ? OUTCOME_NO : outcome;
+  if (yields)
+    return OUTCOME_NO;
   *code = EXIT_UNTRUSTED;
-  outcome =
-      ledger_read(claim->store, claim->config->name, &ledger, error); /* before the insert: else a paused loser could fence the holder */
+  /* Before the insert: else one that was overtaken meanwhile could fence the holder. */
+  outcome = ledger_read(claim->store, claim->config->name, &ledger, error);
   if (outcome == OUTCOME_UNKNOWN || outcome == OUTCOME_REFUSED)
     return outcome;
   outcome = expired ? lock_steal(claim->store, claim->config->name, 0, &claim->view.owner, error) : OUTCOME_YES;
@@ -266,19 +287,6 @@ enum outcome claim_renew(struct claim *claim, struct error *error)
   if (outcome == OUTCOME_YES)
     claim->sent_ms = sent_ms;
   return outcome;
-}
-
-/* Nothing was written in this epoch, so the end of the type's file is as clean as it was. */
-static enum outcome put_clean_back(struct claim *claim, struct error *error)
-{
-  struct ledger_commit commit = {.epoch = claim->epoch,
-                                 .owner = claim->owner,
-                                 .before = claim->before.end,
-                                 .after = claim->before.end,
-                                 .settled = claim->before.settled,
-                                 .set_clean = true,
-                                 .clean = true};
-  return claim->before.clean ? ledger_commit(claim->store, claim->config->name, &commit, error) : OUTCOME_YES;
 }
 
 bool claim_release(struct claim *claim, struct error *error)

@@ -6,6 +6,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <strings.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum deployment { DEPLOYMENT_UNKNOWN, DEPLOYMENT_STANDALONE, DEPLOYMENT_REPLICA_SET };
 
@@ -45,9 +47,15 @@ static void drop_log(mongoc_log_level_t level, const char *domain, const char *m
   (void)level, (void)domain, (void)message, (void)context;
 }
 
-/* Never undone: another thread of the process may use the driver until the end. */
+/*
+ * Never undone: another thread of the process may use the driver until the end. It keeps counters in a file of /dev/shm that it has made
+ * before main; nobody reads them, and a process that does not live to remove it would leave it to the next one with its pid.
+ */
 static void driver_start(void)
 {
+  char counters[40];
+  snprintf(counters, sizeof counters, "/mongoc-%ld", (long)getpid());
+  (void)shm_unlink(counters);
   mongoc_log_set_handler(drop_log, NULL);
   mongoc_init();
 }

@@ -11,7 +11,8 @@ import pytest
 
 from harness import environment, free_port, process_state, program, run, wait_until
 
-LEASE = ["--lease", "1s", "--retry", "50ms"]
+LEASE = ["--lease", "4s", "--retry", "50ms"]  # a busy machine renews it in time
+SHORT = ["--lease", "1s", "--retry", "50ms"]  # that is over soon
 
 
 class Lock:
@@ -265,7 +266,7 @@ def test_waiting_is_ended(field, locked, tmp_path, number):
     second.wait_errors("waits for n")
     begin = time.monotonic()
     second.process.send_signal(number)
-    assert second.wait() == -number and time.monotonic() - begin < 1 and second.output() == ""
+    assert second.wait() == -number and time.monotonic() - begin < 3 and second.output() == ""
     assert lock_of(field)["owner"] == before["owner"] and field.ledger("n")["epoch"] == 1
     (tmp_path / "go").touch()
     assert first.wait() == 0 and lock_of(field) is None
@@ -289,21 +290,23 @@ def test_ended_between_lock_and_command(field, locked):
 
 def test_killed(field, locked, tmp_path):
     """Its command is told to end with it, and the next one waits for the end of the lease."""
-    first = locked("n", *until(tmp_path / "go"))
+    first = locked("n", *until(tmp_path / "go"), options=SHORT)
     command = first.command()
     second = locked("n", *sh("date +%s%3N; echo $PAWL_LOCK_EPOCH"), options=["--lease", "30s"])
     second.wait_errors("waits for n")
     first.process.kill()
     gone(command)
+    assert not os.path.exists(f"/dev/shm/mongoc-{first.pid}")  # the driver's
     expires = lock_of(field)["expires_at"].timestamp() * 1000
     assert second.wait(10) == 0, second
     began, epoch = map(int, second.output().split())
-    assert expires <= began < expires + 900 and epoch == 2, (expires, began)
+    assert second.errors().count("waits for n") == 1, second
+    assert expires <= began < expires + 2000 and epoch == 2, (expires, began)
 
 
 def test_frozen(field, locked, tmp_path):
     """Another takes over; when it wakes it ends its command."""
-    first = locked("n", *until(tmp_path / "go"))
+    first = locked("n", *until(tmp_path / "go"), options=SHORT)
     command = first.command()
     first.process.send_signal(signal.SIGSTOP)
     second = locked("n", *until(tmp_path / "go"))
@@ -318,14 +321,17 @@ def test_frozen(field, locked, tmp_path):
 
 
 def test_lock_is_removed(field, locked):
-    lock = locked("n", *sh("trap 'echo ended; exit 0' TERM; echo $$; while :; do sleep 0.02; done"))
+    """Its command ends when that is found out, after a third of the lease, not after two."""
+    lock = locked("n", *sh("trap 'echo ended; exit 0' TERM; echo $$; while :; do sleep 0.02; done"), options=["--lease", "12s"])
     lock.command()
+    begin = time.monotonic()
     field.locks.delete_one({"type": "n"})
     assert lock.wait(10) == 1 and "the lock is lost" in lock.errors() and "ended" in lock.output(), lock
+    assert time.monotonic() - begin < 7
 
 
 def test_it_is_renewed(field, locked):
-    lock = locked("n", "sleep", "3")
+    lock = locked("n", "sleep", "5")
     assert lock.wait() == 0 and lock.errors() == ""
     assert field.ledger("n")["epoch"] == 1
 
@@ -346,9 +352,8 @@ def test_database_is_frozen(own_server, make_field, tmp_path, trap):
         finally:
             os.kill(field.server.pid(), signal.SIGCONT)
         assert "the lock is lost: it could not be renewed in time" in lock.errors() and "ends with its lease" in lock.errors(), lock
-        # Counted from its last renewal, which was up to two thirds of a second before.
         listens = "ended" in lock.output()
-        assert listens == ("exit" in trap) and ((0.6 < took < 1.7) if listens else (1.2 < took < 2.4)), (took, lock)
+        assert listens == ("exit" in trap) and 0.3 < took < 4, (took, lock)
 
 
 @pytest.mark.slow
