@@ -71,7 +71,7 @@ static bool watch_begins(struct claim *claim)
     return claim->watching;
   options.await_ms = await_ms(claim);
   if (!claim->watcher)
-    claim->watcher = watcher_open(claim->store, &options, NULL, 0, &error);
+    claim->watcher = watcher_open_box(claim->store, &options, &error);
   if (claim->watcher)
     outcome = watcher_begin(claim->watcher, &error);
   claim->watching = outcome == OUTCOME_YES;

@@ -55,12 +55,15 @@ const struct owner *lockstore_process(const struct lockstore *store);
 
 /*
  * Looks at server and database, and makes what is missing: collections `messages`, `locks`, `ledger` and their indexes, and `wakeups`,
- * without which one can do: where it may not be made, or be made capped, that is no failure.
+ * without which one can do: where it may not be made, or be made capped, that is no failure. The boxes beside it (wakeup.h) are made by
+ * lockstore_prepare_boxes, for all processes, or by each watcher as it needs one.
  * Looking comes first: where all is there, the right to make collections and indexes is not needed.
  * REFUSED: mongos; a server before 5.0; an index on `locks` {type, slot} that is not unique, or partial, or sparse, or that cannot
  * be made; a collation other than simple; a view, a capped or time-series collection; a TTL index.
  */
 MUST_CHECK enum outcome lockstore_prepare(struct lockstore *store, struct error *error);
+/* After lockstore_prepare; as it does it with `wakeups`. REFUSED: one of them is a view. */
+MUST_CHECK enum outcome lockstore_prepare_boxes(struct lockstore *store, struct error *error);
 
 /* ---- mutex ---- */
 

@@ -199,6 +199,11 @@ enum outcome lockstore_prepare(struct lockstore *store, struct error *error)
   return call_end(store, lost, OUTCOME_YES, error);
 }
 
+enum outcome lockstore_prepare_boxes(struct lockstore *store, struct error *error)
+{
+  return lockstore_prepare(store, error);
+}
+
 /* ---- wake-ups ---- */
 
 static struct wakeup_document *wakeup_make(struct memory_server *server, const char *type, enum wakeup_about about, const struct owner *to)
@@ -223,8 +228,8 @@ enum outcome wakeup_send(struct lockstore *store, const char *type, enum wakeup_
 struct watcher {
   struct lockstore *store;
   const char *const *types;
-  size_t type_count;
-  int64_t position; /* of the next one */
+  size_t type_count; /* 0: the box */
+  int64_t position;  /* of the next one */
 };
 
 struct watcher *watcher_open(struct lockstore *store, const struct lockstore_options *options, const char *const *types, size_t type_count,
@@ -235,6 +240,11 @@ struct watcher *watcher_open(struct lockstore *store, const struct lockstore_opt
   assert(watcher);
   *watcher = (struct watcher){.store = store, .types = types, .type_count = type_count, .position = INT64_MAX};
   return watcher;
+}
+
+struct watcher *watcher_open_box(struct lockstore *store, const struct lockstore_options *options, struct error *error)
+{
+  return watcher_open(store, options, NULL, 0, error);
 }
 
 void watcher_close(struct watcher *watcher)
@@ -253,7 +263,7 @@ enum outcome watcher_begin(struct watcher *watcher, struct error *error)
 static bool wakeup_is_for(const struct watcher *watcher, const struct wakeup_document *document)
 {
   if (!document->to_all)
-    return memcmp(&document->to, &watcher->store->process, sizeof document->to) == 0;
+    return watcher->type_count == 0 && memcmp(&document->to, &watcher->store->process, sizeof document->to) == 0;
   for (size_t i = 0; i < watcher->type_count; i++)
     if (strcmp(watcher->types[i], document->wakeup.type) == 0)
       return true;

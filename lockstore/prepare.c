@@ -310,31 +310,25 @@ static enum outcome index_prepare(struct mongo *mongo, const struct wanted *want
 /* ---- wake-ups ---- */
 
 /* YES: there, and capped. */
-static enum outcome wakeups_look(struct mongo *mongo, struct error *error)
+static enum outcome wakeups_look(struct mongo *mongo, const char *name, struct error *error)
 {
-  bson_t *command = BCON_NEW("listCollections", BCON_INT32(1), "nameOnly", BCON_BOOL(false), "filter", "{", "name", BCON_UTF8("wakeups"),
+  bson_t *command = BCON_NEW("listCollections", BCON_INT32(1), "nameOnly", BCON_BOOL(false), "filter", "{", "name", BCON_UTF8(name),
                              "options.capped", BCON_BOOL(true), "}");
   bson_t reply;
   bson_iter_t at, first;
   int code;
-  enum outcome outcome = send_command(mongo, "looking for the collection wakeups", command, &reply, &code, error);
+  enum outcome outcome = send_command(mongo, "looking for the collections for wake-ups", command, &reply, &code, error);
   if (outcome == OUTCOME_YES && !(bson_iter_init(&at, &reply) && bson_iter_find_descendant(&at, "cursor.firstBatch.0", &first)))
     outcome = OUTCOME_NO;
   bson_destroy(&reply);
   return outcome;
 }
 
-/* Whoever inserts the first wake-up before anything was prepared makes a plain collection of it. */
-static enum outcome wakeups_convert(struct mongo *mongo, struct error *error)
+/* Of an attempt at it. One can do without, but not with a view of that name. */
+static enum outcome wakeups_judge(enum outcome outcome, int code)
 {
-  bson_t *command = BCON_NEW("convertToCapped", "wakeups", "size", BCON_INT32(WAKEUPS_BYTES)), reply;
-  int code;
-  mongo_append_write_concern(command);
-  enum outcome outcome = mongo_command(mongo, "making the collection wakeups a capped one", command, &reply, &code, error);
-  bson_destroy(&reply);
-  bson_destroy(command);
   if (outcome == OUTCOME_YES || code == 0)
-    return outcome;
+    return outcome == OUTCOME_YES ? OUTCOME_YES : OUTCOME_UNKNOWN;
   return code == CODE_VIEW ? OUTCOME_REFUSED : OUTCOME_YES;
 }
 
@@ -344,17 +338,20 @@ static enum outcome wakeups_convert(struct mongo *mongo, struct error *error)
  *   there, not capped              converted; a view: REFUSED
  *   not allowed to                 YES: the workers do without, and say so
  */
-static enum outcome wakeups_prepare(struct mongo *mongo, struct error *error)
+static enum outcome wakeups_prepare(struct mongo *mongo, const char *name, struct error *error)
 {
   int code = 0;
-  enum outcome outcome = wakeups_look(mongo, error);
+  enum outcome outcome = wakeups_look(mongo, name, error);
   if (outcome != OUTCOME_NO)
     return outcome;
-  outcome = wakeups_make(mongo, &code, error);
+  outcome = wakeups_make(mongo, name, &code, error);
   if (outcome != OUTCOME_YES)
-    return code == 0 ? OUTCOME_UNKNOWN : code == CODE_VIEW ? OUTCOME_REFUSED : OUTCOME_YES;
-  outcome = wakeups_look(mongo, error);
-  return outcome == OUTCOME_NO ? wakeups_convert(mongo, error) : outcome;
+    return wakeups_judge(outcome, code);
+  outcome = wakeups_look(mongo, name, error);
+  if (outcome != OUTCOME_NO)
+    return outcome;
+  outcome = wakeups_convert(mongo, name, &code, error);
+  return wakeups_judge(outcome, code);
 }
 
 enum outcome lockstore_prepare(struct lockstore *store, struct error *error)
@@ -364,5 +361,13 @@ enum outcome lockstore_prepare(struct lockstore *store, struct error *error)
     outcome = collection_prepare(store->mongo, &wanted[i], error);
   for (int i = 0; i < WANTED && outcome == OUTCOME_YES; i++)
     outcome = index_prepare(store->mongo, &wanted[i], error);
-  return outcome == OUTCOME_YES ? wakeups_prepare(store->mongo, error) : outcome;
+  return outcome == OUTCOME_YES ? wakeups_prepare(store->mongo, WAKEUPS_FOR_ALL, error) : outcome;
+}
+
+enum outcome lockstore_prepare_boxes(struct lockstore *store, struct error *error)
+{
+  enum outcome outcome = OUTCOME_YES;
+  for (int i = 0; i < BOXES && outcome == OUTCOME_YES; i++)
+    outcome = wakeups_prepare(store->mongo, box_name(i).text, error);
+  return outcome;
 }

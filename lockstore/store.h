@@ -5,7 +5,8 @@
 #include "lockstore/mongo.h"
 #include "lockstore/waiters.h"
 
-enum { WAKEUPS_BYTES = 256 * 1024 };
+/* A box holds twenty of the longest wake-ups, those that hand on a row of WAITERS_MAX. */
+enum { WAKEUPS_BYTES = 256 * 1024, BOX_BYTES = 64 * 1024, BOXES = 8 };
 
 struct lockstore {
   struct mongo *mongo;
@@ -13,11 +14,22 @@ struct lockstore {
   struct handed handed;
 };
 
+/* The collections of wake-ups: one for all, and BOXES for what is for one process. */
+#define WAKEUPS_FOR_ALL "wakeups"
+struct wakeups_name {
+  char text[16];
+};
+struct wakeups_name box_name(int number);
+struct wakeups_name box_of(const struct owner *process);
+
 /*
- * Makes the collection `wakeups`, capped, unless there is one, and puts a first document in, for a cursor that waits on an empty one
- * dies. YES: it is there, capped or not.
+ * Makes the collection, capped, unless there is one, and puts a first document in, for a cursor that waits on an empty one dies. YES: it
+ * is there, capped or not.
  */
-MUST_CHECK enum outcome wakeups_make(struct mongo *mongo, int *code, struct error *error);
+MUST_CHECK enum outcome wakeups_make(struct mongo *mongo, const char *name, int *code, struct error *error);
+/* Whoever inserts the first wake-up before anything was prepared makes a plain collection of it: makes it a capped one. */
+MUST_CHECK enum outcome wakeups_convert(struct mongo *mongo, const char *name, int *code, struct error *error);
+
 /* Wakes the first of the row, but for this process itself, and hands it the rest. */
 void waiters_wake(struct lockstore *store, const char *type, int slot, struct waiters *waiters);
 void waiters_append(bson_t *document, const char *field, const struct waiters *waiters);

@@ -58,10 +58,22 @@ void waiters_parse(const bson_t *document, struct waiters *waiters)
 
 /* ---- sending ---- */
 
-static enum outcome insert(struct mongo *mongo, bson_t *document, int *code, struct error *error)
+struct wakeups_name box_name(int number)
+{
+  struct wakeups_name name;
+  snprintf(name.text, sizeof name.text, "%s.%d", WAKEUPS_FOR_ALL, number);
+  return name;
+}
+
+struct wakeups_name box_of(const struct owner *process)
+{
+  return box_name(process->bytes[0] % BOXES);
+}
+
+static enum outcome insert(struct mongo *mongo, const char *name, bson_t *document, int *code, struct error *error)
 {
   bson_t *command =
-      BCON_NEW("insert", "wakeups", "documents", "[", BCON_DOCUMENT(document), "]", "writeConcern", "{", "w", BCON_INT32(1), "}");
+      BCON_NEW("insert", BCON_UTF8(name), "documents", "[", BCON_DOCUMENT(document), "]", "writeConcern", "{", "w", BCON_INT32(1), "}");
   bson_t reply;
   mongo_append_max_time(mongo, command);
   enum outcome outcome = mongo_command(mongo, "sending a wake-up", command, &reply, code, error);
@@ -77,7 +89,7 @@ enum outcome wakeup_send(struct lockstore *store, const char *type, enum wakeup_
   int code;
   if (to)
     BSON_APPEND_BINARY(document, "to", BSON_SUBTYPE_BINARY, to->bytes, OWNER_BYTES);
-  return insert(store->mongo, document, &code, error);
+  return insert(store->mongo, to ? box_of(to).text : WAKEUPS_FOR_ALL, document, &code, error);
 }
 
 void waiters_wake(struct lockstore *store, const char *type, int slot, struct waiters *waiters)
@@ -90,21 +102,36 @@ void waiters_wake(struct lockstore *store, const char *type, int slot, struct wa
   bson_t *document = BCON_NEW("type", BCON_UTF8(type), "about", BCON_UTF8(abouts[WAKEUP_LOCK]), "slot", BCON_INT32(slot), "to",
                               BCON_BIN(BSON_SUBTYPE_BINARY, first.bytes, OWNER_BYTES));
   waiters_append(document, "waiters", waiters);
-  (void)insert(store->mongo, document, &code, &ignored); /* lost: their timers see it */
+  (void)insert(store->mongo, box_of(&first).text, document, &code, &ignored); /* lost: their timers see it */
 }
 
 /* ---- the collection ---- */
 
-enum outcome wakeups_make(struct mongo *mongo, int *code, struct error *error)
+static int32_t capped_bytes(const char *name)
 {
-  bson_t *command = BCON_NEW("create", "wakeups", "capped", BCON_BOOL(true), "size", BCON_INT32(WAKEUPS_BYTES)), reply;
+  return strcmp(name, WAKEUPS_FOR_ALL) == 0 ? WAKEUPS_BYTES : BOX_BYTES;
+}
+
+enum outcome wakeups_make(struct mongo *mongo, const char *name, int *code, struct error *error)
+{
+  bson_t *command = BCON_NEW("create", BCON_UTF8(name), "capped", BCON_BOOL(true), "size", BCON_INT32(capped_bytes(name))), reply;
   mongo_append_write_concern(command);
-  enum outcome outcome = mongo_command(mongo, "making the collection wakeups", command, &reply, code, error);
+  enum outcome outcome = mongo_command(mongo, "making a collection for wake-ups", command, &reply, code, error);
   bson_destroy(&reply);
   bson_destroy(command);
   if (outcome != OUTCOME_YES && *code != CODE_NAMESPACE_EXISTS)
     return outcome;
-  return insert(mongo, BCON_NEW("about", "made"), code, error);
+  return insert(mongo, name, BCON_NEW("about", "made"), code, error);
+}
+
+enum outcome wakeups_convert(struct mongo *mongo, const char *name, int *code, struct error *error)
+{
+  bson_t *command = BCON_NEW("convertToCapped", BCON_UTF8(name), "size", BCON_INT32(capped_bytes(name))), reply;
+  mongo_append_write_concern(command);
+  enum outcome outcome = mongo_command(mongo, "making a collection for wake-ups a capped one", command, &reply, code, error);
+  bson_destroy(&reply);
+  bson_destroy(command);
+  return outcome;
 }
 
 /* ---- watching ---- */
@@ -112,6 +139,7 @@ enum outcome wakeups_make(struct mongo *mongo, int *code, struct error *error)
 struct watcher {
   struct lockstore *store;
   struct mongo *mongo;
+  struct wakeups_name name;
   int64_t await_ms;
   bson_t filter;
   mongoc_client_t *client;
@@ -157,10 +185,15 @@ static bool connect_session(struct watcher *watcher, struct error *error)
   return false;
 }
 
+/* Those for me; and where there are types, of these those for all. In `wakeups` the former are what ends the wait. */
 static void filter_make(bson_t *filter, const struct owner *me, const char *const *types, size_t type_count)
 {
   bson_t any, all, among, array;
   char key[24];
+  if (type_count == 0) {
+    BSON_APPEND_BINARY(filter, "to", BSON_SUBTYPE_BINARY, me->bytes, OWNER_BYTES);
+    return;
+  }
   BSON_APPEND_ARRAY_BEGIN(filter, "$or", &any);
   BCON_APPEND(&any, "0", "{", "to", BCON_BIN(BSON_SUBTYPE_BINARY, me->bytes, OWNER_BYTES), "}");
   BSON_APPEND_DOCUMENT_BEGIN(&any, "1", &all);
@@ -177,8 +210,8 @@ static void filter_make(bson_t *filter, const struct owner *me, const char *cons
   bson_append_array_end(filter, &any);
 }
 
-struct watcher *watcher_open(struct lockstore *store, const struct lockstore_options *options, const char *const *types, size_t type_count,
-                             struct error *error)
+static struct watcher *open_on(struct lockstore *store, const struct lockstore_options *options, struct wakeups_name name,
+                               const char *const *types, size_t type_count, struct error *error)
 {
   struct watcher *watcher = calloc(1, sizeof *watcher);
   if (!watcher) {
@@ -188,6 +221,7 @@ struct watcher *watcher_open(struct lockstore *store, const struct lockstore_opt
   struct lockstore_options mine = *options;
   mine.connections_max = 1;
   watcher->store = store;
+  watcher->name = name;
   watcher->await_ms = options->await_ms;
   bson_init(&watcher->filter);
   bson_init(&watcher->opts);
@@ -197,6 +231,17 @@ struct watcher *watcher_open(struct lockstore *store, const struct lockstore_opt
     return watcher;
   watcher_close(watcher);
   return NULL;
+}
+
+struct watcher *watcher_open(struct lockstore *store, const struct lockstore_options *options, const char *const *types, size_t type_count,
+                             struct error *error)
+{
+  return open_on(store, options, (struct wakeups_name){WAKEUPS_FOR_ALL}, types, type_count, error);
+}
+
+struct watcher *watcher_open_box(struct lockstore *store, const struct lockstore_options *options, struct error *error)
+{
+  return open_on(store, options, box_of(&store->process), NULL, 0, error);
 }
 
 void watcher_close(struct watcher *watcher)
@@ -219,21 +264,35 @@ static int64_t reply_cursor(const bson_t *reply)
 }
 
 /* The first batch is what was there before: it is dropped. A cursor of 0: the collection is missing, or empty. */
-static enum outcome find(struct watcher *watcher, struct error *error)
+static enum outcome find(struct watcher *watcher, int *code, struct error *error)
 {
-  bson_t *command = BCON_NEW("find", "wakeups", "filter", BCON_DOCUMENT(&watcher->filter), "tailable", BCON_BOOL(true), "awaitData",
-                             BCON_BOOL(true), "batchSize", BCON_INT32(HISTORY_MAX));
+  bson_t *command = BCON_NEW("find", BCON_UTF8(watcher->name.text), "filter", BCON_DOCUMENT(&watcher->filter), "tailable", BCON_BOOL(true),
+                             "awaitData", BCON_BOOL(true), "batchSize", BCON_INT32(HISTORY_MAX));
   bson_t reply;
-  int code;
   mongo_append_max_time(watcher->mongo, command);
   enum outcome outcome =
-      mongo_client_command(watcher->mongo, watcher->client, "watching for wake-ups", command, &watcher->opts, &reply, &code, error);
+      mongo_client_command(watcher->mongo, watcher->client, "watching for wake-ups", command, &watcher->opts, &reply, code, error);
   atomic_store(&watcher->cursor, outcome == OUTCOME_YES ? reply_cursor(&reply) : 0);
   bson_destroy(&reply);
   bson_destroy(command);
-  if (outcome != OUTCOME_YES)
-    return code == CODE_UNAUTHORIZED || code == CODE_BAD_VALUE || code == CODE_VIEW ? OUTCOME_REFUSED : OUTCOME_UNKNOWN;
-  return OUTCOME_YES;
+  return outcome;
+}
+
+/* What is not there is made, and what is not capped is made so: then once more. */
+static enum outcome find_or_make(struct watcher *watcher, int *code, struct error *error)
+{
+  enum outcome outcome = find(watcher, code, error);
+  if (outcome == OUTCOME_UNKNOWN && *code == CODE_BAD_VALUE) {
+    outcome = wakeups_convert(watcher->mongo, watcher->name.text, code, error);
+    if (outcome == OUTCOME_YES)
+      outcome = find(watcher, code, error);
+  }
+  if (outcome == OUTCOME_YES && atomic_load(&watcher->cursor) == 0) {
+    outcome = wakeups_make(watcher->mongo, watcher->name.text, code, error);
+    if (outcome == OUTCOME_YES)
+      outcome = find(watcher, code, error);
+  }
+  return outcome;
 }
 
 enum outcome watcher_begin(struct watcher *watcher, struct error *error)
@@ -241,21 +300,15 @@ enum outcome watcher_begin(struct watcher *watcher, struct error *error)
   int code;
   if (!connect_session(watcher, error))
     return OUTCOME_UNKNOWN;
-  enum outcome outcome = find(watcher, error);
-  if (outcome == OUTCOME_YES && atomic_load(&watcher->cursor) == 0) {
-    outcome = wakeups_make(watcher->mongo, &code, error);
-    if (outcome != OUTCOME_YES)
-      outcome = code == CODE_UNAUTHORIZED ? OUTCOME_REFUSED : OUTCOME_UNKNOWN;
-    else
-      outcome = find(watcher, error);
-  }
-  if (outcome == OUTCOME_YES && atomic_load(&watcher->cursor) == 0) {
-    error_set(error, "watching for wake-ups: the collection wakeups was made, and is gone again");
-    outcome = OUTCOME_UNKNOWN;
-  }
-  if (outcome != OUTCOME_YES)
-    disconnect(watcher);
-  return outcome;
+  enum outcome outcome = find_or_make(watcher, &code, error);
+  if (outcome == OUTCOME_YES && atomic_load(&watcher->cursor) != 0)
+    return OUTCOME_YES;
+  if (outcome == OUTCOME_YES)
+    error_set(error, "watching for wake-ups: the collection %s was made, and is gone again", watcher->name.text);
+  else if (code == CODE_UNAUTHORIZED || code == CODE_BAD_VALUE || code == CODE_VIEW)
+    outcome = OUTCOME_REFUSED;
+  disconnect(watcher);
+  return outcome == OUTCOME_REFUSED ? OUTCOME_REFUSED : OUTCOME_UNKNOWN;
 }
 
 /* False: not one of ours. */
@@ -298,8 +351,8 @@ static bool reply_next(struct watcher *watcher, struct wakeup *wakeup)
 
 static enum outcome get_more(struct watcher *watcher, struct error *error)
 {
-  bson_t *command =
-      BCON_NEW("getMore", BCON_INT64(atomic_load(&watcher->cursor)), "collection", "wakeups", "maxTimeMS", BCON_INT64(watcher->await_ms));
+  bson_t *command = BCON_NEW("getMore", BCON_INT64(atomic_load(&watcher->cursor)), "collection", BCON_UTF8(watcher->name.text), "maxTimeMS",
+                             BCON_INT64(watcher->await_ms));
   bson_iter_t at, batch;
   int code;
   enum outcome outcome =
@@ -342,5 +395,5 @@ void watcher_interrupt(struct watcher *watcher)
     return;
   const struct owner *me = &watcher->store->process;
   bson_t *document = BCON_NEW("about", BCON_UTF8("end"), "to", BCON_BIN(BSON_SUBTYPE_BINARY, me->bytes, OWNER_BYTES));
-  (void)insert(watcher->store->mongo, document, &code, &ignored); /* else it ends by itself after await_ms */
+  (void)insert(watcher->store->mongo, watcher->name.text, document, &code, &ignored); /* else it ends by itself after await_ms */
 }

@@ -138,9 +138,9 @@ int64_t consumer_jitter(const struct turn *turn, int64_t ms)
   return ms / 2 + (ms > 1 ? (int64_t)(random % (uint64_t)(ms - ms / 2 + 1)) : ms - ms / 2);
 }
 
-int64_t consumer_pause(const struct turn *turn, int64_t ms)
+int64_t consumer_pause(const struct turn *turn, int64_t ms, bool hears)
 {
-  return consumer_jitter(turn, turn->consumer->watching && ms < WATCHED_PAUSE_MS ? WATCHED_PAUSE_MS : ms);
+  return consumer_jitter(turn, hears && ms < WATCHED_PAUSE_MS ? WATCHED_PAUSE_MS : ms);
 }
 
 int64_t consumer_backoff(const struct turn *turn, int64_t row)
@@ -333,11 +333,13 @@ static void wake_handle(struct turn *turn, enum wakeup_about about)
 }
 
 /* When wake-ups begin, some may just have been missed: it looks at once. When they end, the long pause in hand does so too. */
-static void watch_handle(struct turn *turn, bool watching)
+static void watch_handle(struct turn *turn, enum wakeup_about about, bool hears)
 {
-  if (turn->consumer->watching != watching)
+  struct consumer *consumer = turn->consumer;
+  bool *heard = about == WAKEUP_LOCK ? &consumer->hears_locks : &consumer->hears_messages;
+  if (*heard != hears && (about == WAKEUP_LOCK) == (consumer->state == STATE_WAITING))
     wake(turn);
-  turn->consumer->watching = watching;
+  *heard = hears;
 }
 
 /* What can be started now, is. */
@@ -395,7 +397,7 @@ void consumer_handle(struct consumer *consumer, const struct event *event, const
     wake_handle(&turn, event->about);
     break;
   case EVENT_WATCH:
-    watch_handle(&turn, event->watching);
+    watch_handle(&turn, event->about, event->watching);
     break;
   case EVENT_COUNT:
     assert(!"no event");

@@ -139,14 +139,14 @@ enum event_kind {
   EVENT_COMPLETION, /* an action came back */
   EVENT_STOP,       /* finish the batch in hand and leave */
   EVENT_WAKE,       /* somebody says that it is worth while to look now; it may be late, doubled or wrong */
-  EVENT_WATCH,      /* wake-ups come from now on, or do no longer */
+  EVENT_WATCH,      /* wake-ups about messages, or those about the lock, come from now on, or do no longer */
   EVENT_COUNT,
 };
 
 struct event {
   enum event_kind kind;
   struct completion *completion; /* EVENT_COMPLETION; its load passes to the consumer */
-  enum wakeup_about about;       /* EVENT_WAKE */
+  enum wakeup_about about;       /* EVENT_WAKE; EVENT_WATCH: WAKEUP_MESSAGE or WAKEUP_LOCK */
   bool watching;                 /* EVENT_WATCH */
 };
 
@@ -217,7 +217,8 @@ struct consumer {
 
   int64_t next_ms;     /* nothing of MAIN starts before */
   int64_t unknown_row; /* UNKNOWN results in a row: the back-off */
-  bool watching;       /* wake-ups come */
+  bool hears_messages; /* wake-ups about messages come */
+  bool hears_locks;    /* and about the lock */
   bool wakeable;       /* next_ms is the end of a regular pause, which a wake-up may cut short */
   bool woken;          /* what MAIN, or READ, is looking at now may be older than a wake-up: another look follows at once */
 

@@ -33,7 +33,7 @@ static void peek_refused(struct turn *turn, const struct completion *completion)
 static void pause_regular(struct turn *turn, int64_t ms, int64_t at_most_ms)
 {
   struct consumer *consumer = turn->consumer;
-  int64_t length = consumer_pause(turn, ms);
+  int64_t length = consumer_pause(turn, ms, consumer->state == STATE_WAITING ? consumer->hears_locks : consumer->hears_messages);
   if (length > at_most_ms)
     length = at_most_ms;
   consumer->next_ms = turn->moment->now_ms + (consumer->woken ? 0 : length);
@@ -266,7 +266,7 @@ static void look_step(struct turn *turn)
     consumer_start(turn, ACTION_PEEK)->linearizable = consumer->options.linearizable_peek;
   else {
     consumer->look_first = false;
-    consumer_start(turn, ACTION_LOOK)->wait = consumer->watching;
+    consumer_start(turn, ACTION_LOOK)->wait = consumer->hears_locks;
   }
 }
 

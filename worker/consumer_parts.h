@@ -36,7 +36,7 @@ void consumer_untrusted(struct turn *turn, const char *text);
 /* Half to all of `ms`, so that many workers do not march in step. */
 int64_t consumer_jitter(const struct turn *turn, int64_t ms);
 /* Until the next look that nobody asked for: `ms`, jittered, or longer while wake-ups come. */
-int64_t consumer_pause(const struct turn *turn, int64_t ms);
+int64_t consumer_pause(const struct turn *turn, int64_t ms, bool hears);
 /* The pause after so many failures in a row: 100 ms doubling to 3 s, jittered. */
 int64_t consumer_backoff(const struct turn *turn, int64_t row);
 

@@ -48,6 +48,10 @@ struct empty_job { /* is the queue of all types empty, as of now? */
   bool running;
 };
 
+/* Where wake-ups come from: what is for all, and what is for this process; and what each is about. */
+enum watched { WATCHED_ALL, WATCHED_BOX, WATCHED };
+static const enum wakeup_about watched_about[] = {[WATCHED_ALL] = WAKEUP_MESSAGE, [WATCHED_BOX] = WAKEUP_LOCK};
+
 struct loop {
   const struct loop_options *options;
   struct ev_loop *ev;
@@ -55,9 +59,9 @@ struct loop {
   ev_timer timer, stop_limit, timeout;
   ev_signal term, interrupt;
   struct executor *executor, *deleter, *renewer;
-  struct watch *watch;
-  bool watching;       /* wake-ups come */
-  bool said_unwatched; /* that they do not */
+  struct watch *watches[WATCHED];
+  bool watching[WATCHED]; /* wake-ups come */
+  bool said_unwatched;    /* that some do not */
   struct station *stations;
   struct empty_job empty;
   int64_t empty_next_ms;
@@ -279,12 +283,12 @@ static void take_done(struct loop *loop, struct executor *executor)
   }
 }
 
-/* Said once a change; at the start only that they cannot come. */
+/* Said once a change, of both together, for as a rule they have the same cause; at the start only that they cannot come. */
 static void watch_say(struct loop *loop, const struct watch_news *news)
 {
   struct error text;
   bool denied = news->kind == WATCH_DENIED;
-  if (news->kind == WATCH_BEGUN && loop->said_unwatched) {
+  if (news->kind == WATCH_BEGUN && loop->said_unwatched && loop->watching[WATCHED_ALL] && loop->watching[WATCHED_BOX]) {
     say(CONFIG_LOG_INFO, "wakeups", "wake-ups come again");
     loop->said_unwatched = false;
   } else if (news->kind != WATCH_BEGUN && !loop->said_unwatched) {
@@ -294,13 +298,13 @@ static void watch_say(struct loop *loop, const struct watch_news *news)
   }
 }
 
-static void watch_each(struct loop *loop, bool watching)
+static void watch_change(struct loop *loop, enum watched which, const struct watch_news *news)
 {
-  struct event event = {.kind = EVENT_WATCH, .watching = watching};
-  if (loop->watching == watching)
-    return;
-  loop->watching = watching;
-  for (size_t i = 0; i < loop->options->type_count; i++)
+  struct event event = {.kind = EVENT_WATCH, .about = watched_about[which], .watching = news->kind == WATCH_BEGUN};
+  bool changed = loop->watching[which] != event.watching;
+  loop->watching[which] = event.watching;
+  watch_say(loop, news);
+  for (size_t i = 0; changed && i < loop->options->type_count; i++)
     feed(&loop->stations[i], &event);
 }
 
@@ -322,14 +326,13 @@ static void wake_type(struct loop *loop, const struct wakeup *wakeup)
 static void take_news(struct loop *loop)
 {
   struct watch_news news;
-  while (loop->watch != NULL && watch_take(loop->watch, &news)) {
-    if (news.kind == WATCH_WOKEN) {
-      wake_type(loop, &news.wakeup);
-    } else {
-      watch_say(loop, &news);
-      watch_each(loop, news.kind == WATCH_BEGUN);
+  for (enum watched which = 0; which < WATCHED; which++)
+    while (loop->watches[which] != NULL && watch_take(loop->watches[which], &news)) {
+      if (news.kind == WATCH_WOKEN)
+        wake_type(loop, &news.wakeup);
+      else
+        watch_change(loop, which, &news);
     }
-  }
 }
 
 static void on_done(struct ev_loop *ev, ev_async *watcher, int events)
@@ -423,6 +426,20 @@ static void watchers_start(struct loop *loop)
     ev_timer_start(loop->ev, &loop->timeout);
 }
 
+static void watches_start(struct loop *loop)
+{
+  const struct loop_options *options = loop->options;
+  struct lockstore *store = options->performer.store;
+  for (enum watched which = 0; which < WATCHED; which++) {
+    struct watch_news denied = {.kind = WATCH_DENIED};
+    struct watcher *watcher = which == WATCHED_ALL ? watcher_open(store, options->watch, options->types, options->type_count, &denied.error)
+                                                   : watcher_open_box(store, options->watch, &denied.error);
+    loop->watches[which] = watch_start(watcher, notify, loop, &denied.error);
+    if (loop->watches[which] == NULL)
+      watch_say(loop, &denied);
+  }
+}
+
 static void stations_init(struct loop *loop)
 {
   for (size_t i = 0; i < loop->options->type_count; i++) {
@@ -485,15 +502,13 @@ int loop_run(const struct loop_options *options)
   for (size_t i = 0; i < count; i++)
     feed(&loop.stations[i], &timer);
   settle_down(&loop);
-  loop.watch = watch_start(options->performer.store, options->watch, options->types, count, notify, &loop, &error);
-  if (loop.watch == NULL)
-    watch_say(&loop, &(struct watch_news){.kind = WATCH_DENIED, .error = error});
+  watches_start(&loop);
   ev_run(loop.ev, 0);
   int code = exit_code(&loop);
   struct error text;
   error_set(&text, "ends with exit code %d", code);
   say(CONFIG_LOG_INFO, "end", text.text);
-  if (loop.away || !watch_stop(loop.watch))
+  if (loop.away || !watch_stop(loop.watches[WATCHED_ALL]) || !watch_stop(loop.watches[WATCHED_BOX]))
     _exit(code); /* no thread is waited for, no connection closed politely: nobody is there to answer */
   loop_end(&loop);
   ev_loop_destroy(loop.ev);

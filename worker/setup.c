@@ -121,19 +121,25 @@ static int initiate(struct setup *setup)
 
 /* ---- the database ---- */
 
+static enum outcome prepare_all(struct lockstore *store, struct error *error)
+{
+  enum outcome outcome = lockstore_prepare(store, error);
+  return outcome == OUTCOME_YES ? lockstore_prepare_boxes(store, error) : outcome;
+}
+
 static int prepare(struct setup *setup)
 {
   struct error error;
   struct lockstore *store = open_store(setup->config.uri, setup->config.db, false, &error);
   if (!store)
     return fail(&error, EXIT_USAGE);
-  enum outcome outcome = lockstore_prepare(store, &error);
+  enum outcome outcome = prepare_all(store, &error);
   while (outcome == OUTCOME_UNKNOWN && wait_on(setup, &error))
-    outcome = lockstore_prepare(store, &error);
+    outcome = prepare_all(store, &error);
   lockstore_close(store);
   if (outcome != OUTCOME_YES)
     return fail(&error, exit_code_of(outcome));
-  say("collections messages, locks and ledger: there, with their indexes; and wakeups");
+  say("collections messages, locks and ledger: there, with their indexes; and those for wake-ups");
   return EXIT_DONE;
 }
 

@@ -120,16 +120,18 @@ static void watch_free(struct watch *watch)
   free(watch);
 }
 
-struct watch *watch_start(struct lockstore *store, const struct lockstore_options *options, const char *const *types, size_t type_count,
-                          void (*notify)(void *context), void *context, struct error *error)
+struct watch *watch_start(struct watcher *watcher, void (*notify)(void *context), void *context, struct error *error)
 {
-  struct watch *watch = calloc(1, sizeof *watch);
+  struct watch *watch = watcher != NULL ? calloc(1, sizeof *watch) : NULL;
   pthread_condattr_t monotonic;
   sigset_t all, before;
   if (watch == NULL) {
-    error_set(error, "no memory");
+    if (watcher != NULL)
+      error_set(error, "no memory");
+    watcher_close(watcher);
     return NULL;
   }
+  watch->watcher = watcher;
   pthread_mutex_init(&watch->mutex, NULL);
   pthread_condattr_init(&monotonic);
   pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -137,16 +139,13 @@ struct watch *watch_start(struct lockstore *store, const struct lockstore_option
   pthread_condattr_destroy(&monotonic);
   watch->notify = notify;
   watch->context = context;
-  watch->watcher = watcher_open(store, options, types, type_count, error);
-  if (watch->watcher != NULL) {
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&watch->thread, NULL, thread_main, watch);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed == 0)
-      return watch;
-    error_set(error, "starting a thread: %s", strerror(failed));
-  }
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int failed = pthread_create(&watch->thread, NULL, thread_main, watch);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (failed == 0)
+    return watch;
+  error_set(error, "starting a thread: %s", strerror(failed));
   watch_free(watch);
   return NULL;
 }

@@ -1,6 +1,6 @@
 /*
- * watch: the one thread of a process that waits for wake-ups (lockstore/wakeup.h) and hands them to the loop. When the watch is lost it
- * begins again, with a back-off, for as long as it takes.
+ * watch: a thread that waits for wake-ups with one watcher (lockstore/wakeup.h) and hands them to the loop. When the watch is lost it
+ * begins again, with a back-off, for as long as it takes. A process has two: one for what is for all, one for its box.
  *
  * Everything here is called from the loop's thread.
  */
@@ -26,11 +26,10 @@ struct watch_news {
 };
 
 /*
- * `notify` is called on the watch's thread when there are news: it must be safe there (ev_async_send is). The store and the types are
- * borrowed until watch_stop. NULL: no thread, or the options are wrong.
+ * The watcher is the watch's from now on, even if it cannot start. `notify` is called on the watch's thread when there are news: it must be
+ * safe there (ev_async_send is). NULL: no thread; or there is no watcher, and `error` is as watcher_open left it.
  */
-MUST_CHECK struct watch *watch_start(struct lockstore *store, const struct lockstore_options *options, const char *const *types,
-                                     size_t type_count, void (*notify)(void *context), void *context, struct error *error);
+MUST_CHECK struct watch *watch_start(struct watcher *watcher, void (*notify)(void *context), void *context, struct error *error);
 /* False: there are none at the moment. */
 MUST_CHECK bool watch_take(struct watch *watch, struct watch_news *news);
 /*

@@ -24,6 +24,9 @@ PASSWORDS = {"operator": "0perat0r-Gehe1m", "worker": "w0rker-S3cret", "viewer":
 PROGRAMS = ["pawl-worker", "pawl-enqueue", "pawl-dump", "pawl-status", "pawl-setup", "pawl-lock"]
 
 
+COLLECTIONS = ("messages", "locks", "ledger", "wakeups", *(f"wakeups.{number}" for number in range(8)))
+
+
 def documented_roles(db):
     """The roles of docs/security.md, for the database `db`, by the name of the user they are for: the page is what is tested."""
     text = (ROOT / "docs/security.md").read_text()
@@ -474,8 +477,8 @@ def privileges_of(role):
 
 
 def needed(role):
-    """Those on `wakeups` are not: test_wakeups_are_not_needed."""
-    return [(resource, action) for resource, action in privileges_of(role) if resource["collection"] != "wakeups"]
+    """Those on `wakeups` and the boxes are not: test_wakeups_are_not_needed."""
+    return [(resource, action) for resource, action in privileges_of(role) if not resource["collection"].startswith("wakeups")]
 
 
 def without(role, lacking):
@@ -503,7 +506,7 @@ def test_role_permits_nothing_else(prepared, user):
     field = prepared
     field.db.command("dropIndexes", "messages", index="type_1__id_1")  # a capped one takes no messages else
     client = pymongo.MongoClient(field.server.uri_of(user))
-    can = {f"{name}: {action}" for name in ("messages", "locks", "ledger", "wakeups") for action, attempt in OURS.items()
+    can = {f"{name}: {action}" for name in COLLECTIONS for action, attempt in OURS.items()
            if permitted(attempt, client[field.name][name])}
     can |= {what for what, attempt in OTHERS.items() if permitted(attempt, client[field.name])}
     client.close()
@@ -511,7 +514,7 @@ def test_role_permits_nothing_else(prepared, user):
     assert all(resource["db"] == field.name for resource, _ in privileges_of(role))
     documented = {short(privilege) for privilege in privileges_of(role)}
     # MongoDB's own rule, and said on the page: who may insert into a collection may make it.
-    implied = {f"{name}: createCollection" for name in ("messages", "locks", "ledger", "wakeups") if f"{name}: insert" in documented}
+    implied = {f"{name}: createCollection" for name in COLLECTIONS if f"{name}: insert" in documented}
     assert can == documented | implied
 
 
@@ -595,12 +598,16 @@ def test_each_privilege_of_viewer_and_producer_is_needed(prepared, users):
     assert field.queued("t2") == 1
 
 
-@pytest.mark.parametrize("denied", [["find", "insert"], ["find"], ["insert"]])
-def test_wakeups_are_not_needed(prepared, users, denied):
+@pytest.mark.parametrize("where", ["wakeups", r"wakeups\.", "wakeups$"], ids=["everywhere", "boxes", "for-all"])
+@pytest.mark.parametrize("denied", [["find", "insert"], ["find"], ["insert"]], ids="+".join)
+def test_wakeups_are_not_needed(prepared, users, denied, where):
     """Without the rights on them a worker says so once, and goes on by its timers; so does pawl-enqueue, which says nothing."""
     field = prepared
+
+    def is_denied(collection, action):
+        return re.match(where, collection) and action in denied
     for name in ("worker", "producer"):
-        rest = [{**place, "actions": [a for a in place["actions"] if place["resource"]["collection"] != "wakeups" or a not in denied]}
+        rest = [{**place, "actions": [a for a in place["actions"] if not is_denied(place["resource"]["collection"], a)]}
                 for place in documented_roles(field.name)[name]["privileges"]]
         users.add(f"less-{name}", {"privileges": [place for place in rest if place["actions"]]}, pwd=PASSWORDS["worker"])
     worker = field.worker(mongo=["--uri", users.uri("less-worker"), "--db", field.name])

@@ -15,6 +15,14 @@ FAR_BELOW = 15  # seconds: half the poll
 WATCHES = r"woken for "
 
 
+BOXES = [f"wakeups.{number}" for number in range(8)]
+
+
+def box_of(field, process):
+    """Where what is for that process alone is to be put."""
+    return field.db[BOXES[process[0] % 8]]
+
+
 def watching(field, worker, name="t1"):
     """Returns when the worker hears wake-ups: one is sent until it says so."""
     def heard():
@@ -86,6 +94,20 @@ def holder_process(field):
     return lock and lock["holder"]["process"]
 
 
+def test_setup_makes_all_boxes_and_a_worker_only_its_own(field):
+    def made():
+        found = field.db.command("listCollections", filter={"name": {"$regex": "^wakeups"}})["cursor"]["firstBatch"]
+        assert all(collection["options"]["capped"] for collection in found)
+        return {collection["name"] for collection in found}
+    worker = field.worker()
+    wait_until(lambda: len(made()) == 2, field.logs)
+    assert worker.stop()[0] == 0
+    assert len(made() - {"wakeups"}) == 1
+    done = field.run("pawl-setup")
+    assert done.returncode == 0, done.stderr
+    assert made() == {"wakeups", *BOXES}
+
+
 def test_waiters_are_woken_one_by_one(field):
     """Each release wakes the one that came first of those that wait, and nobody else; the row goes on with the lock."""
     slow = ["-v", "--lease", "60s", "--linger", "60s", "--retry", "30s", "--batch-messages", "10", "--batch-bytes", "1KiB"]
@@ -114,17 +136,20 @@ def test_waiters_are_woken_one_by_one(field):
     field.compare(queue_empty=False, live=True)
 
 
-def fail_wakeups(field, commands, times, **what):
+def fail_wakeups(field, collection, commands, times, **what):
     field.server.client.admin.command({"configureFailPoint": "failCommand", "mode": times,
-                                       "data": {"failCommands": commands, "namespace": f"{field.name}.wakeups", **what}})
+                                       "data": {"failCommands": commands, "namespace": f"{field.name}.{collection}", **what}})
 
 
-def test_lost_watch_comes_back(field):
+@pytest.mark.parametrize("lost", ["all", "box"])
+def test_lost_watch_comes_back(field, lost):
     worker = watching(field, field.worker("-v", "--linger", "50ms"))
+    wait_until(lambda: set(BOXES) & set(field.db.list_collection_names()), "the worker's box")
+    [collection] = ["wakeups"] if lost == "all" else set(BOXES) & set(field.db.list_collection_names())
     try:
-        fail_wakeups(field, ["find", "getMore"], "alwaysOn", closeConnection=True)
-        # A wake-up ends the wait; the next request fails.
-        field.db.wakeups.insert_one({"type": "t1", "about": "lost"})
+        fail_wakeups(field, collection, ["find", "getMore"], "alwaysOn", closeConnection=True)
+        # A wake-up ends the wait, whether it is for this cursor or not; the next request fails.
+        field.db[collection].insert_one({"type": "t1", "about": "lost"})
         worker.wait_log("wake-ups are lost")
         field.fill(5)
         field.wait_settled()  # by its timers
@@ -142,15 +167,19 @@ def test_lost_watch_comes_back(field):
 def test_rubbish_and_floods(field, about):
     """Anybody may write there. It keeps nobody from working, and nobody is harmed."""
     worker = watching(field, field.worker("-v"))
+    field.fill(1)
+    me = wait_until(lambda: holder_process(field), field.logs)
     documents = [{}, {"type": 5}, {"type": "t1"}, {"type": "t1", "about": 7}, {"type": "t1", "about": "x"}, {"to": 1, "type": "t1"},
                  {"type": "t1", "about": about, "slot": -1, "waiters": "x"}, {"type": "t1", "about": about, "slot": "x"},
                  {"type": "t1", "about": about, "waiters": [1, b"short", None, {}]}]
     field.db.wakeups.insert_many([dict(document) for document in documents])
+    box_of(field, me).insert_many([{"to": me, **document} for document in documents])
     stop = threading.Event()
 
     def flood():
         while not stop.is_set():
             field.db.wakeups.insert_many([{"type": "t1", "about": about} for _ in range(100)])
+            box_of(field, me).insert_many([{"type": "t1", "about": about, "to": me} for _ in range(100)])
     thread = threading.Thread(target=flood)
     thread.start()
     try:
@@ -170,7 +199,8 @@ def test_stolen_lock_is_told(field):
     wait_until(lambda: field.holder() == worker.pid and messages(field) == 1, field.logs)
     lock = field.locks.find_one_and_delete({"type": "t1"})
     begin = time.monotonic()
-    field.db.wakeups.insert_one({"type": "t1", "about": "lost", "to": lock["holder"]["process"]})
+    process = lock["holder"]["process"]
+    box_of(field, process).insert_one({"type": "t1", "about": "lost", "to": process})
     worker.wait_log("the lease was lost")
     assert time.monotonic() - begin < FAR_BELOW
 

@@ -155,7 +155,7 @@ void processes_wake(int process, int type, enum wakeup_about about)
 {
   for (int i = 0; i < chaos_plan.processes; i++) {
     struct process *to = &processes[i];
-    if ((process >= 0 && process != i) || !to->up || !to->watching || world_chance(chaos_plan.wakeups_lost))
+    if ((process >= 0 && process != i) || !to->up || !to->watching[about != WAKEUP_MESSAGE] || world_chance(chaos_plan.wakeups_lost))
       continue;
     for (int copies = world_chance(0.05) ? 2 : 1; copies > 0; copies--) {
       int64_t delay_us = world_chance(0.9) ? world_between(0, 5 * MS) : world_between(0, 3 * SECONDS);
@@ -164,24 +164,34 @@ void processes_wake(int process, int type, enum wakeup_about about)
   }
 }
 
-/* The watch comes and goes; and somebody makes wake-ups up. */
+/* One of the two watches comes or goes, or both do; and somebody makes wake-ups up. */
+static void watch_change_one(struct process *process, enum wakeup_about about)
+{
+  bool *watching = &process->watching[about != WAKEUP_MESSAGE];
+  struct event event = {.kind = EVENT_WATCH, .about = about, .watching = !*watching};
+  *watching = event.watching;
+  for (int i = 0; i < process->station_count; i++)
+    feed(&process->stations[i], &event);
+}
+
 static void watch_change(void *context, uint64_t incarnation)
 {
   struct process *process = context;
-  struct event event = {.kind = EVENT_WATCH, .watching = !process->watching};
+  int which = (int)world_between(0, 3);
   if (!process->up || process->incarnation != (int64_t)incarnation)
     return;
   if (process->frozen_until_us <= world.now_us) {
-    process->watching = event.watching;
-    for (int i = 0; i < process->station_count; i++)
-      feed(&process->stations[i], &event);
-    if (process->watching)
+    if (which != 0)
+      watch_change_one(process, WAKEUP_MESSAGE);
+    if (which != 1 && process->up && process->incarnation == (int64_t)incarnation)
+      watch_change_one(process, WAKEUP_LOCK);
+    if (process->watching[0] || process->watching[1])
       processes_wake(-1, (int)world_between(0, chaos_plan.types - 1), (enum wakeup_about)world_between(WAKEUP_MESSAGE, WAKEUP_LOST));
     process_look(process);
   }
   if (process->up && process->incarnation == (int64_t)incarnation)
-    world_at(world.now_us + (process->watching ? world_between(0, 60 * SECONDS) : world_between(0, 3 * SECONDS)), watch_change, process,
-             incarnation);
+    world_at(world.now_us + (process->watching[0] || process->watching[1] ? world_between(0, 60 * SECONDS) : world_between(0, 3 * SECONDS)),
+             watch_change, process, incarnation);
 }
 
 /* ---- life and death ---- */
@@ -241,7 +251,7 @@ void process_start(struct process *process)
   trace_add(process->index, -1, "starts on %s", process_machine(process)->boot_id);
   for (int i = 0; i < process->station_count; i++)
     feed(&process->stations[i], &timer);
-  process->watching = false;
+  process->watching[0] = process->watching[1] = false;
   if (chaos_plan.wakeups)
     world_at(world.now_us + world_between(0, 2 * SECONDS), watch_change, process, (uint64_t)process->incarnation);
 }

@@ -28,7 +28,7 @@ struct process {
   int index, machine;
   int64_t incarnation;
   bool up, stopping;
-  bool watching; /* wake-ups come */
+  bool watching[2]; /* wake-ups come: what is for all; what is for this one */
   int64_t frozen_until_us, cut_off_until_us;
   uint64_t operation; /* the latest of the queue's that it has seen acknowledged */
   int station_count;

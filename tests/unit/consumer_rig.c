@@ -302,11 +302,26 @@ void rig_wake(struct rig *rig, enum wakeup_about about)
   }
 }
 
-void rig_watch(struct rig *rig, bool watching)
+void rig_watch(struct rig *rig, enum wakeup_about about, bool watching)
 {
-  struct event event = {.kind = EVENT_WATCH, .watching = watching};
+  static const char *const texts[][2] = {
+      [WAKEUP_MESSAGE] = {"unwatch message", "watch message"}, [WAKEUP_LOCK] = {"unwatch lock", "watch lock"}};
+  struct event event = {.kind = EVENT_WATCH, .about = about, .watching = watching};
   moment_fresh(rig, 0);
-  handle(rig, &event, watching ? "watch" : "unwatch");
+  handle(rig, &event, texts[about][watching]);
+}
+
+/* What is waited for last, so that its effects are those that are seen. */
+static void play_watch(struct rig *rig, const char *event)
+{
+  bool watching = event[0] == 'w', waiting = rig->consumer.state == STATE_WAITING;
+  enum wakeup_about last = waiting ? WAKEUP_LOCK : WAKEUP_MESSAGE;
+  if (strstr(event, " lock") != NULL || strstr(event, " message") != NULL) {
+    rig_watch(rig, strstr(event, " lock") != NULL ? WAKEUP_LOCK : WAKEUP_MESSAGE, watching);
+  } else {
+    rig_watch(rig, waiting ? WAKEUP_MESSAGE : WAKEUP_LOCK, watching);
+    rig_watch(rig, last, watching);
+  }
 }
 
 /* Of an action that nobody waits for (any more): its memory is freed, and that is all. */
@@ -432,8 +447,8 @@ void rig_play(struct rig *rig, const char *event)
     rig_wake(rig, WAKEUP_LOCK);
   } else if (strcmp(event, "lost") == 0) {
     rig_wake(rig, WAKEUP_LOST);
-  } else if (strcmp(event, "watch") == 0 || strcmp(event, "unwatch") == 0) {
-    rig_watch(rig, event[0] == 'w');
+  } else if (strncmp(event, "watch", 5) == 0 || strncmp(event, "unwatch", 7) == 0) {
+    play_watch(rig, event);
   } else {
     play_answer(rig, event);
   }

@@ -7,7 +7,8 @@
  *
  *   "wait 100"          100 ms pass, then the timer          "wake"     to the time the consumer asked for, then the timer
  *   "stop"              finish and leave                     "stale"    a completion nobody waits for, with a load
- *   "message", "lock", "lost"   a wake-up                    "watch", "unwatch"   wake-ups come from now on, or no longer
+ *   "message", "lock", "lost"   a wake-up                    "watch", "unwatch"   wake-ups come from now on, or no longer; those of one
+ *                                                            kind alone: "watch message", "watch lock", "unwatch …"
  *   "APPEND NO_SPACE"   the running action comes back so; some results have variants, see rig_play
  */
 #ifndef PAWL_TESTS_CONSUMER_RIG_H
@@ -93,7 +94,7 @@ void rig_timer(struct rig *rig, int64_t ms_later);
 void rig_stop(struct rig *rig);
 void rig_stale(struct rig *rig);
 void rig_wake(struct rig *rig, enum wakeup_about about);
-void rig_watch(struct rig *rig, bool watching);
+void rig_watch(struct rig *rig, enum wakeup_about about, bool watching);
 void rig_answer(struct rig *rig, enum activity activity, enum result result);
 
 /* The actions that the last event started, in order: "APPEND READ"; "" if none. And those that run now, in order of activity. */

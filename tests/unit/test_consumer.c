@@ -650,6 +650,29 @@ static void test_waits_for_a_wakeup(void **state)
   assert_in_range(pause_ms(), 50, 100);
 }
 
+/* Who hears of messages alone still looks at the lock as often as if he heard nothing, and the other way round. */
+static void test_each_kind_of_wakeup_for_itself(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK NO; watch lock");
+  rig_expect(&rig, STATE_IDLE, "");
+  rig_play_all(&rig, "wake; PEEK NO");
+  assert_in_range(pause_ms(), 50, 100);
+  rig_play_all(&rig, "unwatch lock; watch message; PEEK NO");
+  assert_in_range(pause_ms(), 500, 1000);
+  rig_play_all(&rig, "wake; PEEK YES; CHECK YES");
+  assert_false(rig.effects.actions[0].wait);
+  rig_play(&rig, "LOOK YES:busy");
+  assert_in_range(pause_ms(), 50, 100);
+  rig_play(&rig, "unwatch message");
+  rig_expect(&rig, STATE_WAITING, "");
+  rig_play_all(&rig, "watch lock; LOOK YES:busy");
+  assert_in_range(pause_ms(), 500, 1000);
+  rig_play(&rig, "unwatch lock");
+  rig_expect(&rig, STATE_WAITING, "LOOK");
+  assert_false(rig.effects.actions[0].wait);
+}
+
 /* A look that was under way may be older than what it was woken for. */
 static void test_woken_while_looking(void **state)
 {
@@ -690,6 +713,7 @@ int main(void)
       STORY(test_first_segment),
       STORY(test_polls_are_slow_while_wakeups_come),
       STORY(test_waits_for_a_wakeup),
+      STORY(test_each_kind_of_wakeup_for_itself),
       STORY(test_woken_while_looking),
       STORY(test_wakeups_do_not_shorten_a_back_off),
       STORY(test_told_that_the_lease_is_lost),

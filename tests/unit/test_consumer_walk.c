@@ -108,7 +108,7 @@ static void step(struct rig *rig)
   } else if (dice < 98) {
     rig_wake(rig, (enum wakeup_about)rig_random(rig, WAKEUP_LOST + 1));
   } else if (dice < 99) {
-    rig_watch(rig, rig_random(rig, 3) > 0);
+    rig_watch(rig, rig_random(rig, 2) > 0 ? WAKEUP_LOCK : WAKEUP_MESSAGE, rig_random(rig, 3) > 0);
   } else if (rig_random(rig, 4) == 0) {
     rig_stop(rig);
   }

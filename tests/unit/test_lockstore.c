@@ -452,20 +452,23 @@ static void lists_are_whole_and_in_order(void **state)
 
 struct neighbour { /* another process */
   struct lockstore *store;
-  struct watcher *watcher;
+  struct watcher *watcher, *box;
 };
 
 static struct neighbour neighbour_open(const char *type)
 {
   struct neighbour neighbour = {.store = fixture_store_new()};
   neighbour.watcher = fixture_watcher(neighbour.store, type);
+  neighbour.box = fixture_box(neighbour.store);
   assert_int_equal(watcher_begin(neighbour.watcher, &error), OUTCOME_YES);
+  assert_int_equal(watcher_begin(neighbour.box, &error), OUTCOME_YES);
   return neighbour;
 }
 
 static void neighbour_close(struct neighbour *neighbour)
 {
   watcher_close(neighbour->watcher);
+  watcher_close(neighbour->box);
   lockstore_close(neighbour->store);
 }
 
@@ -474,7 +477,7 @@ static void expect_woken(struct neighbour *neighbour, const char *type, enum wak
   struct wakeup wakeup;
   enum outcome outcome = OUTCOME_NO;
   for (int tries = 0; outcome == OUTCOME_NO && tries < 10; tries++)
-    outcome = watcher_next(neighbour->watcher, &wakeup, &error);
+    outcome = watcher_next(about == WAKEUP_MESSAGE ? neighbour->watcher : neighbour->box, &wakeup, &error);
   assert_int_equal(outcome, OUTCOME_YES);
   assert_string_equal(wakeup.type, type);
   assert_int_equal(wakeup.about, about);
@@ -484,6 +487,7 @@ static void expect_quiet(struct neighbour *neighbour)
 {
   struct wakeup wakeup;
   assert_int_equal(watcher_next(neighbour->watcher, &wakeup, &error), OUTCOME_NO);
+  assert_int_equal(watcher_next(neighbour->box, &wakeup, &error), OUTCOME_NO);
 }
 
 static void neighbour_wait(struct neighbour *neighbour, const char *type, const struct owner *seen)

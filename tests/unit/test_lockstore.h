@@ -21,9 +21,10 @@ bool fixture_begin(void);
 void fixture_end(void);
 /* Prepared, and open until fixture_end. */
 struct lockstore *fixture_store(void);
-/* Another one, as another process has it; the caller closes it. And a watcher on one. */
+/* Another one, as another process has it; the caller closes it. And the watchers on one: for all of that type, and its box. */
 struct lockstore *fixture_store_new(void);
 struct watcher *fixture_watcher(struct lockstore *store, const char *type);
+struct watcher *fixture_box(struct lockstore *store);
 /* Returns when the lease of that lock is over. */
 void fixture_wait_expired(const char *type, int slot);
 /* Moves the end of that lock as far ahead as only a clock that jumped can have. */

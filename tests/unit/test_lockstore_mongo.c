@@ -1,6 +1,7 @@
 /* What only a real MongoDB can show: foreign documents and indexes, lost replies, URIs. */
 #include "lockstore/document.h"
 #include "lockstore/mongo.h"
+#include "lockstore/store.h"
 #include "lockstore/wakeup.h"
 #include "test_lockstore.h"
 #include "test_lockstore_real.h"
@@ -542,7 +543,7 @@ static void database_is_refused(void **state)
 
 /* ---- wake-ups ---- */
 
-static struct watcher *watcher_of(struct lockstore *of, int64_t await_ms)
+static struct watcher *watcher_of(struct lockstore *of, int64_t await_ms, bool box)
 {
   static const char *const types[] = {"t"};
   struct lockstore_options options = {.uri = getenv("PAWL_TEST_URI"),
@@ -550,7 +551,7 @@ static struct watcher *watcher_of(struct lockstore *of, int64_t await_ms)
                                       .timeout_ms = 5000,
                                       .await_ms = await_ms,
                                       .program = REAL_PROGRAM};
-  struct watcher *watcher = watcher_open(of, &options, types, 1, &error);
+  struct watcher *watcher = box ? watcher_open_box(of, &options, &error) : watcher_open(of, &options, types, 1, &error);
   assert_non_null(watcher);
   return watcher;
 }
@@ -565,24 +566,24 @@ static void *interrupt_main(void *argument)
 static void watcher_is_interrupted(void **state)
 {
   (void)state;
-  struct watcher *watcher = watcher_of(store, 60000);
-  struct wakeup wakeup;
-  struct timespec begin, end;
-  pthread_t thread;
-  assert_int_equal(watcher_begin(watcher, &error), OUTCOME_YES);
-  clock_gettime(CLOCK_MONOTONIC, &begin);
-  assert_int_equal(pthread_create(&thread, NULL, interrupt_main, watcher), 0);
-  assert_int_equal(watcher_next(watcher, &wakeup, &error), OUTCOME_NO);
-  pthread_join(thread, NULL);
-  clock_gettime(CLOCK_MONOTONIC, &end);
-  assert_true(end.tv_sec - begin.tv_sec < 30);
-  watcher_close(watcher);
+  for (int box = 0; box < 2; box++) {
+    struct watcher *watcher = watcher_of(store, 60000, box);
+    struct wakeup wakeup;
+    pthread_t thread;
+    assert_int_equal(watcher_begin(watcher, &error), OUTCOME_YES);
+    int64_t began = now_ms();
+    assert_int_equal(pthread_create(&thread, NULL, interrupt_main, watcher), 0);
+    assert_int_equal(watcher_next(watcher, &wakeup, &error), OUTCOME_NO);
+    pthread_join(thread, NULL);
+    assert_true(now_ms() - began < 30000);
+    watcher_close(watcher);
+  }
 }
 
 static void lost_watch_is_begun_again(void **state)
 {
   (void)state;
-  struct watcher *watcher = watcher_of(store, 200);
+  struct watcher *watcher = watcher_of(store, 200, false);
   struct wakeup wakeup;
   assert_int_equal(watcher_begin(watcher, &error), OUTCOME_YES);
   fail_next("\"failCommands\": [\"getMore\"], \"closeConnection\": true");
@@ -595,28 +596,66 @@ static void lost_watch_is_begun_again(void **state)
 }
 
 /* What somebody else has made of it. */
-static void wakeups_collection_is_mended(void **state)
+static void spoil(struct lockstore *other, int how, const char *name)
+{
+  char command[256];
+  if (how == 0)
+    return;     /* nothing: it is missing */
+  if (how == 1) /* a plain one */
+    snprintf(command, sizeof command, "{\"insert\": \"%s\", \"documents\": [{\"type\": \"t\", \"about\": \"message\"}]}", name);
+  else /* an empty one */
+    snprintf(command, sizeof command, "{\"create\": \"%s\", \"capped\": true, \"size\": 4096}", name);
+  real_run(other, NULL, command);
+}
+
+/* By the watchers, or by whoever prepares. */
+static void wakeups_collections_are_mended(void **state)
 {
   (void)state;
-  static const char *const before[] = {
-      "{\"insert\": \"wakeups\", \"documents\": [{\"type\": \"t\", \"about\": \"message\"}]}", /* plain */
-      "{\"create\": \"wakeups\", \"capped\": true, \"size\": 4096}",                           /* empty */
-  };
-  for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
+  for (int i = 0; i < 12; i++) {
+    bool prepared = i / 6, box = i / 3 % 2;
     char name[64];
-    snprintf(name, sizeof name, "pawl_test_wakeups_%zu_%lld", i, (long long)time(NULL));
+    snprintf(name, sizeof name, "pawl_test_wakeups_%d_%lld", i, (long long)time(NULL));
     struct lockstore *other = real_open(name, 5000);
-    struct watcher *watcher = watcher_of(other, 200);
+    struct watcher *watcher = watcher_of(other, 200, box);
     struct wakeup wakeup;
-    real_run(other, NULL, before[i]);
-    assert_int_equal(watcher_begin(watcher, &error), i == 0 ? OUTCOME_REFUSED : OUTCOME_YES);
-    assert_int_equal(lockstore_prepare(other, &error), OUTCOME_YES);
-    assert_int_equal(lockstore_prepare(other, &error), OUTCOME_YES);
+    spoil(other, i % 3, box ? box_of(lockstore_process(other)).text : WAKEUPS_FOR_ALL);
+    for (int j = 0; prepared && j < 2; j++) {
+      assert_int_equal(lockstore_prepare(other, &error), OUTCOME_YES);
+      assert_int_equal(lockstore_prepare_boxes(other, &error), OUTCOME_YES);
+    }
     assert_int_equal(watcher_begin(watcher, &error), OUTCOME_YES);
     assert_int_equal(watcher_next(watcher, &wakeup, &error), OUTCOME_NO);
+    assert_int_equal(wakeup_send(other, "t", WAKEUP_LOST, box ? lockstore_process(other) : NULL, &error), OUTCOME_YES);
+    assert_int_equal(watcher_next(watcher, &wakeup, &error), OUTCOME_YES);
     watcher_close(watcher);
     real_drop(other);
   }
+}
+
+/* A row as long as can be fits into a box, and several do. */
+static void longest_row_fits(void **state)
+{
+  (void)state;
+  struct watcher *watcher = watcher_of(store, 2000, true);
+  struct waiters waiters = {.count = 0};
+  struct wakeup wakeup;
+  char type[TYPE_BYTES_MAX + 1] = "";
+  memset(type, 'x', TYPE_BYTES_MAX);
+  assert_int_equal(watcher_begin(watcher, &error), OUTCOME_YES);
+  struct lockstore *releaser = real_open(mongo_db(lockstore_mongo(store)), 5000);
+  for (int times = 0; times < 8; times++) {
+    waiters.processes[0] = *lockstore_process(store);
+    for (waiters.count = 1; waiters.count < WAITERS_MAX; waiters.count++)
+      waiters.processes[waiters.count] = (struct owner){{1, (uint8_t)waiters.count}};
+    waiters_wake(releaser, type, INT32_MAX, &waiters);
+  }
+  for (int times = 0; times < 8; times++)
+    assert_int_equal(watcher_next(watcher, &wakeup, &error), OUTCOME_YES);
+  handed_take(&store->handed, type, INT32_MAX, &waiters);
+  assert_int_equal(waiters.count, WAITERS_MAX - 1);
+  lockstore_close(releaser);
+  watcher_close(watcher);
 }
 
 int main(void)
@@ -643,7 +682,8 @@ int main(void)
       cmocka_unit_test(database_is_refused),
       cmocka_unit_test(watcher_is_interrupted),
       cmocka_unit_test(lost_watch_is_begun_again),
-      cmocka_unit_test(wakeups_collection_is_mended),
+      cmocka_unit_test(wakeups_collections_are_mended),
+      cmocka_unit_test(longest_row_fits),
   };
   if (!fixture_begin())
     return SKIPPED;

@@ -74,12 +74,26 @@ struct lockstore *fixture_store_new(void)
   return real_open(db, 5000);
 }
 
+static struct lockstore_options watch_options(void)
+{
+  return (struct lockstore_options){.uri = getenv("PAWL_TEST_URI"), .db = db, .timeout_ms = 5000, .await_ms = 500, .program = REAL_PROGRAM};
+}
+
 struct watcher *fixture_watcher(struct lockstore *of, const char *type)
 {
-  struct lockstore_options options = {
-      .uri = getenv("PAWL_TEST_URI"), .db = db, .timeout_ms = 5000, .await_ms = 500, .program = REAL_PROGRAM};
+  struct lockstore_options options = watch_options();
   struct error error = {""};
   struct watcher *watcher = watcher_open(of, &options, &type, 1, &error);
+  if (!watcher)
+    fail_msg("%s", error.text);
+  return watcher;
+}
+
+struct watcher *fixture_box(struct lockstore *of)
+{
+  struct lockstore_options options = watch_options();
+  struct error error = {""};
+  struct watcher *watcher = watcher_open_box(of, &options, &error);
   if (!watcher)
     fail_msg("%s", error.text);
   return watcher;
