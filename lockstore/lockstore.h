@@ -110,7 +110,10 @@ MUST_CHECK enum outcome lock_renew(struct lockstore *store, const char *type, in
  * owner's; look again. Whoever waits still looks by a timer: rows get lost with those that hold them.
  */
 MUST_CHECK enum outcome lock_wait(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error);
-/* YES: deleted, and the first of those that wait is woken. NO: it was not there any more. Either way it is not mine afterwards. */
+/*
+ * YES: deleted. NO: it was not there any more. Either way it is not mine afterwards, and never will be again. The first of those that wait
+ * is woken before that is known for sure: when the primary alone has deleted it.
+ */
 MUST_CHECK enum outcome lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error);
 
 /* ---- ledger ---- */

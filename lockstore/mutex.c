@@ -109,7 +109,7 @@ enum outcome lock_take(struct lockstore *store, const char *type, int slot, cons
 
 /*
  * Sends and destroys a findAndModify that removes, and tells what was there of the row and the holder's process. Of the fields only
- * these are asked for.
+ * these are asked for. Majority and journal, unless it says otherwise.
  */
 struct removed {
   struct waiters waiters;
@@ -125,7 +125,8 @@ static enum outcome send_removing(struct lockstore *store, const char *doing, bs
   removed->waiters.count = 0;
   removed->has_process = false;
   BCON_APPEND(command, "remove", BCON_BOOL(true), "fields", "{", "waiters", BCON_INT32(1), "holder", BCON_INT32(1), "}");
-  mongo_append_write_concern(command);
+  if (!document_has(command, "writeConcern"))
+    mongo_append_write_concern(command);
   mongo_append_max_time(mongo, command);
   enum outcome outcome = mongo_command(mongo, doing, command, &reply, &code, error);
   if (outcome == OUTCOME_YES && !document_document(&reply, "value", &value)) {
@@ -167,15 +168,30 @@ enum outcome lock_renew(struct lockstore *store, const char *type, int slot, con
   return send_counted(store, "renewing the lock", command, error);
 }
 
+/*
+ * Removes it if a fail-over has brought it back, else nothing; and a write that changes nothing is acknowledged when the server's last
+ * write is. So an acknowledgement is one of the removal before, too.
+ */
+static enum outcome release_confirm(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error)
+{
+  bson_t *command = BCON_NEW("delete", "locks", "deletes", "[", "{", "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner",
+                             OWNER(owner), "}", "limit", BCON_INT32(1), "}", "]");
+  return send_counted(store, "confirming that the lock is released", command, error);
+}
+
+/* Who waits is woken as soon as the primary has removed it: he need not wait for the others as well. */
 enum outcome lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error)
 {
-  bson_t *command =
-      BCON_NEW("findAndModify", "locks", "query", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner", OWNER(owner), "}");
+  bson_t *command = BCON_NEW("findAndModify", "locks", "query", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner",
+                             OWNER(owner), "}", "writeConcern", "{", "w", BCON_INT32(1), "}");
   struct removed removed;
   enum outcome outcome = send_removing(store, "releasing the lock", command, &removed, error);
+  if (outcome != OUTCOME_YES && outcome != OUTCOME_NO)
+    return outcome;
   if (outcome == OUTCOME_YES)
     waiters_wake(store, type, slot, &removed.waiters);
-  return outcome;
+  enum outcome confirmed = release_confirm(store, type, slot, owner, error);
+  return confirmed == OUTCOME_NO ? outcome : confirmed;
 }
 
 /*

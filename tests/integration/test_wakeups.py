@@ -2,13 +2,17 @@
 
 The polls are made so slow that what comes early came by a wake-up; the limits lie far below them and far above a wake-up.
 """
+import os
 import re
 import signal
 import threading
 import time
 
+import pymongo
 import pytest
 from harness import wait_until
+from pymongo.errors import WTimeoutError
+from pymongo.write_concern import WriteConcern
 
 SLOW_POLL = ["--poll", "30s"]
 FAR_BELOW = 15  # seconds: half the poll
@@ -190,6 +194,31 @@ def test_rubbish_and_floods(field, about):
         thread.join()
     assert worker.stop()[0] == 0
     field.compare()
+
+
+def test_a_write_that_changes_nothing_waits_for_the_last_one(own_server):
+    """The server's rule on which the second half of a release rests: its acknowledgement is one of the first half, too."""
+    server = own_server("--replica-set", "--members", "3").start()
+    locks = server.client.get_database("pawl_test").locks
+    at_once, with_majority = (locks.with_options(write_concern=WriteConcern(**concern))
+                              for concern in ({"w": 1}, {"w": "majority", "j": True, "wtimeout": 1000}))
+    with_majority.with_options(write_concern=WriteConcern(w=3)).insert_one({"type": "t1"})
+    primary = server.client.admin.command("hello")["me"]
+    hosts = server.client.nodes | {server.client.address}
+    others = [int(pid) for pid in (server.folder / "pids").read_text().split()]
+    others.remove(pymongo.MongoClient(primary, directConnection=True).admin.command("serverStatus")["pid"])
+    assert len(hosts) == 3 and len(others) == 2
+    for pid in others:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        assert at_once.delete_one({"type": "t1"}).deleted_count == 1
+        with pytest.raises(WTimeoutError):
+            with_majority.delete_one({"type": "t1"})
+    finally:
+        for pid in others:
+            os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: server.client.admin.command("hello")["isWritablePrimary"], "a primary")
+    with_majority.with_options(write_concern=WriteConcern(w="majority", j=True, wtimeout=20000)).delete_one({"type": "t1"})
 
 
 def test_stolen_lock_is_told(field):

@@ -165,9 +165,6 @@ static void unknown_take_is_mine(void **state)
   assert_non_null(strstr(error.text, "shut down"));
   assert_int_equal(lock_read(store, "unknown-take", 0, &view, &error), OUTCOME_YES);
   assert_int_equal(lock_take(store, "unknown-take", 0, &alice, 60000, &someone, &error), OUTCOME_YES);
-  fail_next("\"failCommands\": [\"findAndModify\"], \"writeConcernError\": {\"code\": 91, \"errmsg\": \"shutdown\"}");
-  assert_int_equal(lock_release(store, "unknown-take", 0, &alice, &error), OUTCOME_UNKNOWN);
-  assert_int_equal(lock_release(store, "unknown-take", 0, &alice, &error), OUTCOME_NO);
 }
 
 static void unknown_beats_a_duplicate(void **state)
@@ -658,6 +655,56 @@ static void longest_row_fits(void **state)
   watcher_close(watcher);
 }
 
+static void *release_main(void *argument)
+{
+  struct error ignored;
+  *(enum outcome *)argument = lock_release(store, "confirmed", 0, &alice, &ignored);
+  return NULL;
+}
+
+/* A fail-over undoes the first half of a release: the second one deletes it. */
+static void release_that_was_undone_is_done_again(void **state)
+{
+  (void)state;
+  enum outcome outcome = OUTCOME_REFUSED;
+  struct lock_view view;
+  pthread_t thread;
+  struct lockstore *other = real_open(mongo_db(lockstore_mongo(store)), 5000);
+  assert_int_equal(lock_take(store, "confirmed", 0, &alice, 60000, &someone, &error), OUTCOME_YES);
+  fail_next("\"failCommands\": [\"delete\"], \"blockConnection\": true, \"blockTimeMS\": 1000");
+  assert_int_equal(pthread_create(&thread, NULL, release_main, &outcome), 0);
+  while (lock_read(other, "confirmed", 0, &view, &error) == OUTCOME_YES)
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+  assert_int_equal(lock_take(other, "confirmed", 0, &alice, 60000, &someone, &error), OUTCOME_YES);
+  pthread_join(thread, NULL);
+  assert_int_equal(outcome, OUTCOME_YES);
+  assert_int_equal(lock_read(other, "confirmed", 0, &view, &error), OUTCOME_NO);
+  lockstore_close(other);
+}
+
+/* The first half of a release gets no answer, or the second does not: unknown. After the first, the next has been woken. */
+static void unknown_release_is_repeated(void **state)
+{
+  (void)state;
+  static const char *const halves[] = {"findAndModify", "delete"};
+  struct watcher *box = watcher_of(store, 500, true);
+  struct wakeup wakeup;
+  struct lockstore *other = real_open(mongo_db(lockstore_mongo(store)), 5000);
+  assert_int_equal(watcher_begin(box, &error), OUTCOME_YES);
+  for (int i = 0; i < 2; i++) {
+    char json[256];
+    assert_int_equal(lock_take(other, "repeated", 0, &alice, 60000, &someone, &error), OUTCOME_YES);
+    assert_int_equal(lock_wait(store, "repeated", 0, &alice, &error), OUTCOME_YES);
+    snprintf(json, sizeof json, "\"failCommands\": [\"%s\"], \"writeConcernError\": {\"code\": 91, \"errmsg\": \"shutdown\"}", halves[i]);
+    fail_next(json);
+    assert_int_equal(lock_release(other, "repeated", 0, &alice, &error), OUTCOME_UNKNOWN);
+    assert_int_equal(lock_release(other, "repeated", 0, &alice, &error), OUTCOME_NO);
+    assert_int_equal(watcher_next(box, &wakeup, &error), i == 0 ? OUTCOME_NO : OUTCOME_YES);
+  }
+  lockstore_close(other);
+  watcher_close(box);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -684,6 +731,8 @@ int main(void)
       cmocka_unit_test(lost_watch_is_begun_again),
       cmocka_unit_test(wakeups_collections_are_mended),
       cmocka_unit_test(longest_row_fits),
+      cmocka_unit_test(unknown_release_is_repeated),
+      cmocka_unit_test(release_that_was_undone_is_done_again),
   };
   if (!fixture_begin())
     return SKIPPED;
