@@ -96,6 +96,9 @@ enum outcome lock_take(struct lockstore *store, const char *type, int slot, cons
   bson_t *command = BCON_NEW("update", "locks", "updates", "[", "{", "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner",
                              OWNER(owner), "}", "u", "[", "{", "$set", BCON_DOCUMENT(&set), "}", "]", "upsert", BCON_BOOL(true), "}", "]");
   bson_destroy(&set);
+  /* The fence that follows waits for the majority, and so for this as well. The other slots have none. */
+  if (slot == 0)
+    BCON_APPEND(command, "writeConcern", "{", "w", BCON_INT32(1), "}");
   int64_t count = 0;
   enum outcome outcome = send_command(store, "taking the lock", command, &count, error);
   if (outcome == OUTCOME_YES && count != 1) {

@@ -351,6 +351,13 @@ bool server_answers(struct error *error)
   return true;
 }
 
+/* A take is acknowledged by the primary alone: nobody waits for a majority. */
+static bool server_answers_at_once(struct error *error)
+{
+  chaos_point();
+  return !fiber_dead() || no_answer(error);
+}
+
 /* The writes, from the sender's side. */
 static enum outcome send(struct request *request, struct ledger *before, struct error *error)
 {
@@ -382,7 +389,7 @@ static enum outcome send(struct request *request, struct ledger *before, struct 
   enum outcome outcome = apply(request, before);
   if (chaos_strikes(CHAOS_COPY))
     request_send_late(request);
-  if (chaos_strikes(CHAOS_REPLY) || !server_answers(error)) {
+  if (chaos_strikes(CHAOS_REPLY) || !(request->kind == TAKE ? server_answers_at_once(error) : server_answers(error))) {
     (void)no_answer(error);
     memset(before, 0, sizeof *before);
     return OUTCOME_UNKNOWN;
