@@ -88,6 +88,7 @@ static void watch(struct claim *claim)
   enum outcome outcome = watcher_next(claim->watcher, &wakeup, &error);
   if (outcome == OUTCOME_YES) {
     claim->woken = wakeup.about == WAKEUP_LOCK && strcmp(wakeup.type, claim->config->name) == 0;
+    claim->epoch_told = claim->woken ? wakeup.epoch : 0;
   } else if (outcome != OUTCOME_NO) {
     claim->watching = false;
     claim_say(claim, CONFIG_LOG_DEBUG, "wake-ups are lost: %s; looks by its timer", error.text);
@@ -116,7 +117,7 @@ static void wait_for_news(struct claim *claim)
 /* Deletes my lock document; it can be there although no answer said so. */
 static enum outcome give_back(struct claim *claim, struct error *error)
 {
-  enum outcome outcome = lock_release(claim->store, claim->config->name, 0, &claim->owner, error);
+  enum outcome outcome = lock_release(claim->store, claim->config->name, 0, &claim->owner, claim->fenced ? claim->epoch : 0, error);
   claim->taken = outcome != OUTCOME_YES && outcome != OUTCOME_NO;
   return outcome;
 }
@@ -139,12 +140,15 @@ static enum outcome insert_and_fence(struct claim *claim, int64_t epoch_seen, st
   const char *name = claim->config->name;
   random_fill(&claim->owner, sizeof claim->owner);
   claim->sent_ms = command_now_ms();
+  claim->fenced = false;
   enum outcome outcome = lock_take(claim->store, name, 0, &claim->owner, claim->config->lease_ms, &claim->holder, error);
   claim->taken = outcome != OUTCOME_NO;
   if (outcome != OUTCOME_YES)
     return outcome;
   claim->epoch = epoch_seen + 1;
-  return ledger_fence(claim->store, name, epoch_seen, &claim->owner, &claim->before, error);
+  outcome = ledger_fence(claim->store, name, epoch_seen, &claim->owner, &claim->before, error);
+  claim->fenced = outcome == OUTCOME_YES;
+  return outcome;
 }
 
 static enum outcome look(struct claim *claim, struct error *error)
@@ -201,8 +205,12 @@ static enum outcome attempt(struct claim *claim, int *code, struct error *error)
   if (yields)
     return OUTCOME_NO;
   *code = EXIT_UNTRUSTED;
-  /* Before the insert: else one that was overtaken meanwhile could fence the holder. */
-  outcome = ledger_read(claim->store, claim->config->name, &ledger, error);
+  /* Before the insert: else one that was overtaken meanwhile could fence the holder. Who let it go may have told it; what is wrong fences
+   * nobody. */
+  ledger.epoch = claim->epoch_told;
+  claim->epoch_told = 0;
+  if (ledger.epoch == 0)
+    outcome = ledger_read(claim->store, claim->config->name, &ledger, error);
   if (outcome == OUTCOME_UNKNOWN || outcome == OUTCOME_REFUSED)
     return outcome;
   outcome = expired ? lock_steal(claim->store, claim->config->name, 0, &claim->view.owner, error) : OUTCOME_YES;

@@ -116,9 +116,11 @@ MUST_CHECK enum outcome lock_renew(struct lockstore *store, const char *type, in
 MUST_CHECK enum outcome lock_wait(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error);
 /*
  * YES: deleted. NO: it was not there any more. Either way it is not mine afterwards, and never will be again. The first of those that wait
- * is woken before that is known for sure: when the primary alone has deleted it.
+ * is woken before that is known for sure: when the primary alone has deleted it. `epoch` is the ledger's, if the caller knows it, else 0:
+ * the wake-up carries it to whom it wakes, who may then take and fence without having read the ledger.
  */
-MUST_CHECK enum outcome lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error);
+MUST_CHECK enum outcome lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t epoch,
+                                     struct error *error);
 
 /* ---- ledger ---- */
 

@@ -433,24 +433,26 @@ enum outcome lock_renew(struct lockstore *store, const char *type, int slot, con
   return call_end(store, lost, outcome, error);
 }
 
-static void wake_first(struct lockstore *store, const char *type, int slot, struct waiters *waiters)
+static void wake_first(struct lockstore *store, const char *type, int slot, int64_t epoch, struct waiters *waiters)
 {
   struct owner first;
   if (!waiters_take_first(waiters, &store->process, &first))
     return;
   struct wakeup_document *document = wakeup_make(store->server, type, WAKEUP_LOCK, &first);
   document->slot = slot;
+  document->wakeup.epoch = epoch;
   document->waiters = *waiters;
 }
 
-enum outcome lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error)
+enum outcome lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t epoch,
+                          struct error *error)
 {
   bool lost;
   enum outcome outcome = OUTCOME_UNKNOWN;
   if (call_begin(store, &lost)) {
     struct lock_document *lock = lock_find_owned(store->server, type, slot, owner);
     if (lock)
-      wake_first(store, type, slot, &lock->waiters);
+      wake_first(store, type, slot, epoch, &lock->waiters);
     outcome = delete_lock(lock);
   }
   return call_end(store, lost, outcome, error);

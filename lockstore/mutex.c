@@ -183,7 +183,8 @@ static enum outcome release_confirm(struct lockstore *store, const char *type, i
 }
 
 /* Who waits is woken as soon as the primary has removed it: he need not wait for the others as well. */
-enum outcome lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error)
+enum outcome lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t epoch,
+                          struct error *error)
 {
   bson_t *command = BCON_NEW("findAndModify", "locks", "query", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner",
                              OWNER(owner), "}", "writeConcern", "{", "w", BCON_INT32(1), "}");
@@ -192,7 +193,7 @@ enum outcome lock_release(struct lockstore *store, const char *type, int slot, c
   if (outcome != OUTCOME_YES && outcome != OUTCOME_NO)
     return outcome;
   if (outcome == OUTCOME_YES)
-    waiters_wake(store, type, slot, &removed.waiters);
+    waiters_wake(store, type, slot, epoch, &removed.waiters);
   enum outcome confirmed = release_confirm(store, type, slot, owner, error);
   return confirmed == OUTCOME_NO ? outcome : confirmed;
 }

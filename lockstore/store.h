@@ -30,8 +30,8 @@ MUST_CHECK enum outcome wakeups_make(struct mongo *mongo, const char *name, int 
 /* Whoever inserts the first wake-up before anything was prepared makes a plain collection of it: makes it a capped one. */
 MUST_CHECK enum outcome wakeups_convert(struct mongo *mongo, const char *name, int *code, struct error *error);
 
-/* Wakes the first of the row, but for this process itself, and hands it the rest. */
-void waiters_wake(struct lockstore *store, const char *type, int slot, struct waiters *waiters);
+/* Wakes the first of the row, but for this process itself, and hands it the rest, and the epoch, unless that is 0. */
+void waiters_wake(struct lockstore *store, const char *type, int slot, int64_t epoch, struct waiters *waiters);
 void waiters_append(bson_t *document, const char *field, const struct waiters *waiters);
 /* What is no nonce is left out. */
 void waiters_parse(const bson_t *document, struct waiters *waiters);

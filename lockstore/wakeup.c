@@ -92,7 +92,7 @@ enum outcome wakeup_send(struct lockstore *store, const char *type, enum wakeup_
   return insert(store->mongo, to ? box_of(to).text : WAKEUPS_FOR_ALL, document, &code, error);
 }
 
-void waiters_wake(struct lockstore *store, const char *type, int slot, struct waiters *waiters)
+void waiters_wake(struct lockstore *store, const char *type, int slot, int64_t epoch, struct waiters *waiters)
 {
   struct owner first;
   struct error ignored;
@@ -102,6 +102,8 @@ void waiters_wake(struct lockstore *store, const char *type, int slot, struct wa
   bson_t *document = BCON_NEW("type", BCON_UTF8(type), "about", BCON_UTF8(abouts[WAKEUP_LOCK]), "slot", BCON_INT32(slot), "to",
                               BCON_BIN(BSON_SUBTYPE_BINARY, first.bytes, OWNER_BYTES));
   waiters_append(document, "waiters", waiters);
+  if (epoch > 0)
+    BSON_APPEND_INT64(document, "epoch", epoch);
   (void)insert(store->mongo, box_of(&first).text, document, &code, &ignored); /* lost: their timers see it */
 }
 
@@ -329,6 +331,8 @@ static bool parse(struct watcher *watcher, const bson_t *document, struct wakeup
     waiters_parse(document, &waiters);
     handed_put(&watcher->store->handed, wakeup->type, (int)slot, &waiters);
   }
+  if (wakeup->about != WAKEUP_LOCK || !document_int64(document, "epoch", &wakeup->epoch) || wakeup->epoch < 0)
+    wakeup->epoch = 0;
   return true;
 }
 

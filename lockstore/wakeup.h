@@ -21,6 +21,7 @@ enum wakeup_about {
 struct wakeup {
   char type[TYPE_BYTES_MAX + 1];
   enum wakeup_about about;
+  int64_t epoch; /* WAKEUP_LOCK: of the ledger, as who released knew it; 0: not told. A wrong one costs a fence that says NO */
 };
 
 /*

@@ -242,7 +242,7 @@ enum adopt_status adopt(struct lockstore *store, const struct adoption *adoption
   if (survey.has_file && file_close(&survey.file, &ignored) != FILE_OK) {
     /* Nothing was written to it. */
   }
-  if (lock_release(store, adoption->type, 0, &survey.owner, &ignored) == OUTCOME_UNKNOWN) {
+  if (lock_release(store, adoption->type, 0, &survey.owner, 0, &ignored) == OUTCOME_UNKNOWN) {
     /* Its lease ends it within a minute. */
   }
   return status;

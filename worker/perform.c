@@ -418,7 +418,7 @@ static enum result perform_kind(struct performer *performer, const struct action
   case ACTION_CLOSE:
     return perform_close(performer, action, completion);
   case ACTION_UNLOCK:
-    return of_outcome(lock_release(store, type, 0, &action->owner, &completion->error));
+    return of_outcome(lock_release(store, type, 0, &action->owner, action->epoch, &completion->error));
   case ACTION_READ:
     return perform_read(performer, action, completion);
   case ACTION_RENEW:

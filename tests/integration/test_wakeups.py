@@ -175,6 +175,7 @@ def test_rubbish_and_floods(field, about):
     me = wait_until(lambda: holder_process(field), field.logs)
     documents = [{}, {"type": 5}, {"type": "t1"}, {"type": "t1", "about": 7}, {"type": "t1", "about": "x"}, {"to": 1, "type": "t1"},
                  {"type": "t1", "about": about, "slot": -1, "waiters": "x"}, {"type": "t1", "about": about, "slot": "x"},
+                 {"type": "t1", "about": about, "slot": 0, "epoch": -5}, {"type": "t1", "about": about, "slot": 0, "epoch": "x"},
                  {"type": "t1", "about": about, "waiters": [1, b"short", None, {}]}]
     field.db.wakeups.insert_many([dict(document) for document in documents])
     box_of(field, me).insert_many([{"to": me, **document} for document in documents])

@@ -18,7 +18,8 @@ enum outcome __wrap_lock_steal(struct lockstore *store, const char *type, int sl
 enum outcome __wrap_lock_renew(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
                                struct error *error);
 enum outcome __wrap_lock_wait(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error);
-enum outcome __wrap_lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error);
+enum outcome __wrap_lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t epoch,
+                                 struct error *error);
 enum outcome __wrap_ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error);
 enum outcome __wrap_ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner,
                                  struct ledger *before, struct error *error);
@@ -32,7 +33,8 @@ enum outcome __real_lock_read(struct lockstore *store, const char *type, int slo
 enum outcome __real_lock_steal(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error);
 enum outcome __real_lock_renew(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
                                struct error *error);
-enum outcome __real_lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error);
+enum outcome __real_lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t epoch,
+                                 struct error *error);
 enum outcome __real_ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error);
 enum outcome __real_ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner,
                                  struct ledger *before, struct error *error);
@@ -198,7 +200,7 @@ void server_theft(int type)
 {
   struct lock_view view;
   struct error error;
-  if (server_lock(type, &view) && __real_lock_release(server_store, type_name(type), 0, &view.owner, &error) == OUTCOME_YES)
+  if (server_lock(type, &view) && __real_lock_release(server_store, type_name(type), 0, &view.owner, 0, &error) == OUTCOME_YES)
     trace_add(-1, type, "somebody deletes the lock document");
 }
 
@@ -224,13 +226,13 @@ static enum outcome apply_lock(const struct request *request)
   if (request->kind == RENEW)
     return __real_lock_renew(store, type, 0, &request->owner, request->ttl_ms, &error);
   if (request->kind == RELEASE) {
-    enum outcome released = __real_lock_release(store, type, 0, &request->owner, &error);
+    enum outcome released = __real_lock_release(store, type, 0, &request->owner, 0, &error);
     if (released == OUTCOME_YES)
       wake_first(request->type);
     return released;
   }
   enum outcome outcome = plants_steal_anyway(request->caller.process, was ? &view : NULL)
-                             ? __real_lock_release(store, type, 0, &request->owner, &error)
+                             ? __real_lock_release(store, type, 0, &request->owner, 0, &error)
                              : __real_lock_steal(store, type, 0, &request->owner, &error);
   if (outcome == OUTCOME_YES)
     processes_wake(-1, request->type, WAKEUP_LOST);
@@ -454,9 +456,10 @@ enum outcome __wrap_lock_wait(struct lockstore *store, const char *type, int slo
   return there ? OUTCOME_YES : OUTCOME_NO;
 }
 
-enum outcome __wrap_lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error)
+enum outcome __wrap_lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t epoch,
+                                 struct error *error)
 {
-  struct request request = {.kind = RELEASE, .type = type_index(type), .owner = *owner};
+  struct request request = {.kind = RELEASE, .type = type_index(type), .owner = *owner, .epoch = epoch};
   (void)store, (void)slot;
   return send(&request, NULL, error);
 }

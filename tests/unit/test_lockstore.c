@@ -35,7 +35,7 @@ static void my_own_nonce_is_mine_again(void **state)
   struct lock_view view;
   assert_int_equal(take(MY_TYPE, &alice, LONG_MS), OUTCOME_YES);
   assert_int_equal(take(MY_TYPE, &alice, LONG_MS), OUTCOME_YES);
-  assert_int_equal(lock_release(store, MY_TYPE, 0, &alice, &error), OUTCOME_YES);
+  assert_int_equal(lock_release(store, MY_TYPE, 0, &alice, 0, &error), OUTCOME_YES);
   assert_int_equal(lock_read(store, MY_TYPE, 0, &view, &error), OUTCOME_NO);
 }
 
@@ -122,10 +122,10 @@ static void release_is_mine_and_once(void **state)
 {
   (void)state;
   assert_int_equal(take(MY_TYPE, &alice, LONG_MS), OUTCOME_YES);
-  assert_int_equal(lock_release(store, MY_TYPE, 0, &bob, &error), OUTCOME_NO);
-  assert_int_equal(lock_release(store, MY_TYPE, 1, &alice, &error), OUTCOME_NO);
-  assert_int_equal(lock_release(store, MY_TYPE, 0, &alice, &error), OUTCOME_YES);
-  assert_int_equal(lock_release(store, MY_TYPE, 0, &alice, &error), OUTCOME_NO);
+  assert_int_equal(lock_release(store, MY_TYPE, 0, &bob, 0, &error), OUTCOME_NO);
+  assert_int_equal(lock_release(store, MY_TYPE, 1, &alice, 0, &error), OUTCOME_NO);
+  assert_int_equal(lock_release(store, MY_TYPE, 0, &alice, 0, &error), OUTCOME_YES);
+  assert_int_equal(lock_release(store, MY_TYPE, 0, &alice, 0, &error), OUTCOME_NO);
   assert_int_equal(lock_renew(store, MY_TYPE, 0, &alice, LONG_MS, &error), OUTCOME_NO);
 }
 
@@ -472,15 +472,16 @@ static void neighbour_close(struct neighbour *neighbour)
   lockstore_close(neighbour->store);
 }
 
-static void expect_woken(struct neighbour *neighbour, const char *type, enum wakeup_about about)
+static struct wakeup expect_woken(struct neighbour *neighbour, const char *type, enum wakeup_about about)
 {
-  struct wakeup wakeup;
+  struct wakeup wakeup = {.epoch = -1};
   enum outcome outcome = OUTCOME_NO;
   for (int tries = 0; outcome == OUTCOME_NO && tries < 10; tries++)
     outcome = watcher_next(about == WAKEUP_MESSAGE ? neighbour->watcher : neighbour->box, &wakeup, &error);
   assert_int_equal(outcome, OUTCOME_YES);
   assert_string_equal(wakeup.type, type);
   assert_int_equal(wakeup.about, about);
+  return wakeup;
 }
 
 static void expect_quiet(struct neighbour *neighbour)
@@ -526,30 +527,30 @@ static void waiters_are_woken_one_by_one(void **state)
   neighbour_wait(&two, MY_TYPE, &alice);
   neighbour_wait(&three, MY_TYPE, &alice);
   neighbour_wait(&one, MY_TYPE, &alice); /* again: he keeps his place */
-  assert_int_equal(lock_release(store, MY_TYPE, 0, &bob, &error), OUTCOME_NO);
-  assert_int_equal(lock_release(store, MY_TYPE, 0, &alice, &error), OUTCOME_YES);
-  expect_woken(&one, MY_TYPE, WAKEUP_LOCK);
+  assert_int_equal(lock_release(store, MY_TYPE, 0, &bob, 0, &error), OUTCOME_NO);
+  assert_int_equal(lock_release(store, MY_TYPE, 0, &alice, 7, &error), OUTCOME_YES);
+  assert_int_equal(expect_woken(&one, MY_TYPE, WAKEUP_LOCK).epoch, 7);
   expect_quiet(&two);
   expect_quiet(&three);
   /* The row goes on with the lock. */
   assert_int_equal(lock_take(one.store, MY_TYPE, 0, &bob, LONG_MS, &someone, &error), OUTCOME_YES);
   assert_int_equal(lock_renew(one.store, MY_TYPE, 0, &bob, LONG_MS, &error), OUTCOME_YES);
-  assert_int_equal(lock_release(one.store, MY_TYPE, 0, &bob, &error), OUTCOME_YES);
-  expect_woken(&two, MY_TYPE, WAKEUP_LOCK);
+  assert_int_equal(lock_release(one.store, MY_TYPE, 0, &bob, 0, &error), OUTCOME_YES);
+  assert_int_equal(expect_woken(&two, MY_TYPE, WAKEUP_LOCK).epoch, 0);
   expect_quiet(&three);
   /* Another is faster: who was woken goes back to the front, and the row with him. */
   assert_int_equal(take(MY_TYPE, &alice, LONG_MS), OUTCOME_YES);
   neighbour_wait(&one, MY_TYPE, &alice);
   assert_int_equal(lock_take(two.store, MY_TYPE, 0, &bob, LONG_MS, &someone, &error), OUTCOME_NO);
   neighbour_wait(&two, MY_TYPE, &alice);
-  assert_int_equal(lock_release(store, MY_TYPE, 0, &alice, &error), OUTCOME_YES);
+  assert_int_equal(lock_release(store, MY_TYPE, 0, &alice, 0, &error), OUTCOME_YES);
   expect_woken(&two, MY_TYPE, WAKEUP_LOCK);
   assert_int_equal(lock_take(two.store, MY_TYPE, 0, &bob, LONG_MS, &someone, &error), OUTCOME_YES);
-  assert_int_equal(lock_release(two.store, MY_TYPE, 0, &bob, &error), OUTCOME_YES);
+  assert_int_equal(lock_release(two.store, MY_TYPE, 0, &bob, 0, &error), OUTCOME_YES);
   expect_woken(&three, MY_TYPE, WAKEUP_LOCK);
   expect_quiet(&one);
   assert_int_equal(lock_take(three.store, MY_TYPE, 0, &bob, LONG_MS, &someone, &error), OUTCOME_YES);
-  assert_int_equal(lock_release(three.store, MY_TYPE, 0, &bob, &error), OUTCOME_YES);
+  assert_int_equal(lock_release(three.store, MY_TYPE, 0, &bob, 0, &error), OUTCOME_YES);
   expect_woken(&one, MY_TYPE, WAKEUP_LOCK);
   neighbour_close(&one);
   neighbour_close(&two);
@@ -567,7 +568,7 @@ static void theft_is_told_and_keeps_the_row(void **state)
   assert_int_equal(lock_steal(thief.store, MY_TYPE, 0, &alice, &error), OUTCOME_YES);
   expect_woken(&holder, MY_TYPE, WAKEUP_LOST);
   assert_int_equal(lock_take(thief.store, MY_TYPE, 0, &bob, LONG_MS, &someone, &error), OUTCOME_YES);
-  assert_int_equal(lock_release(thief.store, MY_TYPE, 0, &bob, &error), OUTCOME_YES); /* himself he does not wake */
+  assert_int_equal(lock_release(thief.store, MY_TYPE, 0, &bob, 0, &error), OUTCOME_YES); /* himself he does not wake */
   expect_woken(&waiter, MY_TYPE, WAKEUP_LOCK);
   expect_quiet(&thief);
   neighbour_close(&holder);

@@ -645,7 +645,7 @@ static void longest_row_fits(void **state)
     waiters.processes[0] = *lockstore_process(store);
     for (waiters.count = 1; waiters.count < WAITERS_MAX; waiters.count++)
       waiters.processes[waiters.count] = (struct owner){{1, (uint8_t)waiters.count}};
-    waiters_wake(releaser, type, INT32_MAX, &waiters);
+    waiters_wake(releaser, type, INT32_MAX, INT64_MAX, &waiters);
   }
   for (int times = 0; times < 8; times++)
     assert_int_equal(watcher_next(watcher, &wakeup, &error), OUTCOME_YES);
@@ -658,7 +658,7 @@ static void longest_row_fits(void **state)
 static void *release_main(void *argument)
 {
   struct error ignored;
-  *(enum outcome *)argument = lock_release(store, "confirmed", 0, &alice, &ignored);
+  *(enum outcome *)argument = lock_release(store, "confirmed", 0, &alice, 0, &ignored);
   return NULL;
 }
 
@@ -697,8 +697,8 @@ static void unknown_release_is_repeated(void **state)
     assert_int_equal(lock_wait(store, "repeated", 0, &alice, &error), OUTCOME_YES);
     snprintf(json, sizeof json, "\"failCommands\": [\"%s\"], \"writeConcernError\": {\"code\": 91, \"errmsg\": \"shutdown\"}", halves[i]);
     fail_next(json);
-    assert_int_equal(lock_release(other, "repeated", 0, &alice, &error), OUTCOME_UNKNOWN);
-    assert_int_equal(lock_release(other, "repeated", 0, &alice, &error), OUTCOME_NO);
+    assert_int_equal(lock_release(other, "repeated", 0, &alice, 0, &error), OUTCOME_UNKNOWN);
+    assert_int_equal(lock_release(other, "repeated", 0, &alice, 0, &error), OUTCOME_NO);
     assert_int_equal(watcher_next(box, &wakeup, &error), i == 0 ? OUTCOME_NO : OUTCOME_YES);
   }
   lockstore_close(other);
