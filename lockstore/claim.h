@@ -18,9 +18,8 @@ struct claim {
   int64_t deadline_ms; /* for waiting; INT64_MAX: none */
 
   /* the lock, once claim_acquire has said EXIT_DONE */
-  int64_t epoch;      /* mine, when fenced; else the one that was tried */
-  int64_t epoch_told; /* by whoever woke it; 0: not */
-  int64_t sent_ms;    /* on the boot-time clock: from then on the lease counts */
+  int64_t epoch;
+  int64_t sent_ms; /* on the boot-time clock: from then on the lease counts */
 
   /* claim's own */
   struct lock_holder holder; /* this process */
@@ -31,6 +30,7 @@ struct claim {
   struct lock_view view; /* the latest look; left_ms above 0: held */
   struct watcher *watcher;
   bool watching, woken, in_row, fenced;
+  int64_t epoch_told;    /* by whoever woke it; 0: not */
   int64_t watch_next_ms; /* before then there is no use in trying */
   int64_t failures;      /* in a row */
   bool said_waiting, said_away;
