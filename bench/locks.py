@@ -1,16 +1,18 @@
-"""Jobs that pawl-lock runs, at its defaults."""
+"""Jobs under a lock of pawl."""
 import subprocess
 import time
 
 from harness import NotMeasured, end_process, program, wait_until
 
 
-def locked(queue, lock, *command):
-    return [program("pawl-lock"), *queue.mongo, lock, "--", *command]
+def pawl_lock(queue, lock, path, ms):
+    """At its defaults, with a command that notes when it begins and ends."""
+    return [program("pawl-lock"), *queue.mongo, lock, "--", program("stamp"), str(path), str(ms)]
 
 
-def stamp(path, ms):
-    return [program("stamp"), str(path), str(ms)]
+def mutex(queue, lock, path, ms):
+    """The mutex alone, in a process of its own."""
+    return [program("mutex"), f"uri={queue.bench.server.uri}", f"db={queue.name}", f"name={lock}", f"file={path}", f"ms={ms}"]
 
 
 def read_stamps(path):
@@ -21,14 +23,14 @@ def read_stamps(path):
 
 
 class Jobs:
-    """Locked jobs that run side by side; none outlives the with."""
+    """Locked jobs that run side by side; none outlives the with. `locked`: pawl_lock or mutex."""
 
-    def __init__(self, queue):
-        self.queue, self.processes = queue, []
+    def __init__(self, queue, locked=pawl_lock):
+        self.queue, self.locked, self.processes = queue, locked, []
 
     def start(self, lock, path, ms):
         with open(self.queue.dir / "jobs.output", "ab") as output:
-            self.processes.append(subprocess.Popen(locked(self.queue, lock, *stamp(path, ms)), stdin=subprocess.DEVNULL, stdout=output,
+            self.processes.append(subprocess.Popen(self.locked(self.queue, lock, path, ms), stdin=subprocess.DEVNULL, stdout=output,
                                                    stderr=output, env=self.queue.bench.environment()))
 
     def ended(self):

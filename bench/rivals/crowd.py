@@ -49,7 +49,7 @@ class Mongolock:
 class Redis:
     def __init__(self, address, _):
         from redis import Redis as Client
-        self.client = Client.from_url(address)
+        self.client = Client.from_url(address, socket_timeout=None)
 
     def prepare(self):
         if self.client.setnx("made", 1):

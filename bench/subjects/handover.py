@@ -16,8 +16,9 @@ ROUNDS = {2: 5, 10: 2, 50: 1}  # waiters: how often in one turn
 HOLD_MS = (25, 75)  # at random, so that it does not keep in step with a timer
 CROWD = Path(__file__).parents[1] / "rivals/crowd.py"
 HOW = ["From the end of one's work to the beginning of the next one's. All wait before the first lets go.",
-       "pawl-lock at its defaults. Its waiters are processes, and the work is a program that is started for it; the others are threads with "
-       "a connection each, and the work is a pause.",
+       "pawl's mutex: a process a waiter, the work is a pause. pawl-lock, at its defaults, fences too (one more write that waits for the "
+       "majority), and its work is a program that is started for it. The others are threads with a connection each, and the work is a pause; "
+       "neither fences.",
        "mongolock (Python): its timer of 100 ms; the three calls of pymongo that it makes and pymongo no longer has are translated.",
        "Redis: append-only, synced always; a list that holds one token, BLPOP and RPUSH."]
 HOW_WORKERS = ["The holder is told to stop (SIGTERM) while messages come in. From the time in its last block (CLOSE, before it is synced) to "
@@ -27,12 +28,13 @@ HOW_WORKERS = ["The holder is told to stop (SIGTERM) while messages come in. Fro
 def run(bench):
     crowds = bench.size((2, 10), tuple(ROUNDS))
     results = interleave(bench, {
-        **{f"pawl-lock, {n} waiting": lambda n=n: rounds(bench, n, pawl_crowd) for n in crowds},
+        **{f"pawl's mutex, {n} waiting": lambda n=n: rounds(bench, n, mutex_crowd) for n in crowds},
+        **{f"pawl-lock, {n} waiting": lambda n=n: rounds(bench, n, pawl_lock_crowd) for n in crowds},
         **{f"mongolock, {n} waiting": lambda n=n: rounds(bench, n, mongolock_crowd) for n in crowds},
         **{f"Redis, {n} waiting": lambda n=n: rounds(bench, n, redis_crowd) for n in crowds},
     })
     workers = interleave(bench, {f"pawl-worker, {n} waiting": lambda n=n: worker_chain(bench, n) for n in crowds})
-    few, many = (results[f"pawl-lock, {n} waiting"] for n in (crowds[0], crowds[-1]))
+    few, many = (results[f"pawl's mutex, {n} waiting"] for n in (crowds[0], crowds[-1]))
     return {"tables": [table("Hand-over, each holds for {} to {} ms".format(*HOLD_MS),
                              ["", "median, ms", "p99, ms", "hand-overs", "total, times the sum of holds", "server CPU, ms a hand-over"],
                              [row(name, values) for name, values in results.items()], HOW),
@@ -90,8 +92,16 @@ def rounds(bench, waiters, crowd):
             "server_ms": mean(column(found, "server_ms"))}
 
 
-def pawl_crowd(bench, waiters):
-    with bench.queue() as queue, locks.Jobs(queue) as jobs:
+def mutex_crowd(bench, waiters):
+    return pawl_crowd(bench, waiters, locks.mutex)
+
+
+def pawl_lock_crowd(bench, waiters):
+    return pawl_crowd(bench, waiters, locks.pawl_lock)
+
+
+def pawl_crowd(bench, waiters, locked):
+    with bench.queue() as queue, locks.Jobs(queue, locked) as jobs:
         path = queue.dir / "stamps"
         jobs.start("lock", path, first_hold_ms(waiters))
         locks.wait_held(queue, "lock")

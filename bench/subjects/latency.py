@@ -11,16 +11,18 @@ WARM = 3  # first messages that do not count: the holder comes, the file is made
 HOW = ["Acknowledged: the reply to the insert is in the producer. Durable: the fdatasync that covers the message has returned in the worker. "
        "Both are noted inside the programs, in pawl's by a preloaded library (bench/tools/times.c), on one clock; nothing is polled. "
        "All samples of all turns together; in brackets the least and the greatest of the turns.",
-       "Idle: one message at a time, at random moments, 150 ms apart on average; options at their defaults. insert: by a driver. "
+       "Idle: one message at a time, at random moments, 100 ms apart on average; options at their defaults. insert: by a driver. "
        "pawl-enqueue: line by line on its standard input.",
-       "No holder: the worker lets go of the lock after each message (--linger 0s), so that each one needs lock, fence and file anew."]
+       "No holder: the worker lets go of the lock after each message (--linger 0s), so that each one needs lock, fence and file anew; what "
+       "comes by a driver, without a wake-up, is seen by its poll, once a second."]
 
 
 def run(bench):
     results = interleave(bench, {
         "idle, insert": lambda: idle(bench, by_driver),
         "idle, pawl-enqueue": lambda: idle(bench, by_enqueue),
-        "idle, insert, no holder": lambda: idle(bench, by_driver, "--linger", "0s"),
+        "idle, pawl-enqueue, no holder": lambda: idle(bench, by_enqueue, "--linger", "0s"),
+        "idle, insert, no holder": lambda: idle(bench, by_driver, "--linger", "0s", most=100),
         "half load, insert": lambda: half_load(bench),
     })
     mine = results["idle, pawl-enqueue"]
@@ -63,8 +65,8 @@ def preload(path):
     return {"LD_PRELOAD": BUILD / "libtimes.so", "BENCH_TIMES": path}
 
 
-def idle(bench, produce, *options):
-    count = WARM + bench.size(15, 300)
+def idle(bench, produce, *options, most=350):
+    count = WARM + bench.size(15, most)
     with bench.queue() as queue:
         with noted_worker(queue, *options) as worker:
             worker.wait_log(r" start: ")
@@ -74,7 +76,7 @@ def idle(bench, produce, *options):
 
 
 def by_driver(bench, queue, count):
-    queue.fill(count, checkpoint=False, rate=7, chunk=1, times=queue.dir / "inserts")
+    queue.fill(count, checkpoint=False, rate=10, chunk=1, times=queue.dir / "inserts")
     return read_inserts(queue)
 
 
@@ -86,7 +88,7 @@ def by_enqueue(bench, queue, count):
         for i in range(count):
             process.stdin.write(b"%0200d\n" % i)
             process.stdin.flush()
-            time.sleep(random.uniform(0.075, 0.225))
+            time.sleep(random.uniform(0.05, 0.15))
         process.stdin.close()
         process.wait(30)
     inserts = noted(queue.dir / "enqueue.times", "insert")

@@ -177,7 +177,13 @@ def test_idle_worker_releases_and_takes_again(field):
 
 def test_hand_over_while_messages_arrive(field):
     """Stopping the holder again and again neither loses nor repeats anything, and keeps one file."""
-    producer = threading.Thread(target=field.fill, args=(3000,), kwargs={"chunk": 25})
+    enough = threading.Event()
+
+    def produce():
+        while not enough.is_set():
+            field.fill(250, chunk=25)
+
+    producer = threading.Thread(target=produce)
     field.worker("--batch-messages", 20)
     producer.start()
     for _ in range(4):
@@ -185,6 +191,7 @@ def test_hand_over_while_messages_arrive(field):
         field.worker("--batch-messages", 20)
         holder.signal(signal.SIGTERM)
         assert holder.wait(10) == 0, str(holder)
+    enough.set()
     producer.join()
     field.wait_settled()
     for worker in field.workers:
