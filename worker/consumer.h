@@ -229,14 +229,15 @@ struct consumer {
   bool looked_free; /* the mutex was seen free (or stealable) after waiting */
   bool steal;       /* it is there, but expired: of `seen` */
   struct owner seen;
-  int64_t peeked_ms;             /* when the queue was last looked at */
-  bool empty;                    /* and nothing was in it */
-  int64_t seq_seen;              /* in the ledger, or committed by me: for the notes */
-  int64_t epoch_seen;            /* by the check */
-  int64_t distrust_since_ms;     /* the check has failed since; -1: it has not */
-  int64_t open_refused_since_ms; /* OPEN has failed since, while the check said yes; -1: it has not */
-  uint64_t open_refused_link;    /* at that end: when others have moved it since, the file was in order for them */
-  int64_t give_up_row;           /* takes and fences in a row whose answer was not known: the back-off */
+  int64_t peeked_ms;                  /* when the queue was last looked at */
+  bool empty;                         /* and nothing was in it */
+  int64_t seq_seen;                   /* in the ledger, or committed by me: for the notes */
+  int64_t epoch_seen;                 /* by the check */
+  int64_t distrust_since_ms;          /* the check has failed since; -1: it has not */
+  char distrust_file[FILE_NAME_SIZE]; /* with this segment as the current one */
+  int64_t open_refused_since_ms;      /* OPEN has failed since, while the check said yes; -1: it has not */
+  uint64_t open_refused_link;         /* at that end: when others have moved it since, the file was in order for them */
+  int64_t give_up_row;                /* takes and fences in a row whose answer was not known: the back-off */
   bool said_distrust, said_newer, said_lock, said_stall;
 
   /* the lock */

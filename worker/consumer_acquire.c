@@ -65,13 +65,18 @@ static void peeked(struct turn *turn, const struct completion *completion)
     to_checking(turn, "the lock became free");
 }
 
-/* The check failed, and the ledger did not move meanwhile: believed when it goes on for distrust_ms. */
+/*
+ * The check failed, and the ledger did not move meanwhile: believed when it goes on for distrust_ms. With each new segment it begins anew:
+ * where segments are short, a machine that sees new files late would find each of them missing.
+ */
 static void checking_refused(struct turn *turn, const struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
   int64_t now = turn->moment->now_ms;
-  if (consumer->distrust_since_ms < 0)
+  const char *file = completion->ledger.end.file;
+  if (consumer->distrust_since_ms < 0 || strcmp(consumer->distrust_file, file) != 0)
     consumer->distrust_since_ms = now;
+  snprintf(consumer->distrust_file, sizeof consumer->distrust_file, "%s", file);
   int64_t left = consumer->distrust_since_ms + consumer->options.distrust_ms - now;
   if (left <= 0) {
     consumer_untrusted(turn, completion->error.text);

@@ -225,9 +225,7 @@ static void answer_commit(struct rig *rig, const struct ledger_commit *commit)
 static void answer_yes(struct rig *rig, const struct action *action, struct completion *completion)
 {
   const struct committed *committed = &rig->watch.committed;
-  if (action->kind == ACTION_CHECK)
-    completion->ledger = rig->ledger;
-  else if (action->kind == ACTION_LOOK)
+  if (action->kind == ACTION_LOOK)
     completion->view = rig->view;
   else if (action->kind == ACTION_FENCE)
     answer_fence(rig, action, completion);
@@ -353,6 +351,8 @@ void rig_answer(struct rig *rig, enum activity activity, enum result result)
     completion.sent_ms += (int64_t)rig_random(rig, (uint64_t)(rig->moment.now_ms - slot->started_ms + 1));
   completion.load = action.load;
   completion.unnamed = action.kind == ACTION_CLOSE && action.discard && rig->discard_fails;
+  if (action.kind == ACTION_CHECK && result != RESULT_UNKNOWN)
+    completion.ledger = rig->ledger;
   if (result == RESULT_YES)
     answer_yes(rig, &action, &completion);
   else if (result != RESULT_NO)

@@ -505,6 +505,18 @@ static void test_distrust(void **state)
 }
 
 /* One good look is a break: the minute begins anew. So is a ledger that moved, and one that could not be read. */
+/* Each new segment may be seen late by this machine. */
+static void test_distrust_begins_anew_with_a_segment(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK YES; CHECK REFUSED; wait 59500; PEEK YES");
+  snprintf(rig.ledger.end.file, sizeof rig.ledger.end.file, "t1@9.bin");
+  rig_play_all(&rig, "wait 900; CHECK REFUSED; wait 59500; PEEK YES; CHECK REFUSED");
+  rig_expect(&rig, STATE_CHECKING, "");
+  rig_play_all(&rig, "wait 1000; PEEK YES; CHECK REFUSED");
+  rig_expect(&rig, STATE_STOPPED, "");
+}
+
 static void test_distrust_interrupted(void **state)
 {
   static const char *const breaks[] = {"CHECK YES; LOOK YES:busy; wake; LOOK NO; PEEK YES", "CHECK CHANGED; wake", "CHECK UNKNOWN; wake"};
@@ -748,6 +760,7 @@ int main(void)
       STORY(test_roll_waits_for_the_deletes),
       STORY(test_roll_and_nothing_to_write),
       STORY(test_distrust),
+      STORY(test_distrust_begins_anew_with_a_segment),
       STORY(test_distrust_interrupted),
       STORY(test_distrust_does_not_outlive_the_epoch),
       STORY(test_open_refused),
