@@ -43,6 +43,7 @@ struct enqueue {
   int64_t documents;                  /* that hold the acknowledged ones */
   int64_t began_ms;                   /* when the batch in hand got its first message */
   int64_t bytes;                      /* of the files that are done */
+  struct insert_woken woken;
   bool stopped;                       /* read no more, insert no more */
   bool failed;                        /* beside bad and unknown */
   bool unreachable;
@@ -192,7 +193,8 @@ static size_t insert_some(struct enqueue *enqueue, size_t first)
   struct insert_outcome outcome = insert_batch(enqueue->mongo, enqueue->client, &enqueue->batch, first, &error);
   size_t reached = first + outcome.acknowledged;
   if (outcome.acknowledged > 0)
-    insert_wake(enqueue->mongo, enqueue->client, &enqueue->batch, first, outcome.acknowledged);
+    insert_wake(enqueue->mongo, enqueue->client, &enqueue->batch, first, outcome.acknowledged, clock_us(CLOCK_MONOTONIC) / 1000,
+                &enqueue->woken);
   enqueue->acknowledged += (int64_t)batch_messages(&enqueue->batch, first, outcome.acknowledged);
   enqueue->documents += (int64_t)outcome.acknowledged;
   switch (outcome.answer) {

@@ -219,7 +219,10 @@ struct insert_outcome insert_batch(struct mongo *mongo, mongoc_client_t *client,
 
 /* ---- wake-ups ---- */
 
-enum { WAKE_TYPES_MAX = 16 }; /* of those behind the workers hear by their timers */
+enum {
+  WAKE_TYPES_MAX = 16, /* of those behind the workers hear by their timers */
+  WAKE_PAUSE_MS = 10,
+};
 
 static size_t types_find(const struct batch *batch, size_t first, size_t count, const char **types)
 {
@@ -240,10 +243,20 @@ static size_t types_find(const struct batch *batch, size_t first, size_t count, 
   return found;
 }
 
-void insert_wake(struct mongo *mongo, mongoc_client_t *client, const struct batch *batch, size_t first, size_t count)
+static bool told_just_now(const struct insert_woken *woken, const char *const *types, size_t type_count, int64_t now_ms)
+{
+  return type_count == 1 && strcmp(woken->type, types[0]) == 0 && now_ms - woken->at_ms < WAKE_PAUSE_MS;
+}
+
+void insert_wake(struct mongo *mongo, mongoc_client_t *client, const struct batch *batch, size_t first, size_t count, int64_t now_ms,
+                 struct insert_woken *woken)
 {
   const char *types[WAKE_TYPES_MAX];
   size_t type_count = types_find(batch, first, count, types);
+  if (told_just_now(woken, types, type_count, now_ms))
+    return;
+  snprintf(woken->type, sizeof woken->type, "%s", type_count == 1 ? types[0] : "");
+  woken->at_ms = now_ms;
   bson_t *opts = BCON_NEW("ordered", BCON_BOOL(false), "writeConcern", "{", "w", BCON_INT32(0), "}"), reply;
   bson_error_t ignored;
   mongoc_collection_t *collection = mongoc_client_get_collection(client, mongo_db(mongo), "wakeups");

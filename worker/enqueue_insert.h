@@ -70,11 +70,18 @@ struct insert_outcome {
 struct insert_outcome insert_batch(struct mongo *mongo, mongoc_client_t *client, const struct batch *batch, size_t first,
                                    struct error *error);
 
+struct insert_woken { /* the last wake-up, if it was for one type alone; zero: none */
+  char type[TYPE_BYTES_MAX + 1];
+  int64_t at_ms;
+};
+
 /*
- * Tells the workers of the types of these messages that some came in (lockstore/wakeup.h). Sent and not waited for: whether it arrives is
- * not known, and does not matter.
+ * Tells the workers of the types of these messages that some came in (lockstore/wakeup.h), but those who were told a moment ago: while
+ * messages flow they look by themselves, and each wake-up is work for all that wait. Sent and not waited for: whether it arrives is not
+ * known, and does not matter. now_ms: on any clock that only rises.
  */
-void insert_wake(struct mongo *mongo, mongoc_client_t *client, const struct batch *batch, size_t first, size_t count);
+void insert_wake(struct mongo *mongo, mongoc_client_t *client, const struct batch *batch, size_t first, size_t count, int64_t now_ms,
+                 struct insert_woken *woken);
 
 /* What the driver's reply to a bulk insert of `sent` documents means; pure. `done` and `reason` are what the driver said. */
 struct insert_outcome insert_judge(bool done, const bson_t *reply, const bson_error_t *reason, size_t sent, struct error *error);

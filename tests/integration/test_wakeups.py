@@ -82,6 +82,14 @@ def test_who_tells_nobody_is_seen_by_the_poll(any_field):
     field.compare()
 
 
+def test_enqueue_does_not_wake_for_each_of_many(field):
+    """Each wake-up is work for all that wait, and who was just woken looks by itself."""
+    before = field.db.wakeups.count_documents({"about": "message"})
+    enqueue(field, b"line\n" * 500, "--batch-messages", "1")
+    sent = field.db.wakeups.count_documents({"about": "message"}) - before
+    assert 1 <= sent <= 250, sent
+
+
 def test_enqueue_needs_no_worker_to_have_been_there(any_field):
     """Its first wake-up makes a plain collection, which the first worker makes a capped one."""
     field = any_field
