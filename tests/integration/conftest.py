@@ -1,5 +1,6 @@
 import os
 import re
+import signal
 import tempfile
 import uuid
 
@@ -12,6 +13,9 @@ from harness import BIN, Field, Mongod, remove
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes 10 s and more; left out under the sanitizers")
+    # A job in the background of a shell, or of nohup, ignores some of these, and so would all that it starts.
+    for number, handler in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGQUIT, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+        signal.signal(number, handler)
 
 
 def pytest_report_header():
