@@ -10,9 +10,10 @@ def pawl_lock(queue, lock, path, ms):
     return [program("pawl-lock"), *queue.mongo, lock, "--", program("stamp"), str(path), str(ms)]
 
 
-def mutex(queue, lock, path, ms):
-    """The mutex alone, in a process of its own."""
-    return [program("mutex"), f"uri={queue.bench.server.uri}", f"db={queue.name}", f"name={lock}", f"file={path}", f"ms={ms}"]
+def mutex(slot):
+    """The mutex alone, in a process of its own; see tools/mutex.c."""
+    return lambda queue, lock, path, ms: [program("mutex"), f"uri={queue.bench.server.uri}", f"db={queue.name}", f"name={lock}",
+                                          f"slot={slot}", f"file={path}", f"ms={ms}"]
 
 
 def read_stamps(path):
@@ -23,7 +24,7 @@ def read_stamps(path):
 
 
 class Jobs:
-    """Locked jobs that run side by side; none outlives the with. `locked`: pawl_lock or mutex."""
+    """Locked jobs that run side by side; none outlives the with. `locked`: pawl_lock or mutex(slot)."""
 
     def __init__(self, queue, locked=pawl_lock):
         self.queue, self.locked, self.processes = queue, locked, []

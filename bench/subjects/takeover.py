@@ -28,7 +28,7 @@ def chain(bench, lease, kills):
         holder.wait_log(" takeover: ")
         for _ in range(kills):
             waiter = start()
-            waiter.wait_log(" busy: ")
+            waiter.wait_log(" database: ")
             time.sleep(random.uniform(0.5, 1.5) * lease / 3)
             taken.append(kill(queue, holder, waiter))
             holder = waiter
