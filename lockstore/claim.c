@@ -99,8 +99,13 @@ static void watch(struct claim *claim)
 static void wait_for_news(struct claim *claim)
 {
   struct error ignored;
-  bool held = claim->view.left_ms > 0;
+  bool held = claim->view.left_ms > 0, yields = claim->yields && claim->watching;
+  claim->yields = false;
   int64_t most_ms = least(claim->deadline_ms - command_now_ms(), held ? claim->view.left_ms + 1 : INT64_MAX);
+  if (yields && most_ms >= await_ms(claim)) {
+    watch(claim);
+    return;
+  }
   if (held && most_ms >= await_ms(claim) && watch_begins(claim)) {
     enum outcome row = claim->view.waits ? OUTCOME_YES : lock_wait(claim->store, claim->config->name, 0, &claim->view.owner, &ignored);
     claim->in_row = row == OUTCOME_YES;
@@ -199,10 +204,11 @@ static enum outcome attempt(struct claim *claim, int *code, struct error *error)
   outcome = woken ? OUTCOME_NO : look(claim, error);
   claim->woken = claim->in_row = false;
   bool expired = outcome == OUTCOME_YES && claim->view.stealable;
-  bool yields = outcome == OUTCOME_NO && in_row && !woken; /* it was let go just now, and who was woken for it has a moment to take it */
+  /* It was let go just now: who was woken for it has a moment to take it. That may be this process, and the row is in what wakes it. */
+  claim->yields = outcome == OUTCOME_NO && in_row && !woken;
   if (outcome != OUTCOME_NO && !expired)
     return outcome == OUTCOME_YES ? OUTCOME_NO : outcome;
-  if (yields)
+  if (claim->yields)
     return OUTCOME_NO;
   *code = EXIT_UNTRUSTED;
   /* Before the insert: else one that was overtaken meanwhile could fence the holder. Who let it go may have told it; what is wrong fences

@@ -29,7 +29,7 @@ struct claim {
   bool prepared;
   struct lock_view view; /* the latest look; left_ms above 0: held */
   struct watcher *watcher;
-  bool watching, woken, in_row, fenced;
+  bool watching, woken, in_row, yields, fenced;
   int64_t epoch_told;    /* by whoever woke it; 0: not */
   int64_t watch_next_ms; /* before then there is no use in trying */
   int64_t failures;      /* in a row */

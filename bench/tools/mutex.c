@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { YIELD_MS = 20, LEASE_MS = 30000, TIMEOUT_MS = 3000, AWAIT_MS = 1000 };
+enum { AGAIN_MS = 20, LEASE_MS = 30000, TIMEOUT_MS = 3000, AWAIT_MS = 1000 };
 
 static struct lockstore *store;
 static struct watcher *watcher;
@@ -44,7 +44,7 @@ static void pause_ms(long ms)
   nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
 }
 
-/* Whoever stood in the row and finds the lock free without being told waits a moment: another was told. */
+/* Whoever stood in the row and finds the lock free waits to be told: it, or another, is being told just now. */
 static void acquire(void)
 {
   struct lock_view view;
@@ -52,11 +52,7 @@ static void acquire(void)
     enum outcome seen = lock_read(store, name, slot, &view, &error);
     yields = seen == OUTCOME_NO && in_row;
     in_row = seen == OUTCOME_YES && (view.waits || lock_wait(store, name, slot, &view.owner, &error) == OUTCOME_YES);
-    if (yields) {
-      pause_ms(YIELD_MS);
-      continue;
-    }
-    if ((seen == OUTCOME_NO || (in_row && woken())) && take())
+    if (((seen == OUTCOME_NO && !yields) || ((in_row || yields) && woken())) && take())
       return;
     if (seen != OUTCOME_NO && seen != OUTCOME_YES)
       die("mutex: %s", error.text);
@@ -88,7 +84,7 @@ int main(int argc, char **argv)
   options.await_ms = AWAIT_MS;
   watcher = watcher_open_box(store, &options, &error);
   while (watcher && watcher_begin(watcher, &error) != OUTCOME_YES) /* it may lose a race against others that begin */
-    pause_ms(YIELD_MS);
+    pause_ms(AGAIN_MS);
   if (!watcher || getrandom(&owner, sizeof owner, 0) != sizeof owner)
     die("mutex: %s", error.text);
   acquire();
