@@ -6,8 +6,9 @@
 
 struct strangers {
   const char *dir, *type;
-  int64_t epoch; /* the ledger's */
-  bool has_file; /* the ledger names one */
+  int64_t epoch;      /* the ledger's */
+  int64_t file_epoch; /* of the segment that it names */
+  bool has_file;      /* it names one */
   bool found;
   struct error error;
 };
@@ -23,8 +24,8 @@ static bool name_size(const char *dir, const char *name, int64_t *size)
 }
 
 /*
- * Without a file in the ledger no block can have been written. And no segment with blocks can be of an epoch that the ledger
- * has not reached.
+ * Without a file in the ledger no block can have been written. No segment with blocks can be of an epoch that the ledger has not
+ * reached, nor of a later one than the segment it names: it names a new one before the first block.
  */
 static void strangers_look(void *context, const char *name)
 {
@@ -33,7 +34,7 @@ static void strangers_look(void *context, const char *name)
   int64_t epoch = 0, size = 0;
   if (strangers->found || !segment_name_parse(name, type, &epoch) || strcmp(type, strangers->type) != 0)
     return;
-  bool strange = epoch > strangers->epoch || !strangers->has_file;
+  bool strange = epoch > strangers->epoch || !strangers->has_file || epoch > strangers->file_epoch;
   if (!strange || !name_size(strangers->dir, name, &size) || size <= FORMAT_HEADER_BYTES)
     return; /* a bare header, of a holder that died before its commit: writer_create sees to it */
   strangers->found = true;
@@ -41,6 +42,9 @@ static void strangers_look(void *context, const char *name)
     error_set(&strangers->error,
               "%s/%s was made in epoch %" PRId64 ", and the ledger is at %" PRId64 ": it is not the ledger of these files", strangers->dir,
               name, epoch, strangers->epoch);
+  else if (strangers->has_file)
+    error_set(&strangers->error, "%s/%s holds %" PRId64 " bytes, and the ledger names an earlier segment: an older ledger was restored",
+              strangers->dir, name, size);
   else
     error_set(&strangers->error, "%s/%s holds %" PRId64 " bytes, and the ledger knows no file of this type", strangers->dir, name, size);
 }
@@ -147,6 +151,9 @@ enum check_status check_storage(struct reader *reader, const char *dir, const ch
                                 struct error *error)
 {
   struct strangers strangers = {.dir = dir, .type = type, .epoch = epoch, .has_file = end->file[0] != 0};
+  char named[TYPE_BYTES_MAX + 1];
+  if (strangers.has_file && !segment_name_parse(end->file, named, &strangers.file_epoch))
+    strangers.file_epoch = epoch; /* what is wrong with it is found when it is opened */
   if (file_list(dir, strangers_look, &strangers, error) != FILE_OK)
     return CHECK_UNTRUSTED;
   if (strangers.found) {

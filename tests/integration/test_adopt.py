@@ -63,7 +63,13 @@ def test_lost_in_the_middle_of_a_drain(any_field, how, rolls):
     """Three workers and a producer at work; the ledger is lost under the live holder, or all die first; again and again."""
     field = any_field
     rng = random.Random(f"{how}{rolls}")
-    producer = threading.Thread(target=field.fill, args=(3000,), kwargs={"chunk": 60, "size": 200})
+    enough = threading.Event()
+
+    def produce():
+        while not enough.is_set():
+            field.fill(60, size=200)
+            enough.wait(0.05)
+    producer = threading.Thread(target=produce, daemon=True)
     producer.start()
     for turn in range(4):
         workers = [field.worker("--batch-messages", 20, *rolls, env=DISTRUST) for _ in range(3)]
@@ -82,9 +88,10 @@ def test_lost_in_the_middle_of_a_drain(any_field, how, rolls):
         wait_until(lambda: field.db.locks.count_documents({"$expr": {"$gt": ["$expires_at", "$$NOW"]}}) == 0, field.logs)
         adopt(field)
         field.compare(queue_empty=False, live=True)
+    enough.set()
     producer.join()
     field.drain(*SMALL, *rolls)
-    assert len(field.compare()["t1"]) == 3000
+    field.compare()
 
 
 POINTS = ["fenced", "segment-created", "block-written", "block-written:3", "block-synced:3", "block-committed:3", "deleted:3", "close-written",

@@ -221,8 +221,24 @@ static void test_segment_of_a_higher_epoch(void **state)
   memory_disk_put(DIR, "t1@7.bin", bytes, FORMAT_HEADER_BYTES); /* a bare header: of a holder that died before its commit */
   assert_int_equal(check(&holder.committed, 6), CHECK_OK);
   memory_disk_put(DIR, "t1@7.bin", bytes, sizeof bytes);
-  assert_int_equal(check(&holder.committed, 7), CHECK_OK);
+  assert_refused(check(&holder.committed, 7), "and the ledger names an earlier segment");
   assert_refused(check(&holder.committed, 6), "t1@7.bin was made in epoch 7");
+}
+
+/* The ledger as it was before a roll: it has reached the new segment's epoch, and names the one before. */
+static void test_ledger_from_before_a_roll(void **state)
+{
+  (void)state;
+  holder_leave(&holder);
+  struct committed old = holder.committed;
+  int64_t epoch = holder.epoch + 1;
+  holder_continue(&holder, "B");
+  holder_drop(&holder);
+  holder_create(&holder, "roll");
+  assert_int_equal(check(&old, epoch), CHECK_OK);
+  holder_append(&holder, 1);
+  assert_refused(check(&old, epoch + 1), "and the ledger names an earlier segment: an older ledger was restored");
+  assert_int_equal(check_now(), CHECK_OK);
 }
 
 static void test_other_types_content(void **state)
@@ -300,6 +316,7 @@ int main(void)
       TEST(test_two_uncommitted_blocks),
       TEST(test_ledger_without_file),
       TEST(test_segment_of_a_higher_epoch),
+      TEST(test_ledger_from_before_a_roll),
       TEST(test_other_types_content),
       TEST(test_features),
       TEST(test_failing_calls),
