@@ -191,6 +191,18 @@ static bool status_wait(pid_t child, struct error *error)
   return false;
 }
 
+/* What it says of a ledger that it cannot read tells more than its exit code. */
+static void problem_take(const char *answer, size_t length, struct error *error)
+{
+  const char *end = memchr(answer, '\n', length);
+  bson_t *parsed = end != NULL ? bson_new_from_json((const uint8_t *)answer, end - answer, NULL) : NULL;
+  const char *problem = parsed != NULL ? get_text(parsed, "problem") : NULL;
+  if (problem != NULL)
+    error_set(error, "%s", problem);
+  if (parsed != NULL)
+    bson_destroy(parsed);
+}
+
 static size_t status_run(const char *uri, const char *db, const char *type, char *answer, size_t size, struct error *error)
 {
   char path[PATH_MAX];
@@ -208,7 +220,10 @@ static size_t status_run(const char *uri, const char *db, const char *type, char
   if (failed == 0) {
     length = answer_read(ends[0], answer, size);
     close(ends[0]);
-    length = status_wait(child, error) ? length : 0;
+    bool answered = status_wait(child, error);
+    if (!answered)
+      problem_take(answer, length, error);
+    length = answered ? length : 0;
   } else {
     close(ends[0]);
     error_set(error, "--uri needs the program pawl-status, beside pawl-dump or on the PATH: %s", strerror(failed));

@@ -194,6 +194,7 @@ enum stray {
   STRAY_ORPHAN,
   STRAY_INCOMPLETE, /* no whole header, and nothing behind: it was never committed */
   STRAY_PRESENT,    /* made in the ledger's present epoch: it may yet be named */
+  STRAY_LATER,      /* in one that the ledger has not reached */
 };
 
 static bool is_bare(const char *dir, const char *name)
@@ -208,7 +209,7 @@ static bool is_bare(const char *dir, const char *name)
 }
 
 /* `epoch`: the ledger's; -1: not known. */
-static enum stray stray_of(const struct source *source, const char *name, int64_t epoch)
+static enum stray stray_of(const struct source *source, const char *name, int64_t epoch, int64_t *made)
 {
   struct reader reader;
   struct error ignored;
@@ -217,14 +218,15 @@ static enum stray stray_of(const struct source *source, const char *name, int64_
     return STRAY_INCOMPLETE;
   if (status != READ_OK)
     return STRAY_ORPHAN;
-  bool present = reader.header.epoch == epoch;
+  *made = reader.header.epoch;
   reader_close(&reader);
-  return present ? STRAY_PRESENT : STRAY_ORPHAN;
+  return epoch < 0 || *made < epoch ? STRAY_ORPHAN : *made == epoch ? STRAY_PRESENT : STRAY_LATER;
 }
 
 static void stray_note(const struct source *source, const struct dump *dump, const char *name, int64_t epoch)
 {
-  switch (stray_of(source, name, epoch)) {
+  int64_t made = 0;
+  switch (stray_of(source, name, epoch, &made)) {
   case STRAY_ORPHAN:
     dump_note(dump, "%s: an orphan, not read: no segment of the chain of %s names it", name, source->type);
     return;
@@ -233,6 +235,9 @@ static void stray_note(const struct source *source, const struct dump *dump, con
     return;
   case STRAY_PRESENT:
     dump_note(dump, "%s: made in the present epoch %" PRId64 ", and not named by the ledger yet: not read", name, epoch);
+    return;
+  case STRAY_LATER:
+    dump_note(dump, "%s: made in epoch %" PRId64 ", and the ledger is at %" PRId64 ", older than these files: not read", name, made, epoch);
     return;
   }
 }

@@ -88,10 +88,14 @@ static const char *verdict_word(const struct verdict *verdict, const struct deep
   return "ok";
 }
 
-static void print_damage(FILE *out, const struct verdict *verdict)
+static void print_damage(FILE *out, const struct verdict *verdict, size_t segments)
 {
   if (verdict->status != READ_DAMAGED)
     return;
+  if (segments == 0) {
+    fputs(", none of its messages can be reached", out);
+    return;
+  }
   fprintf(out, ", damaged in %zu place%s, %s%" PRId64 " message%s gone", verdict->damages, plural((int64_t)verdict->damages),
           verdict->lost_unknown ? "at least " : "", verdict->lost, plural(verdict->lost));
 }
@@ -124,7 +128,7 @@ static void print_verdict(FILE *out, const struct source *source, const char *na
   if (totals->items != totals->messages)
     fprintf(out, ", %" PRId64 " item%s", totals->items, plural(totals->items));
   fprintf(out, ", %s, link %016" PRIx64, size_text(verdict->bytes, size), verdict->link);
-  print_damage(out, verdict);
+  print_damage(out, verdict, segments);
   print_deep(out, deep);
   if (verdict->unconfirmed > 0)
     fprintf(out, ", the last %" PRId64 " unconfirmed", verdict->unconfirmed);
