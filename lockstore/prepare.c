@@ -9,7 +9,7 @@
  * that a user without the right to make anything can work where all is there.
  */
 
-enum { CODE_UNAUTHORIZED = 13, CODE_NAMESPACE_EXISTS = 48, CODE_VIEW = 166 };
+enum { CODE_UNAUTHORIZED = 13, CODE_NAMESPACE_EXISTS = 48, CODE_INVALID_OPTIONS = 72, CODE_VIEW = 166 };
 
 struct lockstore *lockstore_open(const struct lockstore_options *options, struct error *error)
 {
@@ -131,22 +131,30 @@ static enum outcome collection_look(struct mongo *mongo, const char *name, struc
   return outcome;
 }
 
+static enum outcome collection_create(struct mongo *mongo, const char *name, bool clustered, int *code, struct error *error)
+{
+  bson_t *command = BCON_NEW("create", BCON_UTF8(name)), reply;
+  char doing[64];
+  snprintf(doing, sizeof doing, "making the collection %s", name);
+  if (clustered)
+    BCON_APPEND(command, "clusteredIndex", "{", "key", "{", "_id", BCON_INT32(1), "}", "unique", BCON_BOOL(true), "}");
+  mongo_append_write_concern(command);
+  enum outcome outcome = send_command(mongo, doing, command, &reply, code, error);
+  bson_destroy(&reply);
+  return outcome;
+}
+
 /*
  * The queue is clustered where the server can: a message is one record then, not two, and goes for two thirds of the work. Who inserts
- * sees no difference.
+ * sees no difference. A newer server whose featureCompatibilityVersion is still 5.0 cannot, and says so.
  */
 static enum outcome collection_make(struct mongo *mongo, const struct wanted *want, struct error *error)
 {
-  const char *name = want->collection;
-  bson_t *command = BCON_NEW("create", BCON_UTF8(name)), reply;
-  char doing[64];
   int code;
-  snprintf(doing, sizeof doing, "making the collection %s", name);
-  if (want->clustered && mongo_makes_clustered(mongo))
-    BCON_APPEND(command, "clusteredIndex", "{", "key", "{", "_id", BCON_INT32(1), "}", "unique", BCON_BOOL(true), "}");
-  mongo_append_write_concern(command);
-  enum outcome outcome = send_command(mongo, doing, command, &reply, &code, error);
-  bson_destroy(&reply);
+  bool clustered = want->clustered && mongo_makes_clustered(mongo);
+  enum outcome outcome = collection_create(mongo, want->collection, clustered, &code, error);
+  if (clustered && outcome == OUTCOME_UNKNOWN && code == CODE_INVALID_OPTIONS)
+    outcome = collection_create(mongo, want->collection, false, &code, error);
   return outcome == OUTCOME_UNKNOWN && code == CODE_NAMESPACE_EXISTS ? OUTCOME_YES : outcome; /* another was faster */
 }
 
