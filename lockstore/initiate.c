@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-enum { CODE_ALREADY_INITIALIZED = 23 };
+enum { CODE_ALREADY_INITIALIZED = 23, CODE_NODE_NOT_FOUND = 74 };
 
 /* ---- the set ---- */
 
@@ -70,7 +70,8 @@ static enum outcome initiate(struct mongo *mongo, const char *name, const char *
   enum outcome outcome = mongo_command(mongo, "initiating the replica set", &command, &reply, code, error);
   bson_destroy(&command);
   bson_destroy(&reply);
-  return outcome == OUTCOME_UNKNOWN && *code != 0 ? OUTCOME_REFUSED : outcome;
+  /* A member that does not answer may be starting. */
+  return outcome == OUTCOME_UNKNOWN && *code != 0 && *code != CODE_NODE_NOT_FOUND ? OUTCOME_REFUSED : outcome;
 }
 
 enum outcome replica_set_initiate(struct lockstore *store, const char *name, const char *const *members, size_t count, bool *made,

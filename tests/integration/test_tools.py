@@ -8,7 +8,7 @@ import pytest
 from bson import json_util
 
 import reader
-from harness import environment, program, run, wait_until
+from harness import ROOT, environment, free_port, program, run, wait_until
 
 
 def payloads(messages):
@@ -279,6 +279,33 @@ def test_setup_is_idempotent(any_field):
     any_field.fill(5)
     any_field.drain()
     any_field.compare()
+
+
+def test_setup_waits_for_all_members(tmp_path):
+    """One of them is still starting."""
+    mongod = subprocess.run([ROOT / "scripts/mongod", "find"], capture_output=True, check=True, text=True).stdout.strip()
+    ports = [free_port(), free_port()]
+    started = []
+
+    def start(port):
+        data = tmp_path / str(port)
+        data.mkdir()
+        started.append(subprocess.Popen([mongod, "--dbpath", data, "--port", str(port), "--bind_ip", "127.0.0.1", "--nounixsocket", "--replSet",
+                                         "rs0", "--wiredTigerCacheSizeGB", "0.25", "--oplogSize", "64"], stdout=subprocess.DEVNULL))
+    try:
+        start(ports[0])
+        with open(tmp_path / "said", "wb") as said:
+            setup = subprocess.Popen([program("pawl-setup"), "--uri", f"mongodb://127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}/?replicaSet=rs0",
+                                      "--replica-set", "rs0"], stdout=said, stderr=said, env=environment())
+        wait_until(lambda: f"127.0.0.1:{ports[1]}".encode() in (tmp_path / "said").read_bytes(), "what it waits for")
+        assert setup.poll() is None
+        start(ports[1])
+        assert setup.wait(60) == 0, (tmp_path / "said").read_text()
+        assert b"replica set rs0: initiated, with" in (tmp_path / "said").read_bytes()
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
 
 
 def test_setup_initiates_once(servers):
