@@ -137,6 +137,16 @@ static enum adopt_status file_settle(const struct adoption *adoption, struct sur
   return file_sync_new(&survey->file, adoption->dir, error) == FILE_OK ? ADOPT_DONE : ADOPT_UNTRUSTED;
 }
 
+/* Who may not append does not know either what an append would have to keep: the end of such a file is not his to tell. */
+static bool appendable(const struct adoption *adoption, const struct segment *newest, struct error *error)
+{
+  if (newest->header.ro_compat == 0)
+    return true;
+  error_set(error, "%s/%s has features %08" PRIx32 " that forbid appending: a newer pawl is needed", adoption->dir, newest->name,
+            newest->header.ro_compat);
+  return false;
+}
+
 static enum adopt_status files_survey(struct lockstore *store, const struct adoption *adoption, struct survey *survey, struct error *error)
 {
   struct chain chain;
@@ -144,7 +154,7 @@ static enum adopt_status files_survey(struct lockstore *store, const struct adop
   enum read_status loaded = chain_load(&chain, adoption->dir, adoption->type, NULL, error);
   if (loaded == READ_OK && chain.count == 0) {
     error_set(error, "%s has no segment of type %s", adoption->dir, adoption->type);
-  } else if (loaded == READ_OK) {
+  } else if (loaded == READ_OK && appendable(adoption, &chain.segments[chain.count - 1], error)) {
     survey->segments = (int64_t)chain.count;
     survey->first_seq = chain.segments[0].header.first_seq;
     survey->end.items = survey->first_seq - 1; /* of what was pruned only the messages are known */
@@ -181,18 +191,18 @@ static void describe(const struct adoption *adoption, const struct survey *surve
   char now[256], loss[256];
   describe_loss(survey, old, loss, sizeof loss);
   if (had == OUTCOME_YES)
-    snprintf(now, sizeof now, "says epoch %" PRId64 ", seq %" PRId64 ", file %.100s", old->epoch, old->end.seq,
-             old->end.file[0] != 0 ? old->end.file : "none");
+    snprintf(now, sizeof now, "The ledger of %s says epoch %" PRId64 ", seq %" PRId64 ", file %.100s", adoption->type, old->epoch,
+             old->end.seq, old->end.file[0] != 0 ? old->end.file : "none");
+  else if (had == OUTCOME_NO)
+    snprintf(now, sizeof now, "The ledger of %s is not there", adoption->type);
   else
-    snprintf(now, sizeof now, "%.200s", had == OUTCOME_NO ? "is not there" : problem->text);
+    snprintf(now, sizeof now, "As it is, %.230s", problem->text);
   error_set(text,
-            "%s/%s: %" PRId64 " segment%s, seq %" PRId64 " to %" PRId64 ", %" PRId64
-            " bytes of the last are whole%s.\nThe ledger of %s %s.\n"
+            "%s/%s: %" PRId64 " segment%s, seq %" PRId64 " to %" PRId64 ", %" PRId64 " bytes of the last are whole%s.\n%s.\n"
             "It will be replaced by epoch %" PRId64 ", seq %" PRId64 ", and the messages that are in these files will be deleted from the "
             "queue.%s",
             adoption->dir, survey->end.file, survey->segments, survey->segments == 1 ? "" : "s", survey->first_seq, survey->end.seq,
-            survey->end.length, survey->tail ? " (what follows is no block)" : "", adoption->type, now, survey->epoch_max + 1,
-            survey->end.seq, loss);
+            survey->end.length, survey->tail ? " (what follows is no block)" : "", now, survey->epoch_max + 1, survey->end.seq, loss);
 }
 
 /* The ledger that is to be replaced; read before the files, so that what moves meanwhile is seen. */
