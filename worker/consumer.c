@@ -9,6 +9,8 @@ enum {
   STOP_PATIENCE_MS = 4000, /* so long, of the 8 s that a stop may take, answers are still hoped for */
   UNKNOWN_PAUSE_MS = 100,
   UNKNOWN_PAUSE_MAX_MS = 3000,
+  LOOK_SHARE = 20, /* looks at an empty queue take one part of the time in so many */
+  LOOK_REST_MAX_MS = 10000,
 };
 
 const char *consumer_state_name(enum consumer_state state)
@@ -113,6 +115,7 @@ struct action *consumer_start(struct turn *turn, enum action_kind kind)
   consumer->activity[activity].started_ms = turn->moment->now_ms;
   if (kind == ACTION_PEEK || kind == ACTION_LOOK)
     consumer->woken = false;
+  action->glance = kind == ACTION_PEEK && turn->moment->now_ms < consumer->thorough_ms;
   return action;
 }
 
@@ -149,6 +152,17 @@ int64_t consumer_backoff(const struct turn *turn, int64_t row)
   for (int64_t i = 1; i < row && pause < UNKNOWN_PAUSE_MAX_MS; i++)
     pause *= 2;
   return consumer_jitter(turn, pause < UNKNOWN_PAUSE_MAX_MS ? pause : UNKNOWN_PAUSE_MAX_MS);
+}
+
+int64_t consumer_look_rest(struct turn *turn, const struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  int64_t rest = (turn->moment->now_ms - consumer->activity[completion->activity].started_ms) * LOOK_SHARE;
+  if (rest > LOOK_REST_MAX_MS)
+    rest = LOOK_REST_MAX_MS;
+  if (!completion->glanced)
+    consumer->thorough_ms = turn->moment->now_ms + rest;
+  return rest;
 }
 
 bool consumer_hurries(const struct turn *turn)

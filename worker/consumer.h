@@ -97,7 +97,7 @@ struct action {
   int64_t settled;             /* SETTLE_FIND: from the next one on; SETTLE_RECORD */
   struct load *load;           /* APPEND, DELETE, SETTLE_DELETE: comes back in the completion */
   bool begin;                  /* READ: a new pass */
-  bool linearizable;           /* PEEK */
+  bool glance;                 /* PEEK: a look above what was read last will do */
   bool wait;                   /* LOOK: and where it is busy, ask to be woken */
   bool write_close, discard;   /* CLOSE: append CLOSE; unlink the segment whose commit was never sent */
   const char *reason;          /* CREATE: static text */
@@ -128,6 +128,7 @@ struct completion {
   int64_t sent_ms;             /* TAKE, RENEW: before the request was sent, boot-time clock */
   struct ledger ledger;        /* CHECK, FENCE */
   struct lock_view view;       /* LOOK */
+  bool glanced;                /* PEEK: it only glanced */
   struct writer_ground ground; /* GUARD */
   struct committed end;        /* CREATE, APPEND, CLOSE */
   struct load *load;           /* READ, SETTLE_FIND: new; APPEND, DELETE, SETTLE_DELETE: given back */
@@ -174,10 +175,9 @@ struct effects {
 
 struct consumer_options {
   int64_t lease_ms, retry_ms, poll_ms, linger_ms, stall_ms;
-  int64_t segment_bytes;  /* roll when a segment is as long; 0: never */
-  int64_t distrust_ms;    /* for how long a failing check must be seen before it is believed */
-  bool linearizable_peek; /* --exit-when-empty */
-  const char *dir;        /* the caller's, as long as the consumer lives: where the files are, for people to read */
+  int64_t segment_bytes; /* roll when a segment is as long; 0: never */
+  int64_t distrust_ms;   /* for how long a failing check must be seen before it is believed */
+  const char *dir;       /* the caller's, as long as the consumer lives: where the files are, for people to read */
 };
 
 enum { WATCHED_PAUSE_MS = 1000 }; /* while wake-ups come, an idle or waiting consumer looks by itself no more often */
@@ -221,6 +221,7 @@ struct consumer {
   bool hears_locks;    /* and about the lock */
   bool wakeable;       /* next_ms is the end of a regular pause, which a wake-up may cut short */
   bool woken;          /* what MAIN, or READ, is looking at now may be older than a wake-up: another look follows at once */
+  int64_t thorough_ms; /* the next look at the queue from its beginning; until then it glances */
 
   /* on the way to the lock */
   bool peek_first;  /* WAITING: see whether there still is a message before the mutex is looked at */

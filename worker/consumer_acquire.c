@@ -52,11 +52,12 @@ static void peeked(struct turn *turn, const struct completion *completion)
     peek_refused(turn, completion);
     return;
   }
+  int64_t rest = consumer_look_rest(turn, completion);
   consumer->peek_first = false;
   consumer->peeked_ms = turn->moment->now_ms;
   consumer->empty = completion->result == RESULT_NO;
   if (consumer->empty && idle)
-    pause_regular(turn, consumer->options.poll_ms, INT64_MAX);
+    pause_regular(turn, consumer->options.poll_ms > rest ? consumer->options.poll_ms : rest, INT64_MAX);
   else if (consumer->empty)
     consumer_to_idle(turn, "the queue is empty");
   else if (idle)
@@ -263,12 +264,12 @@ static void look_step(struct turn *turn)
 {
   struct consumer *consumer = turn->consumer;
   if (consumer->state == STATE_IDLE)
-    consumer_start(turn, ACTION_PEEK)->linearizable = consumer->options.linearizable_peek;
+    consumer_start(turn, ACTION_PEEK);
   else if (consumer->state == STATE_CHECKING && turn->moment->now_ms - consumer->peeked_ms < PEEK_WHILE_WAITING_MS)
     consumer_start(turn, ACTION_CHECK);
   else if (!consumer->look_first && (consumer->state == STATE_CHECKING || consumer->peek_first ||
                                      (!consumer->check_fresh && turn->moment->now_ms - consumer->peeked_ms >= PEEK_WHILE_WAITING_MS)))
-    consumer_start(turn, ACTION_PEEK)->linearizable = consumer->options.linearizable_peek;
+    consumer_start(turn, ACTION_PEEK);
   else {
     consumer->look_first = false;
     consumer_start(turn, ACTION_LOOK)->wait = consumer->hears_locks;

@@ -21,6 +21,8 @@ enum {
   DELETERS = 4,
   STOP_LIMIT_MS = 8000,
   EMPTY_RECHECK_MS = 100,
+  EMPTY_RECHECK_SHARE = 20, /* or so many times what it took: it goes over all that was deleted in the last minutes */
+  EMPTY_RECHECK_MS_MAX = 10000,
 };
 
 struct loop;
@@ -46,6 +48,7 @@ struct empty_job { /* is the queue of all types empty, as of now? */
   enum outcome outcome;
   struct error error;
   bool running;
+  int64_t started_ms;
 };
 
 /* Where wake-ups come from: what is for all, and what is for this process; and what each is about. */
@@ -192,7 +195,7 @@ static void stop_all(struct loop *loop)
 static void empty_work(struct job *job)
 {
   struct empty_job *empty = (struct empty_job *)job;
-  empty->outcome = queue_peek(empty->store, empty->types, empty->type_count, true, &empty->error);
+  empty->outcome = queue_peek(empty->store, empty->types, empty->type_count, true, NULL, false, &empty->error);
 }
 
 /* --exit-when-empty: when each type has found its queue empty, all are looked at once more, together. */
@@ -210,13 +213,15 @@ static void empty_check(struct loop *loop)
   if (empty->type_count == 0 || empty->running || loop->stopping || clock_boot_ms() < loop->empty_next_ms)
     return;
   empty->running = true;
+  empty->started_ms = clock_boot_ms();
   executor_submit(loop->executor, &empty->job);
 }
 
 static void empty_done(struct loop *loop)
 {
+  int64_t now = clock_boot_ms(), pause = (now - loop->empty.started_ms) * EMPTY_RECHECK_SHARE;
   loop->empty.running = false;
-  loop->empty_next_ms = clock_boot_ms() + EMPTY_RECHECK_MS;
+  loop->empty_next_ms = now + (pause < EMPTY_RECHECK_MS ? EMPTY_RECHECK_MS : pause > EMPTY_RECHECK_MS_MAX ? EMPTY_RECHECK_MS_MAX : pause);
   if (loop->empty.outcome != OUTCOME_NO)
     return;
   say(CONFIG_LOG_INFO, "empty", "no message is left");

@@ -69,7 +69,8 @@ static enum result perform_peek(struct performer *performer, const struct action
   enum outcome outcome = prepare(performer, &completion->error);
   if (outcome != OUTCOME_YES)
     return of_outcome(outcome);
-  outcome = queue_peek(performer->options.store, &type, 1, action->linearizable, &completion->error);
+  completion->glanced = action->glance && performer->mark.set;
+  outcome = queue_peek(performer->options.store, &type, 1, false, &performer->mark, action->glance, &completion->error);
   if (outcome == OUTCOME_UNKNOWN) /* perhaps the index is gone with its database: it is made again */
     performer->prepared = false;
   return of_outcome(outcome);
@@ -349,20 +350,26 @@ static enum result perform_close(struct performer *performer, const struct actio
 
 /* ---- beside the block ---- */
 
-static enum result perform_read(struct performer *performer, const struct action *action, struct completion *completion)
+static enum outcome pass_begin(struct performer *performer, struct completion *completion)
 {
   const struct performer_options *options = &performer->options;
-  if (action->begin) {
-    if (prepare(performer, &completion->error) != OUTCOME_YES)
-      return RESULT_UNKNOWN;
-    queue_pass_close(performer->pass, !performer->unanswered);
-    performer->pass = queue_pass_open(options->store, options->writer.type, options->batch_messages, options->batch_bytes);
-    if (performer->pass == NULL) {
-      error_set(&completion->error, "reading the queue: no memory");
-      return RESULT_UNKNOWN;
-    }
-  }
-  enum outcome outcome = queue_pass_next(performer->pass, &completion->load, &completion->error);
+  const char *type = options->writer.type;
+  enum outcome outcome = prepare(performer, &completion->error) == OUTCOME_YES ? OUTCOME_YES : OUTCOME_UNKNOWN;
+  queue_pass_close(performer->pass, !performer->unanswered);
+  performer->pass = NULL;
+  if (outcome != OUTCOME_YES)
+    return outcome;
+  performer->pass = queue_pass_open(options->store, type, options->batch_messages, options->batch_bytes, &performer->mark);
+  if (performer->pass == NULL)
+    error_set(&completion->error, "reading the queue: no memory");
+  return performer->pass != NULL ? OUTCOME_YES : OUTCOME_UNKNOWN;
+}
+
+static enum result perform_read(struct performer *performer, const struct action *action, struct completion *completion)
+{
+  enum outcome outcome = action->begin ? pass_begin(performer, completion) : OUTCOME_YES;
+  if (outcome == OUTCOME_YES)
+    outcome = queue_pass_next(performer->pass, &completion->load, &completion->error);
   if (outcome == OUTCOME_UNKNOWN)
     performer->prepared = false;
   if (outcome != OUTCOME_YES) {

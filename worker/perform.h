@@ -32,6 +32,7 @@ struct performer {
   struct writer writer;    /* MAIN's */
   bool writer_open;
   struct queue_pass *pass;                   /* READ's, and CLOSE's */
+  struct queue_mark mark;                    /* PEEK's and READ's, of which one runs at a time */
   struct queue_eraser *erasers[DELETES_MAX]; /* a DELETE's each; NULL: not needed yet */
 };
 

@@ -9,6 +9,7 @@ struct queue_pass {
   struct mongo *mongo;
   char type[TYPE_BYTES_MAX + 1];
   int64_t batch_messages, batch_bytes;
+  struct queue_mark *mark; /* borrowed */
   mongoc_client_t *client; /* the cursor lives on the connection and in the session that made it */
   mongoc_client_session_t *session;
   uint32_t server;
@@ -39,11 +40,17 @@ static void append_type(bson_t *filter, const char *const *types, size_t count)
   bson_append_document_end(filter, &type);
 }
 
-static void append_filter(bson_t *command, const char *const *types, size_t count)
+/* `from`: no smaller `_id`; NULL: all. */
+static void append_filter(bson_t *command, const char *const *types, size_t count, const bson_oid_t *from)
 {
-  bson_t filter;
+  bson_t filter, id;
   BSON_APPEND_DOCUMENT_BEGIN(command, "filter", &filter);
   append_type(&filter, types, count);
+  if (from != NULL) {
+    BSON_APPEND_DOCUMENT_BEGIN(&filter, "_id", &id);
+    BSON_APPEND_OID(&id, "$gte", from);
+    bson_append_document_end(&filter, &id);
+  }
   bson_append_document_end(command, &filter);
 }
 
@@ -90,15 +97,23 @@ void queue_describe(struct lockstore *store, struct error *text)
             mongo_is_replica_set(mongo) ? "by ranges in transactions, small batches by their _ids" : "by their _ids");
 }
 
-enum outcome queue_peek(struct lockstore *store, const char *const *types, size_t count, bool linearizable, struct error *error)
+static void mark_set(struct queue_mark *mark, const bson_iter_t *id)
+{
+  mark->set = BSON_ITER_HOLDS_OID(id);
+  if (mark->set)
+    bson_oid_copy(bson_iter_oid(id), &mark->id);
+}
+
+enum outcome queue_peek(struct lockstore *store, const char *const *types, size_t count, bool linearizable, struct queue_mark *mark,
+                        bool glance, struct error *error)
 {
   struct mongo *mongo = lockstore_mongo(store);
   bson_t command = BSON_INITIALIZER, projection, reply;
-  bson_iter_t documents;
+  bson_iter_t documents, id;
   int64_t cursor = 0;
   int code = 0;
   BSON_APPEND_UTF8(&command, "find", "messages");
-  append_filter(&command, types, count);
+  append_filter(&command, types, count, glance && mark->set ? &mark->id : NULL);
   append_hint(&command);
   BSON_APPEND_DOCUMENT_BEGIN(&command, "projection", &projection);
   BSON_APPEND_INT32(&projection, "_id", 1);
@@ -113,6 +128,8 @@ enum outcome queue_peek(struct lockstore *store, const char *const *types, size_
   }
   if (outcome == OUTCOME_YES && !bson_iter_next(&documents))
     outcome = OUTCOME_NO;
+  if (outcome == OUTCOME_YES && mark != NULL && bson_iter_recurse(&documents, &id) && bson_iter_find(&id, "_id"))
+    mark_set(mark, &id);
   bson_destroy(&reply);
   bson_destroy(&command);
   return outcome;
@@ -206,7 +223,8 @@ enum outcome queue_delete_range(struct queue_eraser *eraser, const char *type, c
 
 /* ---- a pass ---- */
 
-struct queue_pass *queue_pass_open(struct lockstore *store, const char *type, int64_t batch_messages, int64_t batch_bytes)
+struct queue_pass *queue_pass_open(struct lockstore *store, const char *type, int64_t batch_messages, int64_t batch_bytes,
+                                   struct queue_mark *mark)
 {
   struct queue_pass *pass = calloc(1, sizeof *pass);
   if (pass == NULL)
@@ -216,6 +234,7 @@ struct queue_pass *queue_pass_open(struct lockstore *store, const char *type, in
   snprintf(pass->type, sizeof pass->type, "%s", type);
   pass->batch_messages = batch_messages;
   pass->batch_bytes = batch_bytes;
+  pass->mark = mark;
   return pass;
 }
 
@@ -284,7 +303,7 @@ static enum outcome pass_find(struct queue_pass *pass, struct error *error)
   enum outcome outcome = pass_connect(pass, error);
   if (outcome == OUTCOME_YES) {
     BSON_APPEND_UTF8(&command, "find", "messages");
-    append_filter(&command, &type, 1);
+    append_filter(&command, &type, 1, NULL);
     BSON_APPEND_DOCUMENT_BEGIN(&command, "sort", &sort);
     BSON_APPEND_INT32(&sort, "_id", 1);
     bson_append_document_end(&command, &sort);
@@ -313,6 +332,7 @@ static enum outcome pass_more(struct queue_pass *pass, struct error *error)
 /* From the reply into a load, up to the caps. */
 static enum outcome pass_fill(struct queue_pass *pass, struct load *load, struct error *error)
 {
+  bson_iter_t id;
   /* A reply's documents are shorter than the reply; what is too short is grown. */
   size_t room = pass->reply.len < pass->batch_bytes ? pass->reply.len : (size_t)pass->batch_bytes;
   if (!batch_reserve(&load->batch, room)) {
@@ -337,6 +357,8 @@ static enum outcome pass_fill(struct queue_pass *pass, struct load *load, struct
     }
     pass->has_next = bson_iter_next(&pass->next);
   }
+  if (ids_end(load->ids[load->ids_count - 1], true, &id))
+    mark_set(pass->mark, &id);
   return OUTCOME_YES;
 }
 

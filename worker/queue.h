@@ -14,9 +14,21 @@
 /* For the log, once lockstore_prepare has said YES: what the server is, and how messages will be deleted. */
 void queue_describe(struct lockstore *store, struct error *text);
 
-/* YES: there is a message of one of the types; NO: there was none. `linearizable`: as of now, whoever wrote it (a standalone server:
- * local). */
-MUST_CHECK enum outcome queue_peek(struct lockstore *store, const char *const *types, size_t count, bool linearizable, struct error *error);
+/*
+ * The greatest `_id` of a type that this process has read, where it is an ObjectId, for these rise with time: a place behind what is
+ * deleted, from which a look is cheap however much that was. What came with a smaller one since is seen only from the beginning.
+ */
+struct queue_mark {
+  bool set;
+  bson_oid_t id;
+};
+
+/*
+ * YES: there is a message of one of the types; NO: there was none. `linearizable`: as of now, whoever wrote it (a standalone server:
+ * local). `mark`: the type's, is set by what is found; or NULL. `glance`: begin there, if it is set.
+ */
+MUST_CHECK enum outcome queue_peek(struct lockstore *store, const char *const *types, size_t count, bool linearizable,
+                                   struct queue_mark *mark, bool glance, struct error *error);
 
 /* Deletes the messages of the type with these `_id`s (an array of raw values). YES: acknowledged; whether they were there does not matter.
  */
@@ -44,8 +56,9 @@ MUST_CHECK enum outcome queue_delete_range(struct queue_eraser *eraser, const ch
  * that this process has seen acknowledged (afterClusterTime). Holds a connection until it is closed.
  */
 struct queue_pass;
-/* NULL: no memory. Nothing is sent yet. */
-MUST_CHECK struct queue_pass *queue_pass_open(struct lockstore *store, const char *type, int64_t batch_messages, int64_t batch_bytes);
+/* NULL: no memory. Nothing is sent yet. `mark` is set by what is read, and must outlive the pass. */
+MUST_CHECK struct queue_pass *queue_pass_open(struct lockstore *store, const char *type, int64_t batch_messages, int64_t batch_bytes,
+                                              struct queue_mark *mark);
 /*
  * The next batch. YES: *load (the caller frees it), at least one message, within the caps but for a single large one. NO: the pass is over.
  * UNKNOWN: it ended early, for any reason; the next pass will see the rest.

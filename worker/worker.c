@@ -81,7 +81,6 @@ static void options_fill(const struct config *config, const char *dir, const cha
                    .stall_ms = config->stall_ms,
                    .segment_bytes = config->segment_bytes,
                    .distrust_ms = distrust_ms(),
-                   .linearizable_peek = config->exit_when_empty,
                    .dir = dir},
       .performer =
           {.store = store,

@@ -3,7 +3,7 @@ import random
 import signal
 import threading
 import uuid
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 import bson
 import pytest
@@ -173,6 +173,19 @@ def test_idle_worker_releases_and_takes_again(field):
         field.wait_settled()
     assert field.workers[0].stop()[0] == 0
     field.compare()
+
+
+def test_smaller_ids_after_a_large_backlog(field):
+    """The worker glances behind what it has read, for a look over 40,000 deleted messages is dear; what lies before is found nevertheless."""
+    now = datetime.now(timezone.utc)
+    old = [bson.ObjectId.from_datetime(now - timedelta(hours=hours)) for hours in (3, 2, 1)]
+    field.fill(40000, chunk=10000)
+    field.worker("--linger", "300ms")
+    field.wait_settled("t1")
+    for name in old:
+        field.insert(str(name), [{"_id": name, "type": "t1"}])
+        field.wait_settled("t1")
+    assert [bson.decode(message.raw)["_id"] for message in field.compare()["t1"][-3:]] == old
 
 
 def test_hand_over_while_messages_arrive(field):

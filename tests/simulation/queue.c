@@ -272,6 +272,7 @@ struct queue_pass {
   int type;
   uint64_t read_at;
   int64_t batch_messages, batch_bytes;
+  struct queue_mark *mark;
   bool begun;
   struct list list; /* what it sees */
   size_t next;
@@ -310,18 +311,37 @@ static uint64_t snapshot_operation(void)
   return at;
 }
 
-enum outcome queue_peek(struct lockstore *store, const char *const *types, size_t count, bool linearizable, struct error *error)
+/* Its `_id`s are numbers; a mark holds one in the bytes of an ObjectId. */
+static void mark_set(struct queue_mark *mark, int64_t id)
 {
+  mark->set = true;
+  memcpy(mark->id.bytes, &id, sizeof id);
+}
+
+static int64_t mark_id(const struct queue_mark *mark)
+{
+  int64_t id;
+  memcpy(&id, mark->id.bytes, sizeof id);
+  return id;
+}
+
+enum outcome queue_peek(struct lockstore *store, const char *const *types, size_t count, bool linearizable, struct queue_mark *mark,
+                        bool glance, struct error *error)
+{
+  int type = type_index(types[0]);
+  int64_t from = glance && mark->set ? mark_id(mark) : INT64_MIN;
   struct list list = {0};
   (void)store, (void)count;
   if (!server_reach(error) || (linearizable && server_in_election()))
     return OUTCOME_UNKNOWN;
-  bool any = queue_length(type_index(types[0])) > 0;
-  if (server_in_election()) {
-    snapshot(type_index(types[0]), queue_operation(), &list);
-    any = list.count > 0;
-    list_free(&list);
-  }
+  if (server_in_election())
+    snapshot(type, queue_operation(), &list);
+  const struct list *seen = server_in_election() ? &list : &queues[type].live;
+  size_t at = list_find(seen, from);
+  bool any = at < seen->count;
+  if (any)
+    mark_set(mark, seen->at[at]->id);
+  list_free(&list);
   chaos_point();
   return fiber_dead() ? OUTCOME_UNKNOWN : any ? OUTCOME_YES : OUTCOME_NO;
 }
@@ -372,12 +392,13 @@ enum outcome queue_delete_range(struct queue_eraser *eraser, const char *type, c
   return server_delete_range(type_index(type), &range, error);
 }
 
-struct queue_pass *queue_pass_open(struct lockstore *store, const char *type, int64_t batch_messages, int64_t batch_bytes)
+struct queue_pass *queue_pass_open(struct lockstore *store, const char *type, int64_t batch_messages, int64_t batch_bytes,
+                                   struct queue_mark *mark)
 {
   struct queue_pass *pass = calloc(1, sizeof *pass);
   (void)store;
   assert(pass != NULL);
-  *pass = (struct queue_pass){.type = type_index(type), .batch_messages = batch_messages, .batch_bytes = batch_bytes};
+  *pass = (struct queue_pass){.type = type_index(type), .batch_messages = batch_messages, .batch_bytes = batch_bytes, .mark = mark};
   return pass;
 }
 
@@ -392,6 +413,7 @@ static struct load *pass_load(struct queue_pass *pass)
       break;
     if (!load_add(load, message->document, message->bytes))
       world_fail("a message cannot be put into a load");
+    mark_set(pass->mark, message->id);
     pass->next++;
   }
   return load;

@@ -695,6 +695,31 @@ static void test_woken_while_looking(void **state)
   assert_in_range(pause_ms(), 500, 1000);
 }
 
+/* Where so much was deleted that a look takes 100 ms, it looks seldom, and not always from the beginning. */
+static void test_dear_looks_are_rare(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; wait 100; PEEK NO");
+  assert_in_range(pause_ms(), 1000, 2000);
+  rig_play_all(&rig, "wake; PEEK NO");
+  int glances = 0;
+  for (int64_t since = rig.moment.now_ms; rig.moment.now_ms - since < 2000; glances++) {
+    assert_in_range(pause_ms(), 50, 100); /* a glance costs nothing */
+    rig_play(&rig, "wake");
+    if (!rig.effects.actions[0].glance)
+      break;
+    rig_play(&rig, "PEEK NO");
+  }
+  assert_in_range(glances, 1, 20);
+  rig_expect(&rig, STATE_IDLE, "PEEK");
+  assert_false(rig.effects.actions[0].glance);
+  rig_play_all(&rig, "wait 5000; PEEK NO");
+  assert_in_range(pause_ms(), 5000, 10000);
+  rig_play_all(&rig, "watch message; PEEK NO; message");
+  rig_expect(&rig, STATE_IDLE, "PEEK"); /* at once all the same */
+  assert_true(rig.effects.actions[0].glance);
+}
+
 static void test_wakeups_do_not_shorten_a_back_off(void **state)
 {
   (void)state;
@@ -727,6 +752,7 @@ int main(void)
       STORY(test_waits_for_a_wakeup),
       STORY(test_each_kind_of_wakeup_for_itself),
       STORY(test_woken_while_looking),
+      STORY(test_dear_looks_are_rare),
       STORY(test_wakeups_do_not_shorten_a_back_off),
       STORY(test_told_that_the_lease_is_lost),
       STORY(test_unclean_network_makes_a_segment),
