@@ -334,10 +334,10 @@ static void wake_handle(struct turn *turn, enum wakeup_about about)
       wake(turn);
     return;
   case WAKEUP_LOCK:
-    if (consumer->state != STATE_WAITING)
-      return;
-    consumer->look_first = true;
-    wake(turn);
+    consumer->let_go_ms = turn->moment->now_ms;
+    consumer->look_first = consumer->state == STATE_WAITING;
+    if (consumer->state == STATE_WAITING || consumer->state == STATE_IDLE)
+      wake(turn);
     return;
   case WAKEUP_LOST:
     if (consumer->locked && !consumer->lost && !consumer_runs(consumer, ACTIVITY_RENEW))

@@ -224,11 +224,12 @@ struct consumer {
   int64_t thorough_ms; /* the next look at the queue from its beginning; until then it glances */
 
   /* on the way to the lock */
-  bool peek_first;  /* WAITING: see whether there still is a message before the mutex is looked at */
-  bool look_first;  /* WAITING: woken for the mutex, so that comes first */
-  bool check_fresh; /* the check was made after the mutex was last seen busy */
-  bool looked_free; /* the mutex was seen free (or stealable) after waiting */
-  bool steal;       /* it is there, but expired: of `seen` */
+  bool peek_first;   /* WAITING: see whether there still is a message before the mutex is looked at */
+  bool look_first;   /* WAITING: woken for the mutex, so that comes first */
+  bool check_fresh;  /* the check was made after the mutex was last seen busy */
+  int64_t let_go_ms; /* when it last was woken for the mutex: what comes in next is for it to write */
+  bool looked_free;  /* the mutex was seen free (or stealable) after waiting */
+  bool steal;        /* it is there, but expired: of `seen` */
   struct owner seen;
   int64_t peeked_ms;                  /* when the queue was last looked at */
   bool empty;                         /* and nothing was in it */

@@ -33,7 +33,9 @@ static void peek_refused(struct turn *turn, const struct completion *completion)
 static void pause_regular(struct turn *turn, int64_t ms, int64_t at_most_ms)
 {
   struct consumer *consumer = turn->consumer;
-  int64_t length = consumer_pause(turn, ms, consumer->state == STATE_WAITING ? consumer->hears_locks : consumer->hears_messages);
+  /* Where nobody holds it any more, and nothing was there for the next one at that moment, a message may be seen by this process alone. */
+  bool next = turn->moment->now_ms - consumer->let_go_ms < WATCHED_PAUSE_MS;
+  int64_t length = consumer_pause(turn, ms, consumer->state == STATE_WAITING ? consumer->hears_locks : consumer->hears_messages && !next);
   if (length > at_most_ms)
     length = at_most_ms;
   consumer->next_ms = turn->moment->now_ms + (consumer->woken ? 0 : length);

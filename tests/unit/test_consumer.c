@@ -662,6 +662,18 @@ static void test_waits_for_a_wakeup(void **state)
   assert_in_range(pause_ms(), 50, 100);
 }
 
+/* Nothing was in the queue when it last looked, so it does not wait; but it stands in the row. */
+static void test_idle_and_woken_for_the_lock(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK NO; watch; PEEK NO; lock");
+  rig_expect(&rig, STATE_IDLE, "PEEK");
+  rig_play(&rig, "PEEK NO");
+  assert_in_range(pause_ms(), 50, 100);
+  rig_play_all(&rig, "wait 1000; PEEK NO");
+  assert_in_range(pause_ms(), 500, 1000);
+}
+
 /* Who hears of messages alone still looks at the lock as often as if he heard nothing, and the other way round. */
 static void test_each_kind_of_wakeup_for_itself(void **state)
 {
@@ -752,6 +764,7 @@ int main(void)
       STORY(test_waits_for_a_wakeup),
       STORY(test_each_kind_of_wakeup_for_itself),
       STORY(test_woken_while_looking),
+      STORY(test_idle_and_woken_for_the_lock),
       STORY(test_dear_looks_are_rare),
       STORY(test_wakeups_do_not_shorten_a_back_off),
       STORY(test_told_that_the_lease_is_lost),

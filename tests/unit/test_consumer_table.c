@@ -148,7 +148,7 @@ static const struct row rows[] = {
   {"idle, pause",               "stop",                    STATE_DONE,          ""},
   {"idle, pause",               "wake",                    STATE_IDLE,          "PEEK"},
   {"idle, pause",               "message",                 STATE_IDLE,          "PEEK"},
-  {"idle, pause",               "lock",                    STATE_IDLE,          ""},
+  {"idle, pause",               "lock",                    STATE_IDLE,          "PEEK"},
   {"idle, pause",               "lost",                    STATE_IDLE,          ""},
 
   {"idle, watched, peeking",    "stop",                    STATE_IDLE,          ""},
@@ -163,7 +163,7 @@ static const struct row rows[] = {
   {"idle, watched",             "stop",                    STATE_DONE,          ""},
   {"idle, watched",             "wake",                    STATE_IDLE,          "PEEK"},
   {"idle, watched",             "message",                 STATE_IDLE,          "PEEK"},
-  {"idle, watched",             "lock",                    STATE_IDLE,          ""},
+  {"idle, watched",             "lock",                    STATE_IDLE,          "PEEK"},
   {"idle, watched",             "lost",                    STATE_IDLE,          ""},
 
   {"idle, woken, peeking",      "stop",                    STATE_IDLE,          ""},
