@@ -74,7 +74,7 @@ void consumer_enter(struct turn *turn, enum consumer_state state, const char *wh
   consumer->state = state;
   consumer->next_ms = turn->moment->now_ms;
   consumer->unknown_row = 0;
-  consumer->wakeable = consumer->woken = consumer->look_first = false;
+  consumer->wakeable = consumer->woken = consumer->look_first = consumer->in_row = false;
 }
 
 /* The deletes': the first that is free; ACTIVITY_RENEW, which follows, if none is. */

@@ -226,6 +226,8 @@ struct consumer {
   /* on the way to the lock */
   bool peek_first;   /* WAITING: see whether there still is a message before the mutex is looked at */
   bool look_first;   /* WAITING: woken for the mutex, so that comes first */
+  bool look_woken;   /* WAITING: the last look at the mutex was made because of that */
+  bool in_row;       /* WAITING: and the one before it found it busy, and asked to be woken */
   bool check_fresh;  /* the check was made after the mutex was last seen busy */
   int64_t let_go_ms; /* when it last was woken for the mutex: what comes in next is for it to write */
   bool looked_free;  /* the mutex was seen free (or stealable) after waiting */

@@ -136,6 +136,13 @@ static void checking_main(struct turn *turn, const struct completion *completion
 static void waiting_free(struct turn *turn, bool stealable, const struct owner *seen)
 {
   struct consumer *consumer = turn->consumer;
+  bool told = consumer->look_woken || consumer->look_first, yields = consumer->in_row && !told && !stealable;
+  consumer->in_row = false;
+  /* It was let go just now: who was woken for it has a moment to take it. That may be this process, and the row is in what wakes it. */
+  if (yields && !consumer->looked_free) {
+    pause_regular(turn, consumer->options.retry_ms, INT64_MAX);
+    return;
+  }
   consumer->steal = stealable;
   consumer->look_first = consumer->woken = false; /* that is what it was woken for */
   if (stealable)
@@ -172,6 +179,7 @@ static void waiting_main(struct turn *turn, const struct completion *completion)
       consumer_note(turn, NOTE_DEBUG, "busy", "held by %s, pid %" PRId64 ", for another %" PRId64 " ms", view->holder.host,
                     view->holder.pid, view->left_ms);
     waiting_busy(turn, view->left_ms);
+    consumer->in_row = consumer->hears_locks;
   } else {
     if (!consumer->said_lock)
       consumer_note(turn, NOTE_WARN, "lock", "%s", completion->error.text);
@@ -273,6 +281,7 @@ static void look_step(struct turn *turn)
                                      (!consumer->check_fresh && turn->moment->now_ms - consumer->peeked_ms >= PEEK_WHILE_WAITING_MS)))
     consumer_start(turn, ACTION_PEEK);
   else {
+    consumer->look_woken = consumer->look_first;
     consumer->look_first = false;
     consumer_start(turn, ACTION_LOOK)->wait = consumer->hears_locks;
   }

@@ -662,6 +662,35 @@ static void test_waits_for_a_wakeup(void **state)
   assert_in_range(pause_ms(), 50, 100);
 }
 
+/* A look by the timer, now and then with one at the queue before it. */
+static void look_by_timer(const char *answer)
+{
+  rig_play(&rig, "wake");
+  if (rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK)
+    rig_play(&rig, "PEEK YES");
+  rig_play(&rig, answer);
+}
+
+/* Who finds it free by its timer, while the wake-up for it is on its way to him or to another, would take it without the row. */
+static void test_yields_to_who_is_woken(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; watch; PEEK YES; CHECK YES; LOOK YES:busy");
+  look_by_timer("LOOK NO");
+  rig_expect(&rig, STATE_WAITING, "");
+  assert_in_range(pause_ms(), 500, 1000);
+  rig_play(&rig, "lock");
+  rig_expect(&rig, STATE_WAITING, "LOOK");
+  rig_play_all(&rig, "LOOK NO; PEEK YES; CHECK YES");
+  rig_expect(&rig, STATE_TAKING, "TAKE");
+  rig_play(&rig, "TAKE NO");
+  look_by_timer("LOOK YES:busy");
+  look_by_timer("LOOK NO");
+  rig_expect(&rig, STATE_WAITING, "");
+  look_by_timer("LOOK NO"); /* nobody came for it */
+  rig_expect(&rig, STATE_WAITING, "PEEK");
+}
+
 /* Nothing was in the queue when it last looked, so it does not wait; but it stands in the row. */
 static void test_idle_and_woken_for_the_lock(void **state)
 {
@@ -765,6 +794,7 @@ int main(void)
       STORY(test_each_kind_of_wakeup_for_itself),
       STORY(test_woken_while_looking),
       STORY(test_idle_and_woken_for_the_lock),
+      STORY(test_yields_to_who_is_woken),
       STORY(test_dear_looks_are_rare),
       STORY(test_wakeups_do_not_shorten_a_back_off),
       STORY(test_told_that_the_lease_is_lost),
