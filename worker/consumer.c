@@ -20,6 +20,13 @@ const char *consumer_state_name(enum consumer_state state)
   return names[state];
 }
 
+const char *problem_name(enum problem problem)
+{
+  static const char *const names[PROBLEM_COUNT] = {"close",    "disk", "fenced",  "lock",  "lost",  "newer",
+                                                   "no-space", "pass", "refused", "spent", "stall", "untrusted"};
+  return names[problem];
+}
+
 bool action_asks_database(enum action_kind kind)
 {
   switch (kind) {
@@ -52,8 +59,20 @@ bool action_asks_database(enum action_kind kind)
 
 /* ---- parts ---- */
 
+static void problem_count(struct consumer *consumer, const char *event)
+{
+  for (enum problem problem = 0; problem < PROBLEM_COUNT; problem++)
+    if (strcmp(event, problem_name(problem)) == 0) {
+      consumer->counts.problems[problem]++;
+      return;
+    }
+  assert(!"no known problem");
+}
+
 void consumer_note(struct turn *turn, enum note_level level, const char *event, const char *format, ...)
 {
+  if (level <= NOTE_WARN)
+    problem_count(turn->consumer, event);
   if (turn->effects->note_count == EFFECTS_NOTES_MAX)
     return;
   struct note *note = &turn->effects->notes[turn->effects->note_count++];
@@ -232,7 +251,7 @@ static void renew_step(struct turn *turn)
    * Over by this machine's clock, which counts from before the request: nothing will bring it back. Leaving now closes the file, so
    * that the next holder can go on in it.
    */
-  if (turn->moment->now_ms >= consumer->deadline_ms + consumer->options.lease_ms - consumer->options.lease_ms * 2 / 3) {
+  if (turn->moment->now_ms >= consumer_lease_end_ms(consumer)) {
     consumer->lost = true;
     consumer_note(turn, NOTE_WARN, "lost", "the lease ran out, and no renewal was answered");
   } else if (stalled(turn))
@@ -429,7 +448,7 @@ void consumer_init(struct consumer *consumer, const char *type, const struct con
   assert(type_name_valid(type));
   snprintf(consumer->type, sizeof consumer->type, "%s", type);
   consumer->options = *options;
-  consumer->distrust_since_ms = consumer->open_refused_since_ms = -1;
+  consumer->distrust_since_ms = consumer->open_refused_since_ms = consumer->commit_ms = -1;
   consumer_epoch_end(consumer);
 }
 
@@ -463,6 +482,22 @@ int64_t consumer_wake_ms(const struct consumer *consumer)
       wake_by(consumer, consumer->empty_since_ms + consumer->options.linger_ms, &wake);
   }
   return wake;
+}
+
+bool consumer_holds(const struct consumer *consumer)
+{
+  return consumer->locked && !consumer->lost;
+}
+
+int64_t consumer_lease_end_ms(const struct consumer *consumer)
+{
+  int64_t lease = consumer->options.lease_ms;
+  return consumer->deadline_ms + lease - lease * 2 / 3;
+}
+
+bool consumer_sees_nothing(const struct consumer *consumer)
+{
+  return consumer->state == STATE_DRAINING ? consumer->empty_since_ms >= 0 : consumer->empty;
 }
 
 bool consumer_is_quiet(const struct consumer *consumer)

@@ -184,6 +184,36 @@ enum { WATCHED_PAUSE_MS = 1000 }; /* while wake-ups come, an idle or waiting con
 
 enum { LOADS_READY_MAX = 2, LOADS_COMMITTED_MAX = 4 };
 
+/* What may go wrong: the events of warnings and errors in the notes. */
+enum problem {
+  PROBLEM_CLOSE,
+  PROBLEM_DISK,
+  PROBLEM_FENCED,
+  PROBLEM_LOCK,
+  PROBLEM_LOST,
+  PROBLEM_NEWER,
+  PROBLEM_NO_SPACE,
+  PROBLEM_PASS,
+  PROBLEM_REFUSED,
+  PROBLEM_SPENT,
+  PROBLEM_STALL,
+  PROBLEM_UNTRUSTED,
+  PROBLEM_COUNT,
+};
+const char *problem_name(enum problem problem);
+
+/* What this consumer has done since it began; these only rise. */
+struct consumer_counts {
+  int64_t documents; /* committed */
+  int64_t messages;  /* in them: of a bundle each */
+  int64_t blocks;
+  int64_t bytes;        /* of the file, by these blocks */
+  int64_t deleted;      /* documents, those left behind by another holder too */
+  int64_t acquisitions; /* of the lock and, with it, an epoch; a roll is none */
+  int64_t segments;     /* made */
+  int64_t problems[PROBLEM_COUNT];
+};
+
 /* How far the block in hand is. */
 enum write_stage {
   STAGE_NONE,
@@ -256,7 +286,7 @@ struct consumer {
   int64_t epoch;              /* mine; 0: none */
   struct ledger before;       /* as the fence found it */
   struct committed committed; /* known to be */
-  int64_t settled;            /* end of the unbroken prefix of acknowledged deletes */
+  int64_t settled;            /* end of the unbroken prefix of acknowledged deletes; without an epoch: when last seen */
   bool rolling;               /* the first block makes a new segment, reason "roll" */
   bool fenced;
 
@@ -286,12 +316,14 @@ struct consumer {
   int64_t empty_since_ms; /* the queue has been empty since; -1: it is not */
   bool said_no_space;
   int64_t disk_failures; /* in a row: the back-off */
-  int64_t messages;      /* written in this epoch */
 
   /* releasing */
   enum { RELEASE_CLOSE, RELEASE_CLEAN } release_stage;
   bool closed_clean; /* CLOSE is written and synced */
   bool unnamed;
+
+  struct consumer_counts counts;
+  int64_t commit_ms; /* when a block was last committed; -1: none was */
 };
 
 /* Reads nothing and starts nothing: that begins with the first event. */
@@ -307,6 +339,13 @@ void consumer_handle(struct consumer *consumer, const struct event *event, const
 
 /* When to send the next EVENT_TIMER at the latest; INT64_MAX: only after a completion. */
 int64_t consumer_wake_ms(const struct consumer *consumer);
+
+/* It has the lock, as far as it knows. */
+bool consumer_holds(const struct consumer *consumer);
+/* While it holds: when the lease is over unless it is renewed. */
+int64_t consumer_lease_end_ms(const struct consumer *consumer);
+/* Nothing was in the queue when it last looked. */
+bool consumer_sees_nothing(const struct consumer *consumer);
 
 /* Idle, nothing running, and the last look at the queue found nothing. */
 bool consumer_is_quiet(const struct consumer *consumer);

@@ -102,6 +102,7 @@ static void checking_main(struct turn *turn, const struct completion *completion
     consumer->said_distrust = consumer->said_newer = false;
     consumer->epoch_seen = completion->ledger.epoch;
     consumer->seq_seen = completion->ledger.end.seq;
+    consumer->settled = completion->ledger.settled;
     consumer->check_fresh = true;
     if (consumer->looked_free)
       consumer_enter(turn, STATE_TAKING, consumer->steal ? "the lease has expired" : "the lock is free");
@@ -236,6 +237,7 @@ static void fencing_main(struct turn *turn, const struct completion *completion)
   consumer->committed = completion->ledger.end;
   consumer->seq_seen = consumer->committed.seq;
   consumer->settled = completion->ledger.settled;
+  consumer->counts.acquisitions += !consumer->rolling;
   consumer_enter(turn, STATE_OPENING, "the epoch is mine");
 }
 

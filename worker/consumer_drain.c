@@ -107,13 +107,23 @@ static void append_done(struct turn *turn, const struct completion *completion)
   }
 }
 
+static void block_count(struct turn *turn)
+{
+  struct consumer *consumer = turn->consumer;
+  consumer->counts.blocks++;
+  consumer->counts.documents += consumer->written.seq - consumer->committed.seq;
+  consumer->counts.messages += consumer->written.items - consumer->committed.items;
+  consumer->counts.bytes += consumer->written.length - consumer->committed.length;
+  consumer->commit_ms = turn->moment->now_ms;
+}
+
 static void block_committed(struct turn *turn)
 {
   struct consumer *consumer = turn->consumer;
   struct load *load = consumer->hand;
+  block_count(turn);
   consumer->committed = consumer->written;
   consumer->seq_seen = consumer->committed.seq;
-  consumer->messages += load->messages;
   load->seq_last = consumer->committed.seq;
   batch_deinit(&load->batch); /* only the ids are wanted from here on */
   assert(consumer->committed_count < LOADS_COMMITTED_MAX);
@@ -132,6 +142,7 @@ static void commit_done(struct turn *turn, const struct completion *completion)
   } else if (consumer->stage == STAGE_COMMIT_SEGMENT) {
     consumer->committed = consumer->written;
     consumer->begun = true;
+    consumer->counts.segments++;
     consumer->stage = STAGE_APPEND;
     consumer_note(turn, NOTE_INFO, "segment", "writes to %s, a new segment (%s)", consumer->committed.file,
                   consumer->rolling                   ? "roll"
@@ -306,6 +317,7 @@ void consumer_epoch_delete(struct turn *turn, struct completion *completion)
   int done = 0;
   while (done < consumer->committed_count && consumer->committed_loads[done]->ids_deleted == consumer->committed_loads[done]->ids_count) {
     consumer->settled = consumer->committed_loads[done]->seq_last;
+    consumer->counts.deleted += consumer->committed_loads[done]->messages;
     load_free(consumer->committed_loads[done++]);
   }
   consumer->committed_count -= done;

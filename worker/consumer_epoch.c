@@ -23,7 +23,6 @@ void consumer_epoch_end(struct consumer *consumer)
   consumer->epoch = 0;
   memset(&consumer->before, 0, sizeof consumer->before);
   memset(&consumer->committed, 0, sizeof consumer->committed);
-  consumer->settled = 0;
   consumer->rolling = consumer->fenced = false;
   consumer->settle_stage = SETTLE_FIND;
   consumer->leave = LEAVE_NOT;
@@ -35,7 +34,6 @@ void consumer_epoch_end(struct consumer *consumer)
   consumer->delete_unknown_row = 0;
   consumer->empty_since_ms = -1;
   consumer->said_no_space = false;
-  consumer->messages = 0;
   consumer->release_stage = RELEASE_CLOSE;
   consumer->closed_clean = consumer->unnamed = false;
 }
@@ -172,6 +170,7 @@ static void settling_main(struct turn *turn, struct completion *completion)
       consumer_fenced(turn);
     } else if (yes) {
       consumer->settled = consumer->settle->seq_last;
+      consumer->counts.deleted += consumer->settle->messages;
       load_free(consumer->settle);
       consumer->settle = NULL;
       consumer->settle_stage = SETTLE_FIND;

@@ -190,7 +190,7 @@ static struct committed end_after(const struct committed *end, int64_t bytes, ui
   after.length += bytes;
   after.link++;
   after.seq += messages;
-  after.items += messages;
+  after.items += 3 * messages; /* bundles of three */
   return after;
 }
 

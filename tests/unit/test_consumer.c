@@ -223,6 +223,67 @@ static void test_steal(void **state)
   assert_false(running(ACTIVITY_MAIN)->steal);
 }
 
+/* ---- counting ---- */
+
+static void test_counts_what_is_committed(void **state)
+{
+  (void)state;
+  const struct consumer_counts *counts = &rig.consumer.counts;
+  assert_int_equal(rig.consumer.commit_ms, -1);
+  rig_play_all(&rig, TO_APPENDING "; APPEND YES; COMMIT UNKNOWN; wake");
+  assert_int_equal(counts->documents, 0);
+  assert_int_equal(counts->acquisitions, 1);
+  rig_play(&rig, "COMMIT YES");
+  assert_int_equal(counts->documents, 10);
+  assert_int_equal(counts->messages, 30);
+  assert_int_equal(counts->blocks, 1);
+  assert_int_equal(counts->bytes, rig.block_bytes);
+  assert_int_equal(counts->deleted, 0);
+  assert_int_equal(rig.consumer.commit_ms, rig.moment.now_ms);
+  rig_play_all(&rig, "READ NO; DELETE UNKNOWN; wake; DELETE YES");
+  assert_int_equal(counts->deleted, 10);
+  rig_play_all(&rig, "READ YES; APPEND YES; COMMIT NO");
+  assert_int_equal(counts->documents, 10);
+  assert_int_equal(counts->problems[PROBLEM_FENCED], 1);
+  assert_int_equal(counts->problems[PROBLEM_LOST], 0);
+}
+
+static void test_counts_what_it_settles_and_makes(void **state)
+{
+  (void)state;
+  const struct consumer_counts *counts = &rig.consumer.counts;
+  rig_play_all(&rig, TO_FENCING "; FENCE YES:unsettled; OPEN YES");
+  while (rig.consumer.state == STATE_SETTLING)
+    rig_play_all(&rig, "SETTLE_FIND YES; SETTLE_DELETE YES; SETTLE_RECORD YES");
+  assert_int_equal(counts->deleted, 30);
+  assert_int_equal(counts->documents, 0);
+
+  struct consumer_options options = rig_options();
+  rig_init(&rig, &options, 1);
+  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES:none; LOOK NO; TAKE YES; FENCE YES; OPEN YES; READ YES; CREATE YES");
+  assert_int_equal(counts->segments, 0);
+  rig_play_all(&rig, "COMMIT YES");
+  assert_int_equal(counts->segments, 1);
+  assert_int_equal(counts->bytes, 0);
+}
+
+static void test_who_holds_until_when(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_TAKING);
+  assert_false(consumer_holds(&rig.consumer));
+  assert_false(consumer_sees_nothing(&rig.consumer));
+  int64_t taken = rig.moment.now_ms;
+  rig_play_all(&rig, "TAKE YES; FENCE YES; OPEN YES");
+  assert_true(consumer_holds(&rig.consumer));
+  assert_int_equal(consumer_lease_end_ms(&rig.consumer), taken + rig_options().lease_ms);
+  rig_play_all(&rig, "READ NO");
+  assert_true(consumer_sees_nothing(&rig.consumer));
+  rig_play_all(&rig, "wait 10000; RENEW NO");
+  assert_false(consumer_holds(&rig.consumer));
+  assert_int_equal(rig.consumer.counts.problems[PROBLEM_LOST], 1);
+}
+
 /* ---- unknown and lost ---- */
 
 static void test_unknown_take_is_taken_back(void **state)
@@ -789,6 +850,9 @@ int main(void)
   const struct CMUnitTest tests[] = {
       STORY(test_happy_path),
       STORY(test_first_segment),
+      STORY(test_counts_what_is_committed),
+      STORY(test_counts_what_it_settles_and_makes),
+      STORY(test_who_holds_until_when),
       STORY(test_polls_are_slow_while_wakeups_come),
       STORY(test_waits_for_a_wakeup),
       STORY(test_each_kind_of_wakeup_for_itself),
