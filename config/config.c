@@ -142,7 +142,11 @@ static void setting_override(struct config *config, const char *flag, int64_t ms
 
 static bool worker_derive(struct config *config, struct error *error)
 {
-  if (config->type_count == 0) {
+  if (config->health && config->listen.port == 0) {
+    error_set(error, "--health: got no --listen: takes the worker's, e.g. --listen 127.0.0.1:9464 (or PAWL_LISTEN, or the --config file)");
+    return false;
+  }
+  if (config->type_count == 0 && !config->health) {
     error_set(error, "--type: got none: takes at least one type, e.g. --type t1 (or PAWL_TYPE=t1, or `type = t1` in the --config file)");
     return false;
   }

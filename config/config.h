@@ -12,7 +12,7 @@
  * A repeatable option (--type) given at one level replaces what the levels below say; at each level it may be a comma list.
  * A value is checked only if it is the one that counts.
  *
- * Not set from environment or file: help, version, print-config, quiet, verbose.
+ * Not set from environment or file: help, version, print-config, quiet, verbose, health.
  *
  * Ownership: every pointer in struct config lives until config_free, except the strings of `arguments`, and `name` and `command`, which are
  * argv's.
@@ -41,6 +41,12 @@ enum config_log_format { CONFIG_FORMAT_TEXT, CONFIG_FORMAT_JSON };
 enum config_codec { CONFIG_CODEC_PLAIN, CONFIG_CODEC_ZSTD };
 enum config_from { CONFIG_FROM_LINES, CONFIG_FROM_NDJSON, CONFIG_FROM_BSON };
 enum { CONFIG_BUNDLE_AUTO = -1 };
+
+/* Where to listen. */
+struct config_address {
+  const char *host; /* a numeric IPv4 or IPv6 address; NULL: all of the machine's */
+  uint16_t port;    /* 0: nowhere */
+};
 
 struct config_setting; /* the text of one option, and where it came from */
 
@@ -71,6 +77,8 @@ struct config {
   bool codec_zstd; /* the same, as a bool */
   bool exit_when_empty;
   unsigned file_mode;
+  struct config_address listen;
+  bool health; /* ask the worker at `listen`, which is set then; `types` may be empty */
 
   /* pawl-enqueue */
   enum config_from from;

@@ -85,6 +85,11 @@ const struct option_row config_options[] = {
   {"End", "timeout", 0, OPTION_DURATION, SETUP, "60s", 1, 24 * HOUR, .placeholder = "TIME", FIELD(timeout_ms),
    .help = "how long the server is waited for; then exit 69"},
 
+  {"Health", "listen", 0, OPTION_ADDRESS, WORKER, "none", 1, UINT16_MAX, "none", .placeholder = "[ADDR:]PORT", FIELD(listen),
+   .help = "answer HTTP there: /healthz, /readyz, and /metrics for Prometheus; without ADDR on all addresses of the machine"},
+  {"Health", "health", 0, OPTION_ACTION, WORKER,
+   .help = "ask the worker at --listen whether it is alive, and exit 0 if it is, 1 if not; needs no --type"},
+
   {"Output", "json", 0, OPTION_BOOL, STATUS, .text = "false", FIELD(json), .help = "one JSON document a type, one a line"},
   {"Output", "watch", 0, OPTION_BOOL, STATUS, .text = "false", FIELD(watch), .help = "show it again and again, with rates"},
   {"Output", "format", 0, OPTION_WORD, DUMP, "relaxed",

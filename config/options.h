@@ -20,6 +20,7 @@ enum option_kind {
   OPTION_MODE,      /* unsigned, octal */
   OPTION_BOOL,      /* bool */
   OPTION_TYPES,     /* the types, comma list */
+  OPTION_ADDRESS,   /* struct config_address */
   OPTION_FILE,      /* a path that config itself opens: no field */
   OPTION_ACTION,    /* a flag only: no value, no field */
 };

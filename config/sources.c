@@ -156,6 +156,10 @@ static enum config_status flag_action(struct config *config, const char *flag, e
     return CONFIG_VERSION;
   if (strcmp(flag, "print-config") == 0)
     return CONFIG_PRINT;
+  if (strcmp(flag, "health") == 0) {
+    config->health = true;
+    return status;
+  }
   setting_put(config, level, SOURCE_FLAG, strcmp(flag, "quiet") == 0 ? "error" : "debug", "command line");
   return status;
 }

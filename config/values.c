@@ -1,6 +1,7 @@
 /* Texts to values: every number is checked for range and overflow, and nothing may follow it. */
 #include "config/options.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <strings.h>
 #include <time.h>
@@ -279,6 +280,28 @@ static bool store_types(struct config *config, const char *text)
   }
 }
 
+/* PORT, ADDR:PORT, [ADDR]:PORT; an IPv6 address needs the brackets, for it has colons of its own. */
+static bool store_address(struct config *config, const struct option_row *row, const char *text)
+{
+  struct config_address *address = field(config, row);
+  uint8_t bytes[16];
+  const char *end;
+  int64_t port;
+  *address = (struct config_address){0};
+  if (strcmp(text, row->none) == 0)
+    return true;
+  const char *colon = strrchr(text, ':');
+  if (!parse_digits(colon ? colon + 1 : text, 10, &end, &port) || *end || port < row->min || port > row->max)
+    return false;
+  address->port = (uint16_t)port;
+  if (colon == NULL)
+    return true;
+  bool brackets = *text == '[' && colon[-1] == ']';
+  char *host = config_keep(config, strndup(text + brackets, (size_t)(colon - text) - 2 * brackets));
+  address->host = host;
+  return inet_pton(brackets ? AF_INET6 : AF_INET, host, bytes) == 1;
+}
+
 bool value_store(struct config *config, const struct option_row *row, char *text)
 {
   int64_t ignored;
@@ -306,6 +329,8 @@ bool value_store(struct config *config, const struct option_row *row, char *text
     return store_bool(config, row, text);
   case OPTION_TYPES:
     return store_types(config, text);
+  case OPTION_ADDRESS:
+    return store_address(config, row, text);
   case OPTION_FILE:
     return *text != '\0';
   case OPTION_ACTION:
@@ -397,6 +422,9 @@ void value_takes(const struct option_row *row, char *text, size_t size)
     return;
   case OPTION_TYPES:
     snprintf(text, size, "types, each 1 to 128 bytes of A-Z a-z 0-9 _ . -, the first neither . nor -");
+    return;
+  case OPTION_ADDRESS:
+    snprintf(text, size, "a port from 1 to 65535, alone or behind a numeric address, e.g. 9464, 127.0.0.1:9464, [::1]:9464, or none");
     return;
   case OPTION_ACTION:
     snprintf(text, size, "no value");

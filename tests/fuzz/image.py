@@ -150,6 +150,7 @@ def seeds_of_texts():
     yield "config", "when", config(DUMP, "A--until=2023-11-14T22:13:20.5+01:00", "A--from-seq=none", "A--tail", "A9")
     yield "config", "time", bytes([DUMP]) + b"2023-02-28T22:13:20Z"
     yield "config", "uri-file", config(STATUS, "Umongodb://u@h/db\r", "U", "A--json", "A--watch=no")
+    yield "config", "listen", config(WORKER, "A--health", "A--listen=[::1]:9464", "ELISTEN=127.0.0.1:9464", "Flisten = 9464")
     yield "config", "help", config(SETUP, "A--help", "A--adopt=t1")
     for number in range(14):
         program = (STATUS, WORKER, DUMP, SETUP, ENQUEUE, LOCK)[number % 6]

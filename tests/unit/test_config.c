@@ -305,6 +305,63 @@ static void test_other_kinds(void **state)
   assert_int_equal(config.log_level, CONFIG_LOG_DEBUG);
 }
 
+static void test_listen(void **state)
+{
+  (void)state;
+  assert_int_equal(LOAD(CONFIG_WORKER, "--type=t"), CONFIG_RUN);
+  assert_int_equal(config.listen.port, 0);
+  assert_int_equal(LOAD(CONFIG_WORKER, "--type=t", "--listen=9464"), CONFIG_RUN);
+  assert_int_equal(config.listen.port, 9464);
+  assert_null(config.listen.host);
+  assert_int_equal(LOAD(CONFIG_WORKER, "--type=t", "--listen=127.0.0.1:1"), CONFIG_RUN);
+  assert_int_equal(config.listen.port, 1);
+  assert_string_equal(config.listen.host, "127.0.0.1");
+  setenv("PAWL_LISTEN", "[::1]:65535", 1);
+  assert_int_equal(LOAD(CONFIG_WORKER, "--type=t"), CONFIG_RUN);
+  assert_int_equal(config.listen.port, 65535);
+  assert_string_equal(config.listen.host, "::1");
+  assert_int_equal(LOAD(CONFIG_WORKER, "--type=t", "--listen=none"), CONFIG_RUN);
+  assert_int_equal(config.listen.port, 0);
+  static const char *const wrong[] = {"",
+                                      "0",
+                                      "65536",
+                                      "x",
+                                      ":9464",
+                                      "9464:",
+                                      "[::1]",
+                                      "::1:9464",
+                                      "[]:9464",
+                                      "[:9464",
+                                      "]:9464",
+                                      "[::1]9464",
+                                      "-1",
+                                      "9464 ",
+                                      "localhost:1",
+                                      "1.2.3:4",
+                                      "*:9464",
+                                      "[1.2.3.4]:1",
+                                      "[::1]x:9464",
+                                      "x[::1]:1",
+                                      "+1",
+                                      "99999999999999999999"};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+    assert_wrong(LOAD(CONFIG_WORKER, "--type=t", "--listen", (char *)wrong[i]), "--listen: got", "[::1]:9464");
+}
+
+static void test_health(void **state)
+{
+  (void)state;
+  assert_wrong(LOAD(CONFIG_WORKER, "--health"), "--health", "--listen");
+  assert_int_equal(LOAD(CONFIG_WORKER, "--health", "--listen=9464"), CONFIG_RUN);
+  assert_true(config.health);
+  assert_int_equal(config.type_count, 0);
+  setenv("PAWL_HEALTH", "true", 1); /* nobody means to make a worker of this that never works */
+  assert_int_equal(LOAD(CONFIG_WORKER, "--type=t"), CONFIG_RUN);
+  assert_false(config.health);
+  assert_wrong(LOAD(CONFIG_WORKER, "--type=t", "--config", (char *)file_with("health", "health = true\n")), "health", "command line");
+  assert_wrong(LOAD(CONFIG_STATUS, "--health"), "--health", "no such option");
+}
+
 static void test_flags(void **state)
 {
   (void)state;
@@ -620,6 +677,7 @@ int main(void)
       cmocka_unit_test_teardown(test_environment, clear), cmocka_unit_test_teardown(test_types, clear),
       cmocka_unit_test_teardown(test_uri, clear),         cmocka_unit_test_teardown(test_durations, clear),
       cmocka_unit_test_teardown(test_bytes, clear),       cmocka_unit_test_teardown(test_other_kinds, clear),
+      cmocka_unit_test_teardown(test_listen, clear),      cmocka_unit_test_teardown(test_health, clear),
       cmocka_unit_test_teardown(test_flags, clear),       cmocka_unit_test_teardown(test_dump, clear),
       cmocka_unit_test_teardown(test_times, clear),       cmocka_unit_test_teardown(test_file_errors, clear),
       cmocka_unit_test_teardown(test_long_line, clear),   cmocka_unit_test_teardown(test_redact, clear),
