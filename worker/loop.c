@@ -1,6 +1,7 @@
 #include "worker/loop.h"
 #include "worker/clock.h"
 #include "worker/executor.h"
+#include "worker/health.h"
 #include "worker/log.h"
 #include "worker/watch.h"
 
@@ -61,15 +62,21 @@ struct loop {
   ev_async done;
   ev_timer timer, stop_limit, timeout;
   ev_signal term, interrupt;
+  ev_io health_io;
+  ev_timer health_timer;
   struct executor *executor, *deleter, *renewer;
   struct watch *watches[WATCHED];
   bool watching[WATCHED]; /* wake-ups come */
   bool said_unwatched;    /* that some do not */
   struct station *stations;
+  struct health *health; /* NULL: none is wanted */
+  const struct consumer **consumers; /* the stations', for that */
+  int64_t started_wall_us;
   struct empty_job empty;
   int64_t empty_next_ms;
   bool described;   /* what the server is was said */
-  bool away;        /* the database did not answer the last time */
+  bool asked;       /* the database has answered, or not, at least once */
+  bool away;        /* it did not answer the last time */
   unsigned refused; /* kinds of action, as bits, that it refuses: user, password, rights */
   bool signalled, stopping, timed_out;
 };
@@ -129,6 +136,7 @@ static void away_note(struct loop *loop, const struct completion *completion)
   } else if (!away && (loop->away || loop->refused & kind)) {
     say(CONFIG_LOG_INFO, "database", "MongoDB answers again");
   }
+  loop->asked = true;
   loop->refused = refused ? loop->refused | kind : away ? loop->refused : loop->refused & ~kind;
   loop->away = away && (!refused || loop->away);
 }
@@ -142,6 +150,49 @@ static void database_note(struct loop *loop, const struct completion *completion
   loop->described = true;
   queue_describe(loop->options->performer.store, &text);
   say(CONFIG_LOG_INFO, "database", text.text);
+}
+
+/* ---- what others are told ---- */
+
+static void look(void *context, struct metrics_view *view)
+{
+  const struct loop *loop = context;
+  *view = (struct metrics_view){
+      .consumers = loop->consumers,
+      .consumer_count = loop->options->type_count,
+      .now_ms = clock_boot_ms(),
+      .started_wall_us = loop->started_wall_us,
+      .asked = loop->asked,
+      .away = loop->away,
+      .refuses = loop->refused != 0,
+      .wakes_messages = loop->watching[WATCHED_ALL],
+      .wakes_locks = loop->watching[WATCHED_BOX],
+      .stopping = loop->stopping,
+  };
+}
+
+static void health_turn(struct loop *loop)
+{
+  health_run(loop->health);
+  int64_t ms = health_timeout_ms(loop->health);
+  ev_timer_stop(loop->ev, &loop->health_timer);
+  if (ms < 0)
+    return;
+  ev_now_update(loop->ev);
+  ev_timer_set(&loop->health_timer, (double)ms / 1000, 0.);
+  ev_timer_start(loop->ev, &loop->health_timer);
+}
+
+static void on_health(struct ev_loop *ev, ev_io *watcher, int events)
+{
+  (void)ev, (void)events;
+  health_turn(watcher->data);
+}
+
+static void on_health_timer(struct ev_loop *ev, ev_timer *watcher, int events)
+{
+  (void)ev, (void)events;
+  health_turn(watcher->data);
 }
 
 /* ---- actions ---- */
@@ -431,6 +482,22 @@ static void watchers_start(struct loop *loop)
     ev_timer_start(loop->ev, &loop->timeout);
 }
 
+/* False: no memory. */
+static bool health_start(struct loop *loop)
+{
+  int listener = loop->options->health_listener;
+  if (listener < 0)
+    return true;
+  loop->health = health_open(listener, look, loop);
+  if (loop->health == NULL)
+    return false;
+  ev_io_init(&loop->health_io, on_health, health_fd(loop->health), EV_READ);
+  ev_timer_init(&loop->health_timer, on_health_timer, 0., 0.);
+  loop->health_io.data = loop->health_timer.data = loop;
+  ev_io_start(loop->ev, &loop->health_io);
+  return true;
+}
+
 static void watches_start(struct loop *loop)
 {
   const struct loop_options *options = loop->options;
@@ -454,6 +521,7 @@ static void stations_init(struct loop *loop)
     station->loop = loop;
     performer_init(&station->performer, &performer);
     consumer_init(&station->consumer, loop->options->types[i], &loop->options->consumer);
+    loop->consumers[i] = &station->consumer;
   }
 }
 
@@ -473,6 +541,7 @@ static void executor_end(struct loop *loop, struct executor *executor)
 
 static void loop_end(struct loop *loop)
 {
+  health_close(loop->health);
   executor_end(loop, loop->renewer);
   executor_end(loop, loop->executor);
   executor_end(loop, loop->deleter);
@@ -481,22 +550,24 @@ static void loop_end(struct loop *loop)
     performer_deinit(&loop->stations[i].performer);
   }
   free(loop->stations);
+  free(loop->consumers);
   free(loop->empty.types);
 }
 
 int loop_run(const struct loop_options *options)
 {
-  struct loop loop = {.options = options, .ev = ev_default_loop(0)};
+  struct loop loop = {.options = options, .ev = ev_default_loop(0), .started_wall_us = clock_wall_us()};
   struct error error = {"no memory, or libev cannot start"};
   size_t count = options->type_count;
   loop.stations = calloc(count, sizeof *loop.stations);
+  loop.consumers = calloc(count, sizeof *loop.consumers);
   loop.empty.types = calloc(count, sizeof *loop.empty.types);
   loop.empty.job.work = empty_work;
   loop.empty.store = options->performer.store;
-  if (loop.ev == NULL || loop.stations == NULL || loop.empty.types == NULL ||
+  if (loop.ev == NULL || loop.stations == NULL || loop.consumers == NULL || loop.empty.types == NULL ||
       (loop.executor = executor_new((int)count * THREADS_PER_TYPE, notify, &loop, &error)) == NULL ||
       (loop.deleter = executor_new(DELETERS, notify, &loop, &error)) == NULL ||
-      (loop.renewer = executor_new(1, notify, &loop, &error)) == NULL) {
+      (loop.renewer = executor_new(1, notify, &loop, &error)) == NULL || !health_start(&loop)) {
     say(CONFIG_LOG_ERROR, "start", error.text);
     loop_end(&loop);
     return EXIT_FAILED;

@@ -2,7 +2,7 @@
  * loop: the event loop of pawl-worker, and the only place that knows libev. It owns the consumers, feeds them completions,
  * timers and signals, and hands their actions to the executor. It never blocks, so that timers and signals always answer.
  *
- * Called once, from the main thread.
+ * Called once, from the main thread. It also answers the health port.
  */
 #ifndef PAWL_WORKER_LOOP_H
 #define PAWL_WORKER_LOOP_H
@@ -18,7 +18,8 @@ struct loop_options {
   struct performer_options performer;    /* its writer.type is filled in for each */
   const struct lockstore_options *watch; /* the store's, with await_ms: for wake-ups */
   bool exit_when_empty;
-  int64_t timeout_ms; /* 0: none */
+  int64_t timeout_ms;  /* 0: none */
+  int health_listener; /* from health_listen, the loop's from now on; -1: none */
 };
 
 /* How many threads may be in a call of the database at once. */

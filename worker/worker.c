@@ -1,6 +1,7 @@
 /* pawl-worker: drains the queues of its types into their files. */
 #include "config/config.h"
 #include "worker/fault.h"
+#include "worker/health.h"
 #include "worker/log.h"
 #include "worker/loop.h"
 
@@ -44,10 +45,10 @@ static bool dir_usable(const char *dir)
 }
 
 /* A type needs its connections, its file and a directory now and then; without them MongoDB would seem to be away. */
-static bool descriptors_enough(size_t types)
+static bool descriptors_enough(size_t types, bool health)
 {
   struct rlimit limit;
-  rlim_t needed = DESCRIPTORS_BASE + types * DESCRIPTORS_PER_TYPE;
+  rlim_t needed = DESCRIPTORS_BASE + types * DESCRIPTORS_PER_TYPE + (health ? HEALTH_DESCRIPTORS : 0);
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed)
     return true;
   limit.rlim_cur = needed < limit.rlim_max ? needed : limit.rlim_max;
@@ -95,10 +96,24 @@ static void options_fill(const struct config *config, const char *dir, const cha
   identity_fill(&options->performer.writer.identity, &options->performer.holder);
 }
 
+static int ask(const struct config *config)
+{
+  struct error error;
+  if (health_ask(&config->listen, &error))
+    return EXIT_DONE;
+  fprintf(stderr, "pawl-worker: %s\n", error.text);
+  return EXIT_FAILED;
+}
+
 static int run(const struct config *config)
 {
   struct error error;
   struct loop_options options;
+  int listener = -1;
+  if (config->listen.port != 0 && (listener = health_listen(&config->listen, &error)) < 0) {
+    fprintf(stderr, "pawl-worker: %s\n", error.text);
+    return EXIT_USAGE;
+  }
   struct lockstore_options connection = {.uri = config->uri,
                                          .db = config->db,
                                          .timeout_ms = config->lease_ms / 3 < REQUEST_MS_MAX ? config->lease_ms / 3 : REQUEST_MS_MAX,
@@ -116,6 +131,7 @@ static int run(const struct config *config)
   struct lockstore_options watch = connection;
   watch.await_ms = AWAIT_MS;
   options.watch = &watch;
+  options.health_listener = listener;
   struct error text;
   error_set(&text, "pawl-worker %s, pid %" PRId64 ", %zu type%s, files in %s", PAWL_VERSION, options.performer.holder.pid,
             config->type_count, plural((int64_t)config->type_count), config->dir);
@@ -162,7 +178,12 @@ int main(int argc, char **argv)
     return code;
   log_init(config.log_level, config.log_format);
   fault_init();
-  code = dir_usable(config.dir) && descriptors_enough(config.type_count) ? run(&config) : EXIT_USAGE;
+  if (config.health)
+    code = ask(&config);
+  else if (dir_usable(config.dir) && descriptors_enough(config.type_count, config.listen.port != 0))
+    code = run(&config);
+  else
+    code = EXIT_USAGE;
   config_free(&config);
   return code;
 }

@@ -5,6 +5,8 @@ import re
 import shutil
 import subprocess
 import time
+import urllib.error
+import urllib.request
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
@@ -294,6 +296,34 @@ def test_password_is_changed_under_a_worker(prepared):
     secretless(worker.log())
     field.mongo = field.as_user("root")
     field.compare()
+
+
+def test_the_health_port_tells_of_a_refusal_and_no_secret(prepared):
+    """Not ready while the password is wrong, and ready when it is right again."""
+    field = prepared
+    field.mongo = field.as_user("worker")
+    admin, port = field.server.client.admin, free_port()
+
+    def page(path):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+                return answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.read().decode()
+        except OSError:
+            return ""
+    admin.command("updateUser", "worker", pwd="an0ther-S3cret")
+    try:
+        worker = field.worker("--listen", f"127.0.0.1:{port}")
+        wait_until(lambda: page("/readyz").startswith("MongoDB refuses"), lambda: page("/readyz") + str(worker))
+        assert "pawl_database_answers 0" in page("/metrics")
+        secretless(page("/readyz"), page("/metrics"))
+    finally:
+        admin.command("updateUser", "worker", pwd=PASSWORDS["worker"])
+    wait_until(lambda: page("/readyz") == "ready\n", lambda: page("/readyz") + str(worker))
+    assert "pawl_database_answers 1" in page("/metrics")
+    secretless(page("/metrics"))
+    assert worker.stop()[0] == 0, str(worker)
 
 
 # --- secrets ---

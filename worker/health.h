@@ -1,0 +1,39 @@
+/*
+ * health: the HTTP port of pawl-worker: /healthz, /readyz and /metrics, to GET and HEAD. Run by the event loop itself, so an answer proves
+ * that the loop lives, and what is shown is read where it is changed.
+ *
+ * One thread, the loop's; but health_listen, and health_ask, may be called from any. Only health_ask blocks.
+ *
+ * A client can do no more than take a few kilobytes: connections are few, fewer from one address, and none lives longer than 10 s.
+ */
+#ifndef PAWL_WORKER_HEALTH_H
+#define PAWL_WORKER_HEALTH_H
+
+#include "base.h"
+#include "config/config.h"
+#include "worker/metrics.h"
+
+enum { HEALTH_DESCRIPTORS = 40 }; /* open at once, at most */
+
+struct health;
+
+/* Fills *view with what is true now. Its pointers must live until the next call of this file. */
+typedef void health_look(void *context, struct metrics_view *view);
+
+/* A socket that listens at the address; -1: it cannot, and error says what and where. */
+MUST_CHECK int health_listen(const struct config_address *address, struct error *error);
+/* `listener` is from health_listen, and is closed with this. NULL: no memory. */
+MUST_CHECK struct health *health_open(int listener, health_look *look, void *context);
+void health_close(struct health *health); /* NULL is allowed */
+
+/* To be watched for readability. */
+int health_fd(const struct health *health);
+/* Reads, answers and closes what can be now. To be called when health_fd is readable, and when the time of health_timeout_ms is over. */
+void health_run(struct health *health);
+/* How long health_run need not be called unless health_fd is readable; -1: for ever. */
+int64_t health_timeout_ms(const struct health *health);
+
+/* Asks the worker at the address for /healthz, for 3 s at most. False: it does not answer, or not well, and error says why. */
+MUST_CHECK bool health_ask(const struct config_address *address, struct error *error);
+
+#endif
