@@ -235,6 +235,15 @@ def test_every_metric_is_in_the_docs(listening):
     assert names == {name for name in documented if not name.startswith("pawl_test")}
 
 
+@pytest.mark.skipif(not PROMTOOL, reason="promtool is not installed")
+def test_alert_rules():
+    """They are rules, and fire when they should, and only then."""
+    folder = ROOT / "deploy/prometheus"
+    for command in (["check", "rules", "pawl.rules.yml"], ["test", "rules", "pawl.rules.test.yml"]):
+        done = subprocess.run([PROMTOOL, *command], cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
 # --- ready or not ---
 
 
