@@ -3,6 +3,7 @@
 #include "worker/executor.h"
 #include "worker/health.h"
 #include "worker/log.h"
+#include "worker/notify.h"
 #include "worker/watch.h"
 
 #include <assert.h>
@@ -63,21 +64,24 @@ struct loop {
   ev_timer timer, stop_limit, timeout;
   ev_signal term, interrupt;
   ev_io health_io;
-  ev_timer health_timer;
+  ev_timer health_timer, notify_timer;
   struct executor *executor, *deleter, *renewer;
   struct watch *watches[WATCHED];
   bool watching[WATCHED]; /* wake-ups come */
   bool said_unwatched;    /* that some do not */
   struct station *stations;
   struct health *health; /* NULL: none is wanted */
-  const struct consumer **consumers; /* the stations', for that */
+  struct notify notify;
+  char summary[NOTIFY_STATUS_SIZE];
+  const struct consumer **consumers; /* the stations', for those two */
   int64_t started_wall_us;
   struct empty_job empty;
   int64_t empty_next_ms;
-  bool described;   /* what the server is was said */
-  bool asked;       /* the database has answered, or not, at least once */
-  bool away;        /* it did not answer the last time */
-  unsigned refused; /* kinds of action, as bits, that it refuses: user, password, rights */
+  bool told_ready;        /* the service manager */
+  bool described;         /* what the server is was said */
+  bool asked;             /* the database has answered, or not, at least once */
+  bool away;              /* it did not answer the last time */
+  unsigned refused;       /* kinds of action, as bits, that it refuses: user, password, rights */
   bool signalled, stopping, timed_out;
 };
 
@@ -171,6 +175,14 @@ static void look(void *context, struct metrics_view *view)
   };
 }
 
+static const char *summary(struct loop *loop)
+{
+  struct metrics_view view;
+  look(loop, &view);
+  metrics_summary(&view, loop->summary, sizeof loop->summary);
+  return loop->summary;
+}
+
 static void health_turn(struct loop *loop)
 {
   health_run(loop->health);
@@ -193,6 +205,22 @@ static void on_health_timer(struct ev_loop *ev, ev_timer *watcher, int events)
 {
   (void)ev, (void)events;
   health_turn(watcher->data);
+}
+
+static void on_notify(struct ev_loop *ev, ev_timer *watcher, int events)
+{
+  struct loop *loop = watcher->data;
+  (void)ev, (void)events;
+  notify_tick(&loop->notify, clock_boot_ms(), summary(loop));
+}
+
+/* Once the database was asked the first time, whatever the answer: a refusal is a start that failed, an absent database is not. */
+static void ready_tell(struct loop *loop)
+{
+  if (loop->told_ready || !loop->asked)
+    return;
+  loop->told_ready = true;
+  notify_ready(&loop->notify, summary(loop));
 }
 
 /* ---- actions ---- */
@@ -241,6 +269,7 @@ static void stop_all(struct loop *loop)
   ev_timer_start(loop->ev, &loop->stop_limit);
   for (size_t i = 0; i < loop->options->type_count; i++)
     feed(&loop->stations[i], &stop);
+  notify_stopping(&loop->notify, summary(loop));
 }
 
 static void empty_work(struct job *job)
@@ -308,6 +337,7 @@ static void settle_down(struct loop *loop)
     ev_break(loop->ev, EVBREAK_ALL);
     return;
   }
+  ready_tell(loop);
   for (size_t i = 0; i < loop->options->type_count; i++) {
     int64_t at = consumer_wake_ms(&loop->stations[i].consumer);
     wake = at < wake ? at : wake;
@@ -498,6 +528,16 @@ static bool health_start(struct loop *loop)
   return true;
 }
 
+static void notify_start(struct loop *loop)
+{
+  notify_init(&loop->notify, clock_boot_ms());
+  double period = (double)notify_period_ms(&loop->notify) / 1000;
+  ev_timer_init(&loop->notify_timer, on_notify, 0., period);
+  loop->notify_timer.data = loop;
+  if (period > 0)
+    ev_timer_start(loop->ev, &loop->notify_timer);
+}
+
 static void watches_start(struct loop *loop)
 {
   const struct loop_options *options = loop->options;
@@ -574,6 +614,7 @@ int loop_run(const struct loop_options *options)
   }
   watchers_start(&loop);
   stations_init(&loop);
+  notify_start(&loop);
   struct event timer = {.kind = EVENT_TIMER};
   for (size_t i = 0; i < count; i++)
     feed(&loop.stations[i], &timer);

@@ -2,7 +2,7 @@
  * loop: the event loop of pawl-worker, and the only place that knows libev. It owns the consumers, feeds them completions,
  * timers and signals, and hands their actions to the executor. It never blocks, so that timers and signals always answer.
  *
- * Called once, from the main thread. It also answers the health port.
+ * Called once, from the main thread. It also answers the health port, and tells the service manager how it is.
  */
 #ifndef PAWL_WORKER_LOOP_H
 #define PAWL_WORKER_LOOP_H
