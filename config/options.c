@@ -165,3 +165,16 @@ void option_environment(const struct option_row *row, char *name, size_t size)
   for (char *c = name; *c; c++)
     *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
 }
+
+void option_describe(const struct option_row *row, char *text, size_t size)
+{
+  char range[80];
+  bool shows_default = row->text && row->kind != OPTION_BOOL;
+  size_t used = (size_t)snprintf(text, size, "%s", row->help);
+  for (int i = 0; row->choices[i] && !strstr(row->help, row->choices[0]); i++)
+    used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : ": ", row->choices[i]);
+  value_range(row, range, sizeof range);
+  if (*range || shows_default)
+    snprintf(text + used, size - used, " [%s%s%s%s]", range, *range && row->text ? "; " : "", shows_default ? "default " : "",
+             shows_default ? row->text : "");
+}

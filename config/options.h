@@ -53,6 +53,25 @@ bool option_exists(const char *flag);
 bool option_taken(const struct option_row *row, enum config_program program);
 /* The name of the environment variable. */
 void option_environment(const struct option_row *row, char *name, size_t size);
+/* What it is, what it takes and its default, in one sentence. */
+void option_describe(const struct option_row *row, char *text, size_t size);
+
+/* ---- programs.c: what --help and the man pages say beside the options ---- */
+
+struct named_text {
+  const char *name, *text;
+};
+
+/* The lists end with a name that is NULL. */
+struct program_text {
+  const char *name, *brief, *usage;
+  const char *about;    /* lines */
+  const char *examples; /* lines, each behind two blanks */
+  struct named_text exits[7], variables[2], files[4];
+};
+
+extern const struct program_text config_programs[CONFIG_PROGRAMS];
+extern const char *const config_values_text, *const config_sources_text;
 
 /* ---- values.c: texts to values and back ---- */
 

@@ -1,0 +1,116 @@
+/* What each program says of itself, in --help and in its man page. */
+#include "config/options.h"
+
+const char *const config_values_text = "Times carry their unit: 250ms, 10s, 2m, 1h. Sizes may: 65536, 64KiB, 8MiB, 1GiB.";
+const char *const config_sources_text = "A flag may also be set as an environment variable: PAWL_ and its name in capitals, with _ for -, "
+                                        "such as PAWL_URI_FILE for --uri-file; a "
+                                        "list has commas, a switch is true or false. Or in the --config file, as `uri-file = FILE`. The "
+                                        "flag goes before the variable, the variable "
+                                        "before the file.";
+
+/* clang-format off */
+const struct program_text config_programs[CONFIG_PROGRAMS] = {
+  [CONFIG_WORKER] = {
+    .name = "pawl-worker",
+    .brief = "drains a MongoDB message queue into one file per type",
+    .usage = "--type TYPE [OPTION]...",
+    .about = "Drains the MongoDB queue of each TYPE into one append-only file, exactly once and in order.\n"
+             "Start as many as you like, on any machines: one at a time writes a type, the others wait.",
+    .examples = "  pawl-worker --type t1 --dir /srv/pawl\n"
+                "  pawl-worker --type t1,t2 --uri-file /etc/pawl/uri --lease 10s\n"
+                "  PAWL_URI=mongodb://db1,db2/?replicaSet=rs0 pawl-worker --type t1 --exit-when-empty --timeout 1h",
+    .exits = {{"0", "stopped as asked (SIGTERM, SIGINT), or with --exit-when-empty: nothing is left"},
+              {"1", "told to stop twice, or not stopped within 8 s, or its threads could not be started; --health: the worker does not answer"},
+              {"2", "wrong option, value, configuration or --dir; or the database is not as it should be"},
+              {"69", "--timeout is over"},
+              {"74", "the storage of a type cannot be trusted: somebody has to look"}},
+    .files = {{"DIR/TYPE.bin, DIR/TYPE@EPOCH.bin", "the segments of a type"}},
+  },
+  [CONFIG_ENQUEUE] = {
+    .name = "pawl-enqueue",
+    .brief = "puts messages into the queue of pawl",
+    .usage = "--type TYPE [OPTION]... [FILE]...",
+    .about = "Puts messages into the queue, from FILEs or standard input (also `-`).\n"
+             "Tells how many were acknowledged, which lines were bad, and which messages' fate is unknown.",
+    .examples = "  pawl-enqueue --type t1 access.log\n"
+                "  mongoexport --db old --collection m | pawl-enqueue --from ndjson --type t1\n"
+                "  pawl-enqueue --from bson dump/old/m.bson\n"
+                "  tail -F access.log | pawl-enqueue --type t1 --bundle auto",
+    .exits = {{"0", "all was acknowledged"},
+              {"1", "bad lines, messages whose fate is unknown, a file that cannot be read, a MongoDB that is refused, or a signal"},
+              {"2", "wrong option, value or configuration"},
+              {"69", "MongoDB could not be reached, or refuses the credentials; nothing was enqueued"}},
+    .files = {{"/var/lib/pawl/last-id, $XDG_STATE_HOME/pawl/last-id, ~/.local/state/pawl/last-id",
+               "the last _id that was given, so that they rise from one call to the next: the first of these folders that may be written to"}},
+  },
+  [CONFIG_STATUS] = {
+    .name = "pawl-status",
+    .brief = "shows who drains what, and how much is queued",
+    .usage = "[OPTION]...",
+    .about = "Shows, for each type, what is queued, who holds it, and where its file ends.\n"
+             "QUEUED, SEQ and SETTLED count documents, ITEMS the messages in them (a bundle holds many). It only reads.",
+    .examples = "  pawl-status\n"
+                "  pawl-status --type t1 --json",
+    .exits = {{"0", "all was shown"},
+              {"1", "a ledger or lock cannot be read, or MongoDB is refused"},
+              {"2", "wrong option, value or configuration"},
+              {"69", "MongoDB could not be reached, or refuses the credentials"}},
+  },
+  [CONFIG_SETUP] = {
+    .name = "pawl-setup",
+    .brief = "prepares MongoDB for pawl; adopts files whose ledger is lost",
+    .usage = "[OPTION]...",
+    .about = "Does what is needed once: makes collections and indexes, and initiates a replica set if asked to.\n"
+             "Run again, it changes nothing.",
+    .examples = "  pawl-setup --uri mongodb://db1\n"
+                "  pawl-setup --replica-set rs0 --member 127.0.0.1:27017",
+    .exits = {{"0", "all is there; adopted"},
+              {"1", "the server or an index is refused; --adopt was declined, or a worker is at work"},
+              {"2", "wrong option, value or configuration"},
+              {"69", "MongoDB could not be reached within --timeout, or refuses the credentials"},
+              {"74", "these files cannot be adopted; nothing was changed"}},
+  },
+  [CONFIG_DUMP] = {
+    .name = "pawl-dump",
+    .brief = "reads, verifies and follows the files of pawl",
+    .usage = "[OPTION]... FILE... | --dir DIR [--type TYPE]",
+    .about = "Reads, verifies and follows storage files; it needs no MongoDB and takes no lock.\n"
+             "Data goes to standard output, all else to standard error.",
+    .examples = "  pawl-dump /srv/pawl/t1.bin\n"
+                "  pawl-dump --dir /srv/pawl --type t1 --from-seq 1000 -n 10 --with-meta\n"
+                "  pawl-dump --dir /srv/pawl --verify",
+    .exits = {{"0", "fine; an empty result too"},
+              {"1", "input or output failed, or the ledger could not be asked"},
+              {"2", "wrong option, value or configuration"},
+              {"3", "committed data is damaged or lost; with --deep also: doubtful"},
+              {"4", "a newer format"},
+              {"5", "--strict, and something was unconfirmed. If several apply, the gravest: 3, then 1, 4, 5"}},
+    .files = {{"DIR/TYPE.bin, DIR/TYPE@EPOCH.bin", "the segments of a type"}},
+  },
+  [CONFIG_LOCK] = {
+    .name = "pawl-lock",
+    .brief = "runs a command while it holds a lock in MongoDB",
+    .usage = "[OPTION]... NAME -- COMMAND...",
+    .about = "Runs COMMAND while it holds the lock NAME: flock(1) across machines.\n"
+             "It waits for the lock, renews it while COMMAND runs, gives it back when COMMAND ends, and exits as COMMAND does.\n"
+             "If the lock cannot be kept, COMMAND gets SIGTERM after two thirds of the lease and SIGKILL at its end.\n"
+             "A machine that freezes cannot see to that. For what must not happen twice even then, COMMAND finds in\n"
+             "PAWL_LOCK_EPOCH a number that rises with each holder: have what it writes to refuse a lower one than it has seen.\n"
+             "A lock is the one that the workers of a type of this name use, and keeps them out.",
+    .examples = "  pawl-lock nightly -- ./backup\n"
+                "  pawl-lock --timeout 0s nightly -- ./backup || echo \"somebody else is at it\"\n"
+                "  pawl-lock --lease 10s deploy -- sh -c 'put --fence \"$PAWL_LOCK_EPOCH\" release.tar'",
+    .exits = {{"N", "COMMAND ended with N; 128+N: signal N ended it; 126: it cannot be run; 127: it is not there"},
+              {"1", "the lock was lost before COMMAND ended, or is none of pawl's"},
+              {"2", "wrong option, value or configuration; or the database is not as it should be"},
+              {"69", "--timeout was over, and the lock not free, or MongoDB not there. Nothing was run"},
+              {"74", "the ledger of NAME cannot be used. Nothing was run"}},
+    .variables = {{"PAWL_LOCK_NAME, PAWL_LOCK_EPOCH", "set for COMMAND: the NAME, and the number that rises with each holder"}},
+  },
+};
+/* clang-format on */
+
+const char *config_program_name(enum config_program program)
+{
+  return config_programs[program].name;
+}
