@@ -27,6 +27,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "integration"), str(HERE.parent)]
 
 from pymongo.errors import PyMongoError  # noqa: E402
 
+from harness import run  # noqa: E402
 from producer import send_one  # noqa: E402
 from schedule import LEASE, STREAMS, TYPES, draw  # noqa: E402
 
@@ -462,7 +463,11 @@ class Chaos:
         from verdict import judge
         counts = {}
         for name in TYPES:
-            counts[name], problems = judge(self.ground, name)
+            folder = self.ground.disks[name].path
+
+            def verify(with_ledger, words=("pawl-dump", "--verify", "--dir", folder, "--type", name)):
+                return run(*words, *(["--uri", self.ground.uri, "--db", "chaos"] if with_ledger else []), timeout=600)
+            counts[name], problems = judge(name, folder, self.ground.client.chaos, self.work / "sent", verify)
             for problem in problems:
                 self.problem(problem)
         return counts

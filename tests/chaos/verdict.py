@@ -2,11 +2,12 @@
 import hashlib
 import re
 from collections import Counter
+from pathlib import Path
 
 from pymongo.read_concern import ReadConcern
 
 import reader
-from harness import RAW, run
+from harness import RAW
 from producer import read_record
 
 EXACT = ("lost", "doubled", "unordered", "strange", "left")
@@ -56,13 +57,13 @@ class Watch:
                         break
 
 
-def judge(ground, name):
-    """Counts of one type; every number in EXACT must be 0. And what is wrong, in words."""
-    folder, problems = ground.disks[name].path, []
-    database = ground.client.chaos
+def judge(name, folder, database, records, verify):
+    """Counts of one type; every number in EXACT must be 0. And what is wrong, in words. verify(with_ledger) runs pawl-dump --verify
+    on the type's files."""
+    problems = []
     ledger = database.get_collection("ledger", read_concern=ReadConcern("majority")).find_one({"_id": name})
     counts = Counter(messages=0, segments=0, bytes=0, items=0)
-    sent = {path.suffix: read_record(path) for path in (ground.work / "sent").glob(f"{name}.*")}
+    sent = {path.suffix: read_record(path) for path in Path(records).glob(f"{name}.*")}
     place, stored = {}, Counter()
     try:
         for segment in reader.read_chain(folder, name, ledger) if ledger else []:
@@ -96,11 +97,11 @@ def judge(ground, name):
         problems.append(f"{name}: twice or more: {raw[:200]!r}")
     if ledger and (ledger["seq"], ledger["settled"]) != (counts["messages"], counts["messages"]):
         problems.append(f"{name}: the ledger says seq {ledger['seq']}, settled {ledger['settled']}; messages in the files: {counts['messages']}")
-    for where in (["--uri", ground.uri, "--db", "chaos"], []):
-        dump = run("pawl-dump", "--verify", "--dir", folder, "--type", name, *where, timeout=600)
+    for with_ledger in (True, False):
+        dump = verify(with_ledger)
         line = (dump.stdout + dump.stderr).decode(errors="replace")
         if dump.returncode or not re.search(rf"^{name}: ok\b.*\b{counts['messages']} messages?\b", line, re.M):
-            problems.append(f"pawl-dump --verify{' --uri …' if where else ''}: exit {dump.returncode}: {line.strip()}")
+            problems.append(f"pawl-dump --verify{' --uri …' if with_ledger else ''}: exit {dump.returncode}: {line.strip()}")
     return counts, problems
 
 
