@@ -24,7 +24,10 @@ const struct program_text config_programs[CONFIG_PROGRAMS] = {
               {"2", "wrong option, value, configuration or --dir; or the database is not as it should be"},
               {"69", "--timeout is over"},
               {"74", "the storage of a type cannot be trusted: somebody has to look"}},
-    .files = {{"DIR/TYPE.bin, DIR/TYPE@EPOCH.bin", "the segments of a type"}},
+    .files = {{"DIR/TYPE.bin, DIR/TYPE@EPOCH.bin", "the segments of a type"},
+              {"/etc/pawl/worker.conf, /etc/pawl/TYPE.env, /etc/pawl/uri", "what the service pawl-worker@TYPE reads: options, variables, and "
+               "the connection string"},
+              {"/var/lib/pawl", "the DIR of that service"}},
   },
   [CONFIG_ENQUEUE] = {
     .name = "pawl-enqueue",
