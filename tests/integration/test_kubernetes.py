@@ -1,0 +1,240 @@
+"""The manifests in deploy/kubernetes: valid by the schemas of Kubernetes, rendered by the real kustomize where kubectl is installed, and
+in agreement with the programs. No cluster runs here: docs/kubernetes.md says what that leaves open."""
+import re
+import shutil
+import subprocess
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from harness import ROOT, Worker, free_port, run, wait_until
+from test_security import PASSWORDS, documented_roles, secured, users  # noqa: F401 (fixtures)
+
+HERE = ROOT / "deploy/kubernetes"
+PAGE = (ROOT / "docs/kubernetes.md").read_text()
+OLDEST = "1.27"  # as the page says
+kubectl = pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl, which renders the manifests")
+
+
+def written():
+    """All objects as they lie there, by file."""
+    return {path: yaml.safe_load(path.read_text()) for path in sorted(HERE.rglob("*.yaml")) if path.name != "kustomization.yaml"}
+
+
+def render(folder):
+    done = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0 and not done.stderr, done
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def of_kind(objects, kind):
+    return {one["metadata"]["name"]: one for one in objects if one["kind"] == kind}
+
+
+def pod(workload):
+    return workload["spec"]["template"]["spec"]
+
+
+def check_schema(one):
+    for version in (OLDEST, kubernetes_validate.latest_version()):
+        kubernetes_validate.validate(one, version, strict=True)
+
+
+def check_restricted(spec):
+    """What the Pod Security Standard `restricted` asks for, and a root file system that cannot be written to."""
+    general, (container,) = spec["securityContext"], spec["containers"]
+    assert general["runAsNonRoot"] and general["runAsUser"] == general["runAsGroup"] == general["fsGroup"] == 10001
+    assert general["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+    assert all({"persistentVolumeClaim", "secret"} & volume.keys() for volume in spec["volumes"])
+    assert spec["automountServiceAccountToken"] is spec["enableServiceLinks"] is False
+
+
+# --- as written ---
+
+
+def test_each_file_is_in_a_kustomization():
+    named = set()
+    for path in HERE.rglob("kustomization.yaml"):
+        content = yaml.safe_load(path.read_text())
+        entries = {(path.parent / entry).resolve() for entry in content.get("resources", []) + content.get("components", [])}
+        assert all(entry.exists() for entry in entries), path
+        named |= {entry / "kustomization.yaml" if entry.is_dir() else entry for entry in entries}
+    roots = {HERE / "example/shared/kustomization.yaml", HERE / "example/types/kustomization.yaml", HERE / "monitoring/kustomization.yaml"}
+    assert set(HERE.rglob("*.yaml")) - named == roots
+
+
+@pytest.mark.parametrize("path", written(), ids=lambda path: path.stem)
+def test_schema(path):
+    one = written()[path]
+    if one["kind"] == "PodMonitor":  # not Kubernetes' own, so there is no schema
+        with pytest.raises(kubernetes_validate.SchemaNotFoundError):
+            check_schema(one)
+    else:
+        check_schema(one)
+
+
+def test_schema_is_strict():
+    one = written()[HERE / "type/deployment.yaml"]
+    pod(one)["containers"][0]["livenessProb"] = {}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        check_schema(one)
+
+
+def test_pods_are_restricted():
+    workloads = [one for one in written().values() if one["kind"] in ("Deployment", "Job")]
+    assert len(workloads) == 2
+    for one in workloads:
+        check_restricted(pod(one))
+
+
+def test_ports_and_names_agree():
+    objects = written()
+    deployment = objects[HERE / "type/deployment.yaml"]
+    (container,) = pod(deployment)["containers"]
+    (port,) = container["ports"]
+    (listen,) = [entry["value"] for entry in container["env"] if entry["name"] == "PAWL_LISTEN"]
+    assert str(port["containerPort"]) == listen == deployment["spec"]["template"]["metadata"]["annotations"]["prometheus.io/port"]
+    who = [container["livenessProbe"]["httpGet"], container["readinessProbe"]["httpGet"],
+           objects[HERE / "monitoring/podmonitor.yaml"]["spec"]["podMetricsEndpoints"][0],
+           objects[HERE / "shared/network.yaml"]["spec"]["ingress"][0]["ports"][0]]
+    assert {one["port"] for one in who} == {port["name"]}
+    claims = {volume["persistentVolumeClaim"]["claimName"] for volume in pod(deployment)["volumes"] if "persistentVolumeClaim" in volume}
+    assert claims == {objects[HERE / "shared/claim.yaml"]["metadata"]["name"]}
+    assert pod(deployment)["terminationGracePeriodSeconds"] > 8  # after which a worker gives up by itself
+    for one in objects.values():
+        for volume in pod(one)["volumes"] if one["kind"] in ("Deployment", "Job") else []:
+            if "secret" in volume:
+                assert f"kubectl -n pawl create secret generic {volume['secret']['secretName']} --from-file=uri" in PAGE
+
+
+def test_no_option_bears_a_name_that_kubernetes_injects():
+    """For a Service called pawl: PAWL_PORT, PAWL_PORT_9464_TCP, PAWL_SERVICE_HOST, …"""
+    for name in ("pawl-worker", "pawl-setup", "pawl-enqueue", "pawl-status", "pawl-dump", "pawl-lock"):
+        options = re.findall(r"--([a-z][a-z-]+)", run(name, "--help").stdout.decode())
+        assert options and not [option for option in options if re.fullmatch("(port|service)(-.*)?", option)], name
+
+
+# --- as rendered ---
+
+
+def check_types(objects, *types):
+    deployments, budgets = of_kind(objects, "Deployment"), of_kind(objects, "PodDisruptionBudget")
+    assert set(deployments) == set(budgets) == {f"pawl-{name}" for name in types}
+    for name, one in deployments.items():
+        template = one["spec"]["template"]
+        selector = one["spec"]["selector"]["matchLabels"]
+        assert selector["app.kubernetes.io/instance"] == name.removeprefix("pawl-")
+        assert selector == budgets[name]["spec"]["selector"]["matchLabels"]
+        assert [rule["labelSelector"]["matchLabels"] for rule in template["spec"]["topologySpreadConstraints"]] == [selector]
+        assert selector.items() <= template["metadata"]["labels"].items()
+        (kind,) = [entry for entry in template["spec"]["containers"][0]["env"] if entry["name"] == "PAWL_TYPE"]
+        assert kind["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.labels['app.kubernetes.io/instance']"
+
+
+@kubectl
+def test_example():
+    objects = render(HERE / "example/types") + render(HERE / "example/shared")
+    for one in objects:
+        check_schema(one)
+        assert one["metadata"]["namespace"] == "pawl"
+    check_types(objects, "t1", "t2")
+    workloads = [*of_kind(objects, "Deployment").values(), *of_kind(objects, "Job").values()]
+    assert {pod(one)["containers"][0]["image"] for one in workloads} == {"registry.example.com/pawl:0.1.0"}
+    policy = of_kind(objects, "NetworkPolicy")["pawl"]["spec"]["podSelector"]["matchLabels"]
+    assert all(policy.items() <= one["spec"]["template"]["metadata"]["labels"].items() for one in workloads)
+
+
+@kubectl
+def test_page(tmp_path):
+    """What the page tells to write: a third type with options of its own, one node, other places of MongoDB, secrets from files."""
+    shutil.copytree(HERE, tmp_path, dirs_exist_ok=True)
+    snippets = dict(re.findall(r"```yaml\n# ([^\n]*\.yaml)\n(.*?)```", PAGE, re.S))
+    assert set(snippets) == {"types/t3/kustomization.yaml", "types/kustomization.yaml", "shared/kustomization.yaml"}
+    for path, text in snippets.items():
+        file = tmp_path / "example" / path
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    for name in ("uri", "ca.crt"):
+        (tmp_path / "example/types" / name).write_text("x")
+    types, shared = render(tmp_path / "example/types"), render(tmp_path / "example/shared")
+    for one in types + shared:
+        check_schema(one)
+    check_types(types, "t1", "t2", "t3")
+    third = of_kind(types, "Deployment")["pawl-t3"]
+    assert {"name": "PAWL_BATCH_BYTES", "value": "16MiB"} in pod(third)["containers"][0]["env"] and third["spec"]["replicas"] == 3
+    (secret,) = of_kind(types, "Secret")
+    assert secret.startswith("pawl-worker-")
+    assert {volume["secret"]["secretName"] for one in of_kind(types, "Deployment").values() for volume in pod(one)["volumes"] if "secret" in volume} == {secret}
+    assert of_kind(shared, "PersistentVolumeClaim")["pawl-data"]["spec"]["accessModes"] == ["ReadWriteOnce"]
+    assert of_kind(shared, "NetworkPolicy")["pawl"]["spec"]["egress"][0]["to"]
+
+
+# --- as run ---
+
+
+def get(port, path):
+    try:
+        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as reply:
+            return reply.status
+    except HTTPError as error:
+        return error.code
+    except OSError:
+        return None
+
+
+def as_kubernetes_would(file, secrets, storage, port=0, type_name=None):
+    """The environment of a manifest's container, its volumes being folders here."""
+    (container,) = pod(written()[file])["containers"]
+    env = {entry["name"]: entry.get("value", type_name) for entry in container["env"]}
+    places = {"/etc/pawl": str(secrets), "/var/lib/pawl": str(storage)}
+    assert {mount["mountPath"] for mount in container["volumeMounts"]} <= places.keys()
+    for path, folder in places.items():
+        env = {name: value.replace(path, folder) for name, value in env.items()}
+    if "PAWL_LISTEN" in env:
+        env["PAWL_LISTEN"] = f"127.0.0.1:{port}"
+    return container["args"], env
+
+
+def check_options(command, env):
+    """All variables are options of the program, and are what counts."""
+    printed = run(*command, "--print-config", env=env)
+    lines = dict(re.findall(r"^([a-z-]+) = (.*)$", printed.stdout.decode(), re.M))
+    assert printed.returncode == 0, printed
+    for name in env:
+        option = name.removeprefix("PAWL_").lower().replace("_", "-")
+        assert name in lines.get(option, ""), f"{name}: {lines}"
+
+
+def test_programs_run_so(secured, users, make_field, tmp_path):
+    """Both programs, by the variables of the manifests alone, as users with the roles that the manifests name, over TLS."""
+    field = make_field(secured)
+    for name, file in (("setup", "shared/setup.yaml"), ("worker", "type/deployment.yaml")):
+        (role,) = re.findall(r"role (pawl-\w+)", (HERE / file).read_text())
+        users.add(f"k-{name}", documented_roles(field.name)[role.removeprefix("pawl-")], pwd=PASSWORDS["worker"])
+        folder = tmp_path / name
+        folder.mkdir()
+        shutil.copy(secured.tls / "ca.crt", folder)
+        (folder / "uri").write_text(re.sub(r"/\?(.*)&tlsCAFile=.*", rf"/{field.name}?\1&tlsCAFile={folder}/ca.crt", users.uri(f"k-{name}")))
+    command, env = as_kubernetes_would(HERE / "shared/setup.yaml", tmp_path / "setup", field.dir)
+    check_options(command, env)
+    done = run(*command, env=env)
+    assert done.returncode == 0, done
+
+    port = free_port()
+    command, env = as_kubernetes_would(HERE / "type/deployment.yaml", tmp_path / "worker", field.dir, port, "t1")
+    check_options(command, env)
+    assert command == ["pawl-worker"]
+    field.fill(50)
+    worker = Worker([], tmp_path / "log", env, quick=False)
+    field.workers.append(worker)
+    (container,) = pod(written()[HERE / "type/deployment.yaml"])["containers"]
+    for path in (container["livenessProbe"]["httpGet"]["path"], container["readinessProbe"]["httpGet"]["path"], "/metrics"):
+        wait_until(lambda: get(port, path) == 200, lambda: f"200 of {path}; {worker}")
+    field.wait_empty()
+    status, seconds = worker.stop()
+    assert status == 0 and seconds < 8, str(worker)
+    field.compare()
