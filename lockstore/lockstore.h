@@ -62,6 +62,8 @@ const struct owner *lockstore_process(const struct lockstore *store);
  * be made; a collation other than simple; a view, a capped or time-series collection; a TTL index.
  */
 MUST_CHECK enum outcome lockstore_prepare(struct lockstore *store, struct error *error);
+/* False: a request or a watcher had no answer since, and it may be another server now: to be prepared again. */
+bool lockstore_is_known(struct lockstore *store);
 /* After lockstore_prepare; as it does it with `wakeups`. REFUSED: one of them is a view. */
 MUST_CHECK enum outcome lockstore_prepare_boxes(struct lockstore *store, struct error *error);
 

@@ -197,6 +197,16 @@ mongoc_client_pool_t *mongo_pool(struct mongo *mongo)
   return mongo->pool;
 }
 
+bool mongo_is_known(const struct mongo *mongo)
+{
+  return atomic_load(&mongo->deployment) != DEPLOYMENT_UNKNOWN;
+}
+
+void mongo_forget(struct mongo *mongo)
+{
+  atomic_store(&mongo->deployment, DEPLOYMENT_UNKNOWN);
+}
+
 bool mongo_is_replica_set(const struct mongo *mongo)
 {
   return atomic_load(&mongo->deployment) != DEPLOYMENT_STANDALONE;
@@ -323,6 +333,14 @@ static void add_servers(mongoc_client_t *client, struct error *error)
   mongoc_server_descriptions_destroy_all(servers, count);
 }
 
+/* After this it may be another server that answers, of another version: no answer, or one that is about to be no primary any more. */
+static bool server_went(enum outcome outcome, int code)
+{
+  enum { SHUTDOWN = 91, PRIMARY_STEPPED_DOWN = 189, NOT_WRITABLE_PRIMARY = 10107, INTERRUPTED_AT_SHUTDOWN = 11600, INTERRUPTED = 11602 };
+  return outcome == OUTCOME_UNKNOWN && (code == 0 || code == SHUTDOWN || code == PRIMARY_STEPPED_DOWN || code == NOT_WRITABLE_PRIMARY ||
+                                        code == INTERRUPTED_AT_SHUTDOWN || code == INTERRUPTED);
+}
+
 /*
  * The driver's "write command", for reads too: it adds no `secondaryOk` to a direct connection, so that a node that is no primary
  * any more refuses instead of answering from an old state; and it is not sent twice.
@@ -336,6 +354,8 @@ enum outcome mongo_db_command(struct mongo *mongo, mongoc_client_t *client, cons
   enum outcome outcome = reply_judge(ok, doing, reply, &driver, code, error);
   if (outcome == OUTCOME_UNKNOWN && driver.domain == MONGOC_ERROR_SERVER_SELECTION)
     add_servers(client, error);
+  if (server_went(outcome, *code))
+    mongo_forget(mongo);
   return outcome;
 }
 
@@ -567,7 +587,7 @@ enum outcome mongo_hello(struct mongo *mongo, struct error *error)
   else
     outcome = OUTCOME_UNKNOWN;
   char version[32];
-  if (outcome == OUTCOME_YES && atomic_load(&mongo->version) == 0)
+  if (outcome == OUTCOME_YES)
     outcome = ask_version(mongo, version, error) == OUTCOME_YES ? OUTCOME_YES : OUTCOME_UNKNOWN;
   bson_destroy(command);
   bson_destroy(&reply);

@@ -41,7 +41,13 @@ struct mongo *lockstore_mongo(struct lockstore *store);
 
 /* YES: a server that pawl can work with, and it takes writes. REFUSED: mongos, or before 5.0. UNKNOWN: all else, no primary too. */
 MUST_CHECK enum outcome mongo_hello(struct mongo *mongo, struct error *error);
-/* Known after the first mongo_hello that said YES (lockstore_prepare does it); until then true, for it asks more. */
+/*
+ * Whether what mongo_hello said YES to still stands (lockstore_prepare calls it): no longer when a request had no answer, or a connection
+ * was lost that the caller knows of, for the next answer may come from another server, or another version.
+ */
+bool mongo_is_known(const struct mongo *mongo);
+void mongo_forget(struct mongo *mongo);
+/* As long as nothing is known: true, for it asks more. */
 bool mongo_is_replica_set(const struct mongo *mongo);
 /* Clustered collections, 5.3 and later. Known after the first mongo_hello. */
 bool mongo_makes_clustered(const struct mongo *mongo);

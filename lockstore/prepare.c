@@ -362,6 +362,11 @@ static enum outcome wakeups_prepare(struct mongo *mongo, const char *name, struc
   return wakeups_judge(outcome, code);
 }
 
+bool lockstore_is_known(struct lockstore *store)
+{
+  return mongo_is_known(store->mongo);
+}
+
 enum outcome lockstore_prepare(struct lockstore *store, struct error *error)
 {
   enum outcome outcome = mongo_hello(store->mongo, error);

@@ -385,6 +385,7 @@ enum outcome watcher_next(struct watcher *watcher, struct wakeup *wakeup, struct
   }
   if (get_more(watcher, error) != OUTCOME_YES) {
     disconnect(watcher);
+    mongo_forget(watcher->store->mongo);
     return OUTCOME_UNKNOWN;
   }
   return reply_next(watcher, wakeup) ? OUTCOME_YES : OUTCOME_NO;

@@ -78,7 +78,7 @@ struct loop {
   struct empty_job empty;
   int64_t empty_next_ms;
   bool told_ready;        /* the service manager */
-  bool described;         /* what the server is was said */
+  struct error described; /* what was said last of what the server is */
   bool asked;             /* the database has answered, or not, at least once */
   bool away;              /* it did not answer the last time */
   unsigned refused;       /* kinds of action, as bits, that it refuses: user, password, rights */
@@ -145,14 +145,18 @@ static void away_note(struct loop *loop, const struct completion *completion)
   loop->away = away && (!refused || loop->away);
 }
 
-/* The first look at the queue that was answered has also prepared the database. */
+/* A look at the queue that was answered has also prepared the database, where that was to be done: at first, and after an upgrade. */
 static void database_note(struct loop *loop, const struct completion *completion)
 {
   struct error text;
-  if (loop->described || completion->kind != ACTION_PEEK || (completion->result != RESULT_YES && completion->result != RESULT_NO))
+  struct lockstore *store = loop->options->performer.store;
+  bool looked = completion->kind == ACTION_PEEK || completion->kind == ACTION_READ;
+  if (!looked || (completion->result != RESULT_YES && completion->result != RESULT_NO) || !lockstore_is_known(store))
     return;
-  loop->described = true;
-  queue_describe(loop->options->performer.store, &text);
+  queue_describe(store, &text);
+  if (strcmp(loop->described.text, text.text) == 0)
+    return;
+  loop->described = text;
   say(CONFIG_LOG_INFO, "database", text.text);
 }
 

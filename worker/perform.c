@@ -55,10 +55,12 @@ static enum result of_check(enum check_status status)
 
 /* ---- on the way to the lock ---- */
 
-/* Collections and indexes: seen once, and again when the queue could not be read. */
+/* Server, collections and indexes: looked at once, and again when the queue could not be read, or the server went away. */
 static enum outcome prepare(struct performer *performer, struct error *error)
 {
-  enum outcome prepared = performer->prepared ? OUTCOME_YES : lockstore_prepare(performer->options.store, error);
+  struct lockstore *store = performer->options.store;
+  bool known = performer->prepared && lockstore_is_known(store);
+  enum outcome prepared = known ? OUTCOME_YES : lockstore_prepare(store, error);
   performer->prepared = prepared == OUTCOME_YES;
   return prepared;
 }

@@ -155,6 +155,30 @@ static void unknown_commit_is_repeated(void **state)
   }
 }
 
+/* The next answer may come from another server: it is asked what it is once more. Not after a mere delay. */
+static void server_that_went_is_not_known(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *fault;
+    bool known;
+  } cases[] = {
+      {"\"failCommands\": [\"update\"], \"closeConnection\": true", false},
+      {"\"failCommands\": [\"update\"], \"errorCode\": 10107", false},
+      {"\"failCommands\": [\"update\"], \"errorCode\": 189", false},
+      {"\"failCommands\": [\"update\"], \"writeConcernError\": {\"code\": 64, \"errmsg\": \"waiting timed out\"}", true},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    assert_int_equal(lockstore_prepare(store, &error), OUTCOME_YES);
+    assert_true(lockstore_is_known(store));
+    fail_next(cases[i].fault);
+    assert_int_equal(lock_renew(store, "known", 0, &alice, 1000, &error), OUTCOME_UNKNOWN);
+    if (lockstore_is_known(store) != cases[i].known)
+      fail_msg("%s", cases[i].fault);
+  }
+  assert_int_equal(lockstore_prepare(store, &error), OUTCOME_YES);
+}
+
 /* The fault point that has no effect but the reply: what was asked for is done, and the answer is unknown all the same. */
 static void unknown_take_is_mine(void **state)
 {
@@ -713,6 +737,7 @@ int main(void)
       cmocka_unit_test(absent_server_is_unknown_in_time),
       cmocka_unit_test(read_concern_fits_the_server),
       cmocka_unit_test(unknown_commit_is_repeated),
+      cmocka_unit_test(server_that_went_is_not_known),
       cmocka_unit_test(unknown_take_is_mine),
       cmocka_unit_test(unknown_beats_a_duplicate),
       cmocka_unit_test(unknown_fence_may_have_happened),
