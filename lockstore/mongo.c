@@ -23,7 +23,9 @@ enum {
 enum {
   CODE_UNAUTHORIZED = 13,
   CODE_AUTHENTICATION_FAILED = 18,
+  CODE_COMMAND_NOT_FOUND = 59,
   CODE_DUPLICATE_KEY = 11000,
+  CODE_WIRE_VERSION = -1, /* no server's, but the driver's */
 };
 
 struct mongo {
@@ -35,6 +37,7 @@ struct mongo {
   _Atomic int deployment;
   _Atomic uint64_t version;     /* major << 32 | minor << 16 | patch; 0: not known yet */
   _Atomic bool clustered;       /* `messages` is */
+  _Atomic bool without_wakeups; /* their collections are missing, and may not be made */
   _Atomic int64_t wire_version; /* of the primary; 0: not known yet */
   _Atomic int64_t transactions; /* the number of the last one */
   char program[128];            /* as the server knows it: the URI's appName, or the program's own name */
@@ -220,9 +223,22 @@ void mongo_note_clustered(struct mongo *mongo, bool clustered)
 void mongo_describe(const struct mongo *mongo, char *text, size_t size)
 {
   uint64_t version = atomic_load(&mongo->version);
-  snprintf(text, size, "MongoDB %u.%u.%u, %s; messages is %s", (unsigned)(version >> 32), (unsigned)(version >> 16 & 0xffff),
-           (unsigned)(version & 0xffff), mongo_is_replica_set(mongo) ? "a replica set" : "a standalone server",
-           atomic_load(&mongo->clustered) ? "clustered" : "not clustered");
+  bool set = mongo_is_replica_set(mongo);
+  snprintf(text, size, "MongoDB %u.%u.%u, %s; messages is %s; it is read %s; messages are deleted %s", (unsigned)(version >> 32),
+           (unsigned)(version >> 16 & 0xffff), (unsigned)(version & 0xffff), set ? "a replica set" : "a standalone server",
+           atomic_load(&mongo->clustered) ? "clustered" : "not clustered",
+           set ? "in snapshots" : "without snapshots, so that no order is promised",
+           set ? "by ranges in transactions, small batches by their _ids" : "by their _ids");
+}
+
+void mongo_note_without_wakeups(struct mongo *mongo)
+{
+  atomic_store(&mongo->without_wakeups, true);
+}
+
+bool mongo_has_wakeups(const struct mongo *mongo)
+{
+  return !atomic_load(&mongo->without_wakeups);
 }
 
 bool mongo_makes_clustered(const struct mongo *mongo)
@@ -312,6 +328,8 @@ static enum outcome reply_judge(bool ok, const char *doing, const bson_t *reply,
   if (ok)
     return OUTCOME_YES;
   *code = read_code(reply);
+  if (driver->domain == MONGOC_ERROR_PROTOCOL && driver->code == MONGOC_ERROR_PROTOCOL_BAD_WIRE_VERSION)
+    *code = CODE_WIRE_VERSION;
   set_text(error, headline_of(driver, *code), doing, reply, driver->message);
   if (*code == CODE_UNAUTHORIZED)
     cut_command(error);
@@ -533,14 +551,20 @@ static enum outcome ask_version(struct mongo *mongo, char text[32], struct error
   return outcome;
 }
 
-static enum outcome refuse_old(struct mongo *mongo, int64_t wire, struct error *error)
+static enum outcome refuse_old(struct mongo *mongo, struct error *error)
 {
   char version[32];
   struct error ignored;
   if (ask_version(mongo, version, &ignored) != OUTCOME_YES)
     snprintf(version, sizeof version, "unknown");
-  error_set(error, "this MongoDB is too old: version %s (wire version %lld), and pawl takes 5.0 (%d) or later", version, (long long)wire,
-            WIRE_VERSION_MIN);
+  error_set(error, "this MongoDB is too old: its version is %s, and pawl takes 5.0 or later", version);
+  return OUTCOME_REFUSED;
+}
+
+static enum outcome refuse_wire(struct error *error)
+{
+  struct error reason = *error;
+  error_set(error, "this MongoDB and this driver do not know each other: %.900s; pawl takes MongoDB 5.0 or later", reason.text);
   return OUTCOME_REFUSED;
 }
 
@@ -562,7 +586,7 @@ static enum outcome hello_judge(struct mongo *mongo, const bson_t *reply, struct
     return OUTCOME_REFUSED;
   }
   if (wire < WIRE_VERSION_MIN)
-    return refuse_old(mongo, wire, error);
+    return refuse_old(mongo, error);
   if (reply_flag(reply, "isreplicaset")) {
     error_set(error, "this MongoDB belongs to a replica set that is not initiated yet: run pawl-setup --replica-set NAME");
     return OUTCOME_UNKNOWN;
@@ -584,8 +608,10 @@ enum outcome mongo_hello(struct mongo *mongo, struct error *error)
   enum outcome outcome = mongo_command(mongo, "asking MongoDB what it is", command, &reply, &code, error);
   if (outcome == OUTCOME_YES)
     outcome = hello_judge(mongo, &reply, error);
+  else if (code == CODE_COMMAND_NOT_FOUND)
+    outcome = refuse_old(mongo, error);
   else
-    outcome = OUTCOME_UNKNOWN;
+    outcome = code == CODE_WIRE_VERSION ? refuse_wire(error) : OUTCOME_UNKNOWN;
   char version[32];
   if (outcome == OUTCOME_YES)
     outcome = ask_version(mongo, version, error) == OUTCOME_YES ? OUTCOME_YES : OUTCOME_UNKNOWN;

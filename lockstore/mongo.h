@@ -53,14 +53,18 @@ bool mongo_is_replica_set(const struct mongo *mongo);
 bool mongo_makes_clustered(const struct mongo *mongo);
 /* Whether `messages` is clustered: lockstore_prepare says so. */
 void mongo_note_clustered(struct mongo *mongo, bool clustered);
-/* What was found at the start, for people: "MongoDB 6.0.5, a replica set; messages is clustered". */
+/* lockstore_prepare and lockstore_prepare_boxes say that they found no collections for wake-ups, and may make none. */
+void mongo_note_without_wakeups(struct mongo *mongo);
+bool mongo_has_wakeups(const struct mongo *mongo);
+/* What lockstore_prepare found, for people: "MongoDB 6.0.5, a replica set; messages is clustered; …". */
 void mongo_describe(const struct mongo *mongo, char *text, size_t size);
 
 /*
  * Runs one command on the primary, once. YES: ok, with neither writeErrors nor writeConcernError; *reply is initialised in any case and
  * the caller destroys it. Otherwise `error` begins with `doing` (where user, password or rights are refused, with
  * "MongoDB refuses these credentials: " or "MongoDB does not permit it: " before it), and *code is the server's code (0: none: the
- * network). Only a duplicate key (11000) is NO; all else is UNKNOWN, for a time-out is no answer.
+ * network; below 0: the driver's, which does not speak to this server). Only a duplicate key (11000) is NO; all else is UNKNOWN, for a
+ * time-out is no answer.
  */
 MUST_CHECK enum outcome mongo_command(struct mongo *mongo, const char *doing, const bson_t *command, bson_t *reply, int *code,
                                       struct error *error);

@@ -333,10 +333,11 @@ static enum outcome wakeups_look(struct mongo *mongo, const char *name, struct e
 }
 
 /* Of an attempt at it. One can do without, but not with a view of that name. */
-static enum outcome wakeups_judge(enum outcome outcome, int code)
+static enum outcome wakeups_judge(struct mongo *mongo, enum outcome outcome, int code)
 {
   if (outcome == OUTCOME_YES || code == 0)
     return outcome == OUTCOME_YES ? OUTCOME_YES : OUTCOME_UNKNOWN;
+  mongo_note_without_wakeups(mongo);
   return code == CODE_VIEW ? OUTCOME_REFUSED : OUTCOME_YES;
 }
 
@@ -354,12 +355,12 @@ static enum outcome wakeups_prepare(struct mongo *mongo, const char *name, struc
     return outcome;
   outcome = wakeups_make(mongo, name, &code, error);
   if (outcome != OUTCOME_YES)
-    return wakeups_judge(outcome, code);
+    return wakeups_judge(mongo, outcome, code);
   outcome = wakeups_look(mongo, name, error);
   if (outcome != OUTCOME_NO)
     return outcome;
   outcome = wakeups_convert(mongo, name, &code, error);
-  return wakeups_judge(outcome, code);
+  return wakeups_judge(mongo, outcome, code);
 }
 
 bool lockstore_is_known(struct lockstore *store)

@@ -90,11 +90,7 @@ static bool reply_cursor(const bson_t *reply, const char *batch, int64_t *id, bs
 
 void queue_describe(struct lockstore *store, struct error *text)
 {
-  const struct mongo *mongo = lockstore_mongo(store);
-  char found[128];
-  mongo_describe(mongo, found, sizeof found);
-  error_set(text, "%s; messages are deleted %s", found,
-            mongo_is_replica_set(mongo) ? "by ranges in transactions, small batches by their _ids" : "by their _ids");
+  mongo_describe(lockstore_mongo(store), text->text, sizeof text->text);
 }
 
 static void mark_set(struct queue_mark *mark, const bson_iter_t *id)

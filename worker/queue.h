@@ -11,7 +11,7 @@
 #include "lockstore/lockstore.h"
 #include "worker/load.h"
 
-/* For the log, once lockstore_prepare has said YES: what the server is, and how messages will be deleted. */
+/* For the log, once lockstore_prepare has said YES: what the server is, and what follows from that. */
 void queue_describe(struct lockstore *store, struct error *text);
 
 /*

@@ -5,6 +5,7 @@
  */
 #include "config/config.h"
 #include "lockstore/initiate.h"
+#include "lockstore/mongo.h"
 #include "worker/adopt.h"
 #include "worker/clock.h"
 
@@ -127,6 +128,16 @@ static enum outcome prepare_all(struct lockstore *store, struct error *error)
   return outcome == OUTCOME_YES ? lockstore_prepare_boxes(store, error) : outcome;
 }
 
+static void show(const struct mongo *mongo)
+{
+  struct error text;
+  mongo_describe(mongo, text.text, sizeof text.text);
+  say(text.text);
+  say(mongo_has_wakeups(mongo) ? "collections messages, locks and ledger: there, with their indexes; and those for wake-ups"
+                               : "collections messages, locks and ledger: there, with their indexes; those for wake-ups could not be made: "
+                                 "workers go by their timers");
+}
+
 static int prepare(struct setup *setup)
 {
   struct error error;
@@ -136,11 +147,10 @@ static int prepare(struct setup *setup)
   enum outcome outcome = prepare_all(store, &error);
   while (outcome == OUTCOME_UNKNOWN && wait_on(setup, &error))
     outcome = prepare_all(store, &error);
+  if (outcome == OUTCOME_YES)
+    show(lockstore_mongo(store));
   lockstore_close(store);
-  if (outcome != OUTCOME_YES)
-    return fail(&error, exit_code_of(outcome));
-  say("collections messages, locks and ledger: there, with their indexes; and those for wake-ups");
-  return EXIT_DONE;
+  return outcome == OUTCOME_YES ? EXIT_DONE : fail(&error, exit_code_of(outcome));
 }
 
 /* ---- adopting ---- */
