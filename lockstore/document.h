@@ -1,5 +1,5 @@
 /*
- * document: reading the fields of a document that anybody may have written. Private to lockstore.
+ * document: reading the fields of a document that anybody may have written. Private to lockstore, but for document_make_printable.
  *
  * Pure; any thread. A field of another kind than asked for is as good as absent, and `kind` names what is there.
  */

@@ -298,6 +298,15 @@ static const char *headline_of(const bson_error_t *driver, int code)
   return code == CODE_UNAUTHORIZED ? "MongoDB does not permit it: " : "";
 }
 
+void mongo_explain(const bson_error_t *driver, struct error *error)
+{
+  int code = driver->domain == MONGOC_ERROR_SERVER ? (int)driver->code : 0;
+  error_set(error, "%s%s", headline_of(driver, code), driver->message);
+  document_make_printable(error->text);
+  if (code == CODE_UNAUTHORIZED)
+    cut_command(error);
+}
+
 /* The document at `path`, such as writeErrors.0; it borrows the reply's bytes. */
 static bool reply_document(const bson_t *reply, const char *path, bson_t *document)
 {

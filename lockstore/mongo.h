@@ -76,6 +76,9 @@ MUST_CHECK enum outcome mongo_client_command(struct mongo *mongo, mongoc_client_
 MUST_CHECK enum outcome mongo_db_command(struct mongo *mongo, mongoc_client_t *client, const char *db, const char *doing,
                                          const bson_t *command, const bson_t *opts, bson_t *reply, int *code, struct error *error);
 
+/* What the driver says of a request that was not made by these: as one printable line, with the same beginnings for a refusal. */
+void mongo_explain(const bson_error_t *driver, struct error *error);
+
 /*
  * Runs a `find` or `aggregate`, with the getMores it takes, in one session, and hands every document to `each`. The outcome as above, never
  * NO.

@@ -1,7 +1,7 @@
 #include "worker/enqueue_insert.h"
+#include "lockstore/document.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <stdlib.h>
 
 /* ---- batch ---- */
@@ -136,9 +136,7 @@ static void reply_text(const bson_t *reply, const char *path, struct error *erro
   bson_iter_t iter, found;
   bool has = bson_iter_init(&iter, reply) && bson_iter_find_descendant(&iter, path, &found) && BSON_ITER_HOLDS_UTF8(&found);
   error_set(error, "%.500s", has ? bson_iter_utf8(&found, NULL) : "no reason given");
-  for (char *c = error->text; *c; c++) /* it quotes the document */
-    if (iscntrl((unsigned char)*c))
-      *c = ' ';
+  document_make_printable(error->text); /* it quotes the document */
 }
 
 /* The server said no before it touched a document. Every other code may come in the middle of a batch. */
@@ -176,7 +174,10 @@ struct insert_outcome insert_judge(bool done, const bson_t *reply, const bson_er
   }
   if (done && !doubtful && reply_number(reply, "nInserted") == (int64_t)sent)
     return (struct insert_outcome){INSERT_DONE, sent, 0, false};
-  error_set(error, "%.500s", done ? "the server does not say that it inserted them all" : reason->message);
+  if (done)
+    error_set(error, "the server does not say that it inserted them all");
+  else
+    mongo_explain(reason, error);
   if (!done && !refused && !doubtful && surely_none(reason))
     return (struct insert_outcome){INSERT_NONE, 0, 0, reason->domain == MONGOC_ERROR_SERVER_SELECTION};
   return (struct insert_outcome){INSERT_UNKNOWN, 0, refused ? (size_t)index : sent, false};

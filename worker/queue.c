@@ -63,6 +63,14 @@ static void append_hint(bson_t *command)
   bson_append_document_end(command, &hint);
 }
 
+/* What the server says to a hint for which it has no index explains nothing. */
+static void explain(int code, struct error *error)
+{
+  enum { BAD_VALUE = 2 };
+  if (code == BAD_VALUE && strstr(error->text, "hint provided") != NULL)
+    error_set(error, "MongoDB has not made the index {type: 1, _id: 1} on messages yet");
+}
+
 /* {cursor: {atClusterTime}}, which a snapshot has. */
 static uint64_t reply_read_at(const bson_t *reply)
 {
@@ -118,6 +126,7 @@ enum outcome queue_peek(struct lockstore *store, const char *const *types, size_
   BSON_APPEND_BOOL(&command, "singleBatch", true);
   mongo_append_read_concern(mongo, &command, linearizable ? "linearizable" : "snapshot", false);
   enum outcome outcome = mongo_command(mongo, "looking at the queue", &command, &reply, &code, error);
+  explain(code, error);
   if (outcome == OUTCOME_YES && !reply_cursor(&reply, "firstBatch", &cursor, &documents)) {
     error_set(error, "looking at the queue: the server's answer has no cursor");
     outcome = OUTCOME_UNKNOWN;
@@ -157,6 +166,7 @@ enum outcome queue_delete(struct lockstore *store, const char *type, const bson_
   append_delete(&command, &filter);
   mongo_append_write_concern(&command);
   enum outcome outcome = mongo_command(lockstore_mongo(store), "deleting messages", &command, &reply, &code, error);
+  explain(code, error);
   bson_destroy(&reply);
   bson_destroy(&command);
   return outcome;
@@ -250,6 +260,7 @@ static enum outcome pass_command(struct queue_pass *pass, const bson_t *command,
   if (pass->server != 0)
     BSON_APPEND_INT32(&opts, "serverId", (int32_t)pass->server);
   enum outcome outcome = mongo_client_command(pass->mongo, pass->client, "reading the queue", command, &opts, &pass->reply, &code, error);
+  explain(code, error);
   bson_destroy(&opts);
   pass->has_reply = true;
   if (outcome != OUTCOME_YES) {

@@ -1,3 +1,4 @@
+#include "lockstore/document.h"
 #include "lockstore/mongo.h"
 #include "worker/status.h"
 
@@ -76,9 +77,7 @@ static void add_queued(void *context, const bson_t *document)
     return; /* an array of strings is no type */
   char name[TYPE_BYTES_MAX + 1];
   snprintf(name, sizeof name, "%s", bson_iter_utf8(&type, NULL));
-  for (char *at = name; *at; at++)
-    if ((unsigned char)*at < ' ' || *at == 0x7f)
-      *at = '?';
+  document_make_printable(name);
   struct status_row *row = table_row(context, name);
   if (row)
     row->queued += bson_iter_as_int64(&count);

@@ -294,6 +294,19 @@ def test_locks_index_missing_is_made(field):
     field.compare()
 
 
+def test_messages_index_dropped_under_a_worker(field):
+    """As when another worker is still making it: said in words that fit, and made again."""
+    assert field.run("pawl-setup").returncode == 0
+    worker = field.worker()
+    worker.wait_log(" database: MongoDB ")
+    field.db.messages.drop_index("type_1__id_1")
+    worker.wait_log(r" warn  database: MongoDB has not made the index \{type: 1, _id: 1\} on messages yet; trying again")
+    field.fill(10)
+    field.wait_settled()
+    assert worker.stop()[0] == 0, str(worker)
+    field.compare()
+
+
 def test_duplicate_locks_so_no_index(field):
     field.locks.insert_many([{"type": "t1", "slot": 0}, {"type": "t1", "slot": 0}])
     refused(field, "locks")

@@ -479,6 +479,19 @@ static void test_judge(void **state)
   assert_true(outcome.unreachable);
 }
 
+/* The server quotes the whole command, with what was to be inserted. */
+static void test_refusal_is_short(void **state)
+{
+  (void)state;
+  bson_t reply = BSON_INITIALIZER;
+  bson_error_t reason = {.domain = MONGOC_ERROR_SERVER,
+                         .code = 13,
+                         .message = "not authorized on pawl to execute command { insert: \"messages\", ordered: true, lsid: { id: 1 } }"};
+  assert_outcome(insert_judge(false, &reply, &reason, 10, &error), INSERT_NONE, 0, 0);
+  assert_string_equal(error.text, "MongoDB does not permit it: not authorized on pawl to execute command { insert: \"messages\", ... }");
+  bson_destroy(&reply);
+}
+
 /* ---- ids ---- */
 
 static char state_file[] = "/tmp/test_enqueue_XXXXXX";
@@ -598,6 +611,7 @@ int main(void)
       cmocka_unit_test(test_bundles_are_bounded),
       cmocka_unit_test(test_idle_at),
       cmocka_unit_test(test_judge),
+      cmocka_unit_test(test_refusal_is_short),
       cmocka_unit_test_setup_teardown(test_ids_rise, open_ids, close_ids),
       cmocka_unit_test_setup_teardown(test_ids_next_call, open_ids, close_ids),
       cmocka_unit_test_setup_teardown(test_ids_processes, open_ids, close_ids),
