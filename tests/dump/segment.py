@@ -39,7 +39,8 @@ def message(number, payload="x", type="t1", *more):
 class Segment:
     """One file in the making; `path` grows with every block unless write=False."""
 
-    def __init__(self, path, epoch=1, type="t1", predecessor=None, first_seq=1, time=1700000000000000, number=0, version=1, incompat=0):
+    def __init__(self, path, epoch=1, type="t1", predecessor=None, first_seq=1, time=1700000000000000, number=0, version=1, incompat=0,
+                 ro_compat=0, compat=0):
         self.path, self.epoch, self.seq, self.time, self.blocks = Path(path), epoch, first_seq, time, []
         self.uuid, self.created_epoch = os.urandom(16), epoch
         before = bytes(56)
@@ -49,7 +50,7 @@ class Segment:
         info = document(text("type", type), text("predecessor", predecessor.path.name if predecessor else ""), text("host", "here"),
                         int64("pid", 1), text("machine", "m"), text("version", "0"), text("reason", "roll" if predecessor else "first"))
         head = bytearray(4096)
-        struct.pack_into("<BBBBIII16sqqqq", head, 16, version, 0, 12, 0, incompat, 0, 0, self.uuid, epoch, first_seq, time, number)
+        struct.pack_into("<BBBBIII16sqqqq", head, 16, version, 0, 12, 0, incompat, ro_compat, compat, self.uuid, epoch, first_seq, time, number)
         head[:16], head[80:136] = HEADER_START, before
         info = element(3, "info", info)
         head[256:256 + len(info)] = info

@@ -1,0 +1,142 @@
+"""MongoDB servers of other versions and abilities: refused, or taken for what they are, with words that say so."""
+import re
+
+import pytest
+from pymongo.errors import OperationFailure
+
+from harness import Mongod, free_port, run
+from proxy import Proxy
+
+
+@pytest.fixture
+def proxy(field):
+    """Makes a proxy in front of the field's server; programs are to be given its --uri."""
+    made = []
+
+    def make(*arguments, **options):
+        made.append(Proxy(field.server, *arguments, **options))
+        return made[-1], ["--uri", made[-1].uri(), "--db", field.name]
+    yield make
+    for one in made:
+        one.close()
+
+
+PROGRAMS = [("pawl-worker", 2, ["--type", "t1"]), ("pawl-lock", 2, ["n", "--", "true"]), ("pawl-setup", 1, []), ("pawl-status", 1, []),
+            ("pawl-enqueue", 1, ["--type", "t1"])]
+
+
+@pytest.mark.parametrize("name,code,arguments", PROGRAMS, ids=[program[0] for program in PROGRAMS])
+@pytest.mark.parametrize("looks,words", [
+    (("4.4.29",), "this MongoDB is too old: its version is 4.4.29, and pawl takes 5.0 or later"),
+    (("4.4.1", True), "this MongoDB is too old: its version is 4.4.1, and pawl takes 5.0 or later"),
+    (("3.4.24",), r"this MongoDB and this driver do not know each other: .*wire version 5.*; pawl takes MongoDB 5\.0 or later"),
+    (("6.0.20", False, True), "the MongoDB URI leads to mongos, a sharded cluster's router; pawl takes a replica set"),
+], ids=["4.4", "no hello", "3.4", "mongos"])
+def test_refused(field, proxy, name, code, arguments, looks, words):
+    """What it got, what it takes; at once, and nothing is touched."""
+    _, mongo = proxy(*looks)
+    folder = ["--dir", field.dir] if name == "pawl-worker" else []
+    done = run(name, *mongo, *folder, *arguments, stdin=b"a line\n", timeout=20)
+    assert done.returncode == code and re.search(words, done.stderr.decode()), done
+    assert not {"messages", "locks", "ledger"} & set(field.db.list_collection_names()) and list(field.dir.iterdir()) == []
+
+
+def describes(worker, words):
+    worker.wait_log(rf" info +database: MongoDB {words}")
+
+
+def test_upgraded_under_a_worker(field, proxy):
+    """Each new version is named once; nothing else changes."""
+    versions = ["5.0.31", "6.0.20", "6.0.21", "7.0.24", "8.0.12"]
+    upgrade, mongo = proxy(versions[0])
+    worker = field.worker(mongo=mongo)
+    field.fill(50)
+    field.wait_settled()
+    for number, version in enumerate(versions[1:], 1):
+        upgrade.restart(version)
+        field.fill(50)
+        describes(worker, re.escape(version))
+        worker.wait_log(rf"(?s)(wake-ups come again.*){{{number}}}")
+    field.wait_settled()
+    assert re.findall(r" database: MongoDB ([0-9.]+)", worker.log()) == versions, str(worker)
+    assert worker.stop()[0] == 0, str(worker)
+    assert len(field.compare()["t1"]) == 250
+
+
+def test_downgraded_under_a_worker(field, proxy):
+    """Too old all of a sudden: it says so, and stops with 2; what is in the queue stays there."""
+    downgrade, mongo = proxy("6.0.20")
+    worker = field.worker(mongo=mongo)
+    field.fill(50)
+    field.wait_settled()
+    downgrade.restart("4.4.29")
+    assert worker.wait(30) == 2 and "too old: its version is 4.4.29" in worker.log(), str(worker)
+    field.fill(50)
+    field.drain()
+    assert len(field.compare()["t1"]) == 100
+
+
+def test_5_0_makes_a_plain_queue(field, proxy):
+    _, mongo = proxy("5.0.31")
+    worker = field.worker(mongo=mongo)
+    describes(worker, r"5\.0\.31, a replica set; messages is not clustered; it is read in snapshots")
+    assert "clusteredIndex" not in field.db.command("listCollections", filter={"name": "messages"})["cursor"]["firstBatch"][0]["options"]
+
+
+# --- feature compatibility ---
+
+
+@pytest.fixture
+def old_features(own_server):
+    """A 6.0 whose feature compatibility version was left at 5.0."""
+    server = own_server("--replica-set", "--test-commands").start()
+    server.client.admin.command("setFeatureCompatibilityVersion", "5.0")
+    return server
+
+
+def test_features_of_5_0(old_features, make_field):
+    """The binary could make a clustered collection, and may not; all else is as with 6.0."""
+    field = make_field(old_features)
+    with pytest.raises(OperationFailure):
+        field.db.create_collection("other", clusteredIndex={"key": {"_id": 1}, "unique": True})
+    done = field.run("pawl-setup")
+    assert done.returncode == 0 and b"messages is not clustered" in done.stdout, done
+    field.fill(3000)
+    field.insert("bundles", [{"type": "t1", "batch": [{"n": n} for n in range(100)]} for _ in range(5)])
+    holder, other = field.worker("--batch-messages", 200), field.worker("--batch-messages", 200)
+    field.wait_empty()
+    field.holding_worker().freeze()
+    field.fill(500)
+    field.wait_empty()
+    for worker in (holder, other):
+        worker.thaw()
+        describes(worker, r"6\.0\.\d+, a replica set; messages is not clustered; .* by ranges in transactions")
+        assert "no wake-ups" not in worker.log(), str(worker)
+    assert field.run("pawl-lock", "n", "--", "true").returncode == 0
+    old_features.client.admin.command("setFeatureCompatibilityVersion", "6.0")
+    field.fill(50)
+    field.wait_empty()
+    for worker in (holder, other):
+        assert worker.stop()[0] == 0, str(worker)
+    assert len(field.compare()["t1"]) == 3555
+
+
+# --- a standalone server becomes a replica set ---
+
+
+def test_standalone_becomes_a_replica_set(own_server, make_field):
+    """Under a worker, without asking it: from then on it reads in snapshots, and says so."""
+    port = str(free_port())
+    standalone = own_server("--standalone", "--port", port, "--test-commands").start()
+    field = make_field(standalone)
+    worker = field.worker("--linger", "1h")
+    describes(worker, r"\S+, a standalone server; .* without snapshots")
+    field.fill(100)
+    field.wait_empty()
+    standalone.kill()
+    standalone.options = ["--replica-set", *standalone.options[1:]]
+    standalone.start()
+    describes(worker, r"\S+, a replica set; .* in snapshots")
+    field.fill(100)
+    field.wait_empty()
+    assert worker.stop()[0] == 0 and len(field.compare()["t1"]) == 200, str(worker)
