@@ -58,9 +58,23 @@ class Disks:
 
     def fuse(self, field):
         """The field's folder on a file system that is not in the list of local ones, so that it counts as a network's."""
+        self.fuse_at(field, field.dir)
+
+    def fuse_at(self, field, place):
+        """A folder on such a file system."""
         below = self.folder / "below"
         below.mkdir()
-        self._bind(field, below, field.dir)
+        self._bind(field, below, place)
+
+    def ext4(self, field, place, size):
+        """An ext4 of that size, on a loop device, at a folder of the field's."""
+        what, image = "an ext4 on a loop device", self.folder / f"{place.name}.image"
+        need_root(what)
+        need_program("mkfs.ext4", what)
+        self.fields.append(field)
+        command("truncate", "-s", size, image)
+        command("mkfs.ext4", "-q", image)
+        self._mount(what, place, "-o", "loop", image)
 
     def _bind(self, field, below, place):
         what = "a folder on FUSE"

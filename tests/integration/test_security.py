@@ -326,6 +326,27 @@ def test_the_health_port_tells_of_a_refusal_and_no_secret(prepared):
     assert worker.stop()[0] == 0, str(worker)
 
 
+def test_another_user_without_a_gap(prepared, users):
+    """As docs/operations.md says: a second user of the same role, the workers one after the other, then the first user goes."""
+    field = prepared
+    users.add("second", documented_roles(field.name)["worker"], pwd=PASSWORDS["worker"])
+    second = ["--uri", users.uri("second"), "--db", field.name]
+    old = [field.worker("--linger", "1h", mongo=field.as_user("worker")) for _ in range(2)]
+    for _ in range(2):
+        field.fill(50)
+        field.wait_empty()
+        field.worker("--linger", "1h", mongo=second)
+        assert old.pop().stop()[0] == 0, field.logs()
+    roles = [role for _, user, role in users.names if user == "worker"]
+    field.server.client.admin.command("revokeRolesFromUser", "worker", roles=roles)
+    field.fill(50)
+    field.wait_empty()
+    assert all("MongoDB " not in line for worker in field.workers for line in worker.log().splitlines() if " warn " in line), field.logs()
+    assert [worker.stop()[0] for worker in field.workers if worker.alive()] == [0, 0]
+    field.mongo = field.as_user("root")
+    field.compare()
+
+
 # --- secrets ---
 
 
