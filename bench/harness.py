@@ -78,6 +78,11 @@ class Server:
     def processor_s(self):
         return processor_s(self.pid)
 
+    def skipped(self):
+        """Index entries, deleted and kept for older snapshots, that its cursors have gone over so far."""
+        cursor = self.client.admin.command("serverStatus")["wiredTiger"]["cursor"]
+        return sum(cursor[f"Total number of entries skipped by cursor {way} calls"] for way in ("next", "prev"))
+
     def stop(self):
         self.client.close()
         subprocess.run([ROOT / "scripts/mongod", "stop", "--dir", self.folder], check=False, capture_output=True, timeout=60)

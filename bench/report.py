@@ -53,6 +53,11 @@ def targets(results):
     return markdown(["", "wanted", "measured", "reached"], rows)
 
 
+def least_to_most(texts):
+    ordered = sorted(texts)
+    return ordered[0] if ordered[0] == ordered[-1] else f"{ordered[0]} to {ordered[-1]}"
+
+
 def machines(results):
     """One, or several if the subjects were measured on different ones or at different states of pawl."""
     rows = {}
@@ -61,12 +66,11 @@ def machines(results):
         rows.setdefault(key, []).append((name, found))
     for key, subjects in rows.items():
         facts = dict(zip(MACHINE, key))
-        syncs = [found["machine"]["fdatasync of 4 KiB"] for _, found in subjects]
-        dates = sorted(found["machine"]["date"] for _, found in subjects)
-        when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+        sync = least_to_most(found["machine"]["fdatasync of 4 KiB"] for _, found in subjects)
+        when = least_to_most(found["machine"]["date"] for _, found in subjects)
         yield (f"{', '.join(name for name, _ in subjects)}: {facts['cores']} cores ({facts['processor']}), {facts['memory']} of memory, "
                f"Linux {facts['kernel']}, mongod {facts['mongod']} (one node, replica set), {facts['file system']}, "
-               f"fdatasync of 4 KiB {min(syncs)} to {max(syncs)}; {when}; pawl at commit {key[-1]}.")
+               f"fdatasync of 4 KiB {sync}; {when}; pawl at commit {key[-1]}.")
 
 
 HEAD = """# What pawl can do, measured

@@ -1,7 +1,6 @@
 """The benchmark: runs the subjects, keeps what they found in results.json, and writes RESULTS.md and results.svg from it.
 
-scripts/bench calls this, with everything built. The page in bench/ is replaced only by a whole one: as long as a subject is missing in
-results.json, the page is beside that.
+scripts/bench calls this, with everything built. All three are in bench/, and of a quick run in build-bench/quick/.
 """
 import argparse
 import importlib
@@ -64,7 +63,8 @@ def commit():
     def git(*words):
         done = subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=False)
         return done.stdout.strip() if done.returncode == 0 else ""
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/RESULTS.md", ":!bench/results.svg")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/RESULTS.md", ":!bench/results.svg",
+                  ":!bench/results.json")
     return (git("rev-parse", "--short=12", "HEAD") or "unknown") + (", with changes" if changed else "")
 
 
@@ -75,7 +75,7 @@ def stop(*_):
 def main():
     chosen = arguments()
     signal.signal(signal.SIGTERM, stop)
-    out = BUILD / "quick" if chosen.quick else BUILD
+    out = BUILD / "quick" if chosen.quick else ROOT / "bench"
     out.mkdir(exist_ok=True)
     kept = out / "results.json"
     results = json.loads(kept.read_text()) if kept.exists() else {}
@@ -92,11 +92,10 @@ def main():
         bench.stop_server()
         shutil.rmtree(work, ignore_errors=True)
     ordered = {name: results[name] for name in SUBJECTS if name in results}
-    target = ROOT / "bench" if not chosen.quick and len(ordered) == len(SUBJECTS) else out
-    (target / "RESULTS.md").write_text(report.page(ordered, chosen.quick))
-    (target / "results.svg").write_text(picture.draw(ordered))
+    (out / "RESULTS.md").write_text(report.page(ordered, chosen.quick))
+    (out / "results.svg").write_text(picture.draw(ordered))
     say(report.targets(ordered))
-    say(f"written: {os.path.relpath(target / 'RESULTS.md', ROOT)}, results.svg beside it; raw figures in {os.path.relpath(kept, ROOT)}")
+    say(f"written: {os.path.relpath(out / 'RESULTS.md', ROOT)}, results.svg and results.json beside it")
 
 
 main()
