@@ -359,7 +359,8 @@ def test_database_is_restarted(own_server, make_field, tmp_path):
     server = own_server("--replica-set", "--port", str(free_port())).start()
     field = make_field(server)
     with locker(field) as locked:
-        first = locked("n", *until(tmp_path / "go"), options=["--lease", "24s"])
+        # Renewed first after 15 s, lost after 30: between the two the server has time to start, on a busy machine too.
+        first = locked("n", *until(tmp_path / "go"), options=["--lease", "45s"])
         first.command()
         second = locked("n", "true", options=["--lease", "3s"])
         second.wait_errors("waits for n")
