@@ -334,6 +334,7 @@ static void wake(struct turn *turn)
 {
   struct consumer *consumer = turn->consumer;
   bool draining = consumer->state == STATE_DRAINING;
+  consumer->empty_until_ms = -1;
   if (!draining && consumer->state != STATE_IDLE && consumer->state != STATE_WAITING)
     return;
   if (consumer_runs(consumer, draining ? ACTIVITY_READ : ACTIVITY_MAIN))
@@ -448,7 +449,7 @@ void consumer_init(struct consumer *consumer, const char *type, const struct con
   assert(type_name_valid(type));
   snprintf(consumer->type, sizeof consumer->type, "%s", type);
   consumer->options = *options;
-  consumer->distrust_since_ms = consumer->open_refused_since_ms = consumer->commit_ms = -1;
+  consumer->distrust_since_ms = consumer->open_refused_since_ms = consumer->commit_ms = consumer->empty_until_ms = -1;
   consumer_epoch_end(consumer);
 }
 

@@ -263,11 +263,12 @@ struct consumer {
   bool looked_free;  /* the mutex was seen free (or stealable) after waiting */
   bool steal;        /* it is there, but expired: of `seen` */
   struct owner seen;
-  int64_t peeked_ms;                  /* when the queue was last looked at */
-  bool empty;                         /* and nothing was in it */
-  int64_t seq_seen;                   /* in the ledger, or committed by me: for the notes */
-  int64_t epoch_seen;                 /* by the check */
-  int64_t distrust_since_ms;          /* the check has failed since; -1: it has not */
+  int64_t empty_until_ms;    /* by the last pass, which found nothing; -1: by no pass, or somebody has said since that there is something */
+  int64_t peeked_ms;         /* when the queue was last looked at */
+  bool empty;                /* and nothing was in it */
+  int64_t seq_seen;          /* in the ledger, or committed by me: for the notes */
+  int64_t epoch_seen;        /* by the check */
+  int64_t distrust_since_ms; /* the check has failed since; -1: it has not */
   char distrust_file[FILE_NAME_SIZE]; /* with this segment as the current one */
   int64_t open_refused_since_ms;      /* OPEN has failed since, while the check said yes; -1: it has not */
   uint64_t open_refused_link;         /* at that end: when others have moved it since, the file was in order for them */

@@ -238,6 +238,7 @@ static void fencing_main(struct turn *turn, const struct completion *completion)
   consumer->seq_seen = consumer->committed.seq;
   consumer->settled = completion->ledger.settled;
   consumer->counts.acquisitions += !consumer->rolling;
+  consumer->empty_until_ms = -1;
   consumer_enter(turn, STATE_OPENING, "the epoch is mine");
 }
 
@@ -250,6 +251,20 @@ static int64_t disk_pause(int64_t failures)
   return pause < 60000 ? pause : 60000;
 }
 
+/* A pass that found nothing a moment ago is as good as a look, unless somebody has said since that there is something. */
+static void released_to_idle(struct turn *turn)
+{
+  struct consumer *consumer = turn->consumer;
+  int64_t until = consumer->lost ? -1 : consumer->empty_until_ms;
+  consumer_to_idle(turn, "the lock is released");
+  consumer->empty_until_ms = -1;
+  if (until <= turn->moment->now_ms)
+    return;
+  consumer->empty = consumer->wakeable = true;
+  consumer->peeked_ms = turn->moment->now_ms;
+  consumer->next_ms = until;
+}
+
 static void unlocking_main(struct turn *turn, const struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
@@ -259,7 +274,7 @@ static void unlocking_main(struct turn *turn, const struct completion *completio
     return;
   consumer->locked = false;
   if (consumer->after == STATE_IDLE)
-    consumer_to_idle(turn, "the lock is released");
+    released_to_idle(turn);
   else
     consumer_enter(turn, consumer->after, "the lock is released");
   if (consumer->state == STATE_IDLE && consumer->give_up_row > 0)

@@ -268,7 +268,7 @@ void consumer_epoch_read(struct turn *turn, struct completion *completion)
     assert(consumer->ready_count < LOADS_READY_MAX);
     consumer->pass_messages += completion->load->messages;
     consumer->ready[consumer->ready_count++] = completion->load;
-    consumer->empty_since_ms = -1;
+    consumer->empty_since_ms = consumer->empty_until_ms = -1;
   }
   consumer->read_unknown_row = completion->result == RESULT_UNKNOWN ? consumer->read_unknown_row + 1 : 0;
   if (completion->result == RESULT_UNKNOWN) {
@@ -279,8 +279,9 @@ void consumer_epoch_read(struct turn *turn, struct completion *completion)
   } else if (completion->result == RESULT_NO && consumer->pass_messages == 0) {
     if (consumer->empty_since_ms < 0)
       consumer->empty_since_ms = now;
-    int64_t rest = consumer_look_rest(turn, completion);
+    int64_t rest = consumer_look_rest(turn, completion), idle = rest > consumer->options.poll_ms ? rest : consumer->options.poll_ms;
     consumer->read_ms = now + (consumer->woken ? 0 : empty_pause(turn, rest));
+    consumer->empty_until_ms = consumer->woken ? -1 : now + consumer_jitter(turn, idle);
   }
 }
 

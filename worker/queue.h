@@ -35,11 +35,6 @@ MUST_CHECK enum outcome queue_peek(struct lockstore *store, const char *const *t
 MUST_CHECK enum outcome queue_delete(struct lockstore *store, const char *type, const bson_t *ids, struct error *error);
 
 /*
- * Deletes a load's messages by the range of their `_id`s, which costs the server much less, in a transaction that sees the queue as the
- * load's pass did: what came late into the range stays. YES: deleted, and nothing else was. NO: nothing was, and it is not to be had this
- * way: by their `_id`s. UNKNOWN: perhaps. Only if load->read_at is not 0.
- */
-/*
  * Before deleting again after an unknown outcome, or what a dead holder left: transactions that nobody will end would keep its documents
  * closed for a minute. What comes of it does not matter.
  */
@@ -49,6 +44,11 @@ struct queue_eraser; /* holds a connection; one thread at a time */
 /* NULL: no memory. */
 MUST_CHECK struct queue_eraser *queue_eraser_new(struct lockstore *store);
 void queue_eraser_free(struct queue_eraser *eraser); /* NULL is allowed */
+/*
+ * Deletes a load's messages by the range of their `_id`s, which costs the server much less, in a transaction that sees the queue as the
+ * load's pass did: what came late into the range stays. YES: deleted, and nothing else was. NO: nothing was, and it is not to be had this
+ * way: by their `_id`s. UNKNOWN: perhaps. Only if load->read_at is not 0.
+ */
 MUST_CHECK enum outcome queue_delete_range(struct queue_eraser *eraser, const char *type, const struct load *load, struct error *error);
 
 /*

@@ -60,7 +60,7 @@ static void test_happy_path(void **state)
   assert_int_equal(running(ACTIVITY_MAIN)->commit.settled, 110);
   rig_play(&rig, "COMMIT YES");
   rig_expect(&rig, STATE_UNLOCKING, "UNLOCK");
-  rig_play_all(&rig, "UNLOCK YES; PEEK NO");
+  rig_play_all(&rig, "UNLOCK YES; wait 0; PEEK NO");
   rig_expect(&rig, STATE_IDLE, "");
   assert_true(consumer_is_quiet(&rig.consumer));
   assert_int_equal(rig.ledger.end.seq, 110);
@@ -103,6 +103,34 @@ static void test_nothing_written(void **state)
   rig_play_all(
       &rig, "COMMIT YES; UNLOCK YES; PEEK YES; CHECK YES; LOOK NO; TAKE YES; FENCE YES:unclean; OPEN YES; READ NO; wait 6000; CLOSE YES");
   rig_expect(&rig, STATE_UNLOCKING, "UNLOCK");
+}
+
+#define LINGERED TO_DRAINING "; READ NO; wait 100; READ NO; wait 4850; wait 100"
+
+/* A pass that found nothing just before is as good as a look; but not when it was long ago, or somebody has said otherwise since. */
+static void test_let_go_of_an_empty_queue(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, LINGERED "; READ NO; CLOSE YES; COMMIT YES; UNLOCK YES");
+  rig_expect(&rig, STATE_IDLE, "");
+  assert_true(consumer_is_quiet(&rig.consumer));
+  assert_in_range(pause_ms(), 1000, 2000); /* the pass took 100 ms */
+  rig_play(&rig, "message");
+  rig_expect(&rig, STATE_IDLE, "PEEK");
+}
+
+static void test_let_go_and_told_of_a_message(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, LINGERED "; READ NO; message; CLOSE YES; COMMIT YES; UNLOCK YES");
+  rig_expect(&rig, STATE_IDLE, "PEEK");
+}
+
+static void test_let_go_after_the_lease(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, LINGERED "; READ NO; wait 5000; RENEW NO; CLOSE YES; COMMIT YES; UNLOCK YES");
+  rig_expect(&rig, STATE_IDLE, "PEEK");
 }
 
 static void test_linger(void **state)
@@ -864,6 +892,9 @@ int main(void)
       STORY(test_told_that_the_lease_is_lost),
       STORY(test_unclean_network_makes_a_segment),
       STORY(test_nothing_written),
+      STORY(test_let_go_of_an_empty_queue),
+      STORY(test_let_go_and_told_of_a_message),
+      STORY(test_let_go_after_the_lease),
       STORY(test_linger),
       STORY(test_looks_less_and_less_while_lingering),
       STORY(test_four_blocks_wait_for_their_deletes),

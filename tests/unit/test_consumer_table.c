@@ -117,6 +117,7 @@ static const struct situation situations[] = {
   {"releasing, to end",        "draining, create",           "CREATE REFUSED; READ NO"},
 
   {"unlocking",                "releasing, clean",           "COMMIT YES"},
+  {"unlocking, woken",         "unlocking",                  "message"},
   {"unlocking, late",          "unlocking",                  "wait 40000"},
   {"unlocking, gave up",       "taking",                     "TAKE UNKNOWN"},
   {"unlocking, to back off",   "releasing, failed",          "CLOSE YES"},
@@ -977,9 +978,18 @@ static const struct row rows[] = {
   {"unlocking",                 "message",                 STATE_UNLOCKING,     ""},
   {"unlocking",                 "lock",                    STATE_UNLOCKING,     ""},
   {"unlocking",                 "lost",                    STATE_UNLOCKING,     ""},
-  {"unlocking",                 "UNLOCK YES",              STATE_IDLE,          "PEEK"},
-  {"unlocking",                 "UNLOCK NO",               STATE_IDLE,          "PEEK"},
+  {"unlocking",                 "UNLOCK YES",              STATE_IDLE,          ""},
+  {"unlocking",                 "UNLOCK NO",               STATE_IDLE,          ""},
   {"unlocking",                 "UNLOCK UNKNOWN",          STATE_UNLOCKING,     ""},
+
+  {"unlocking, woken",          "stop",                    STATE_UNLOCKING,     ""},
+  {"unlocking, woken",          "wake",                    STATE_UNLOCKING,     ""},
+  {"unlocking, woken",          "message",                 STATE_UNLOCKING,     ""},
+  {"unlocking, woken",          "lock",                    STATE_UNLOCKING,     ""},
+  {"unlocking, woken",          "lost",                    STATE_UNLOCKING,     ""},
+  {"unlocking, woken",          "UNLOCK YES",              STATE_IDLE,          "PEEK"},
+  {"unlocking, woken",          "UNLOCK NO",               STATE_IDLE,          "PEEK"},
+  {"unlocking, woken",          "UNLOCK UNKNOWN",          STATE_UNLOCKING,     ""},
 
   {"unlocking, late",           "stop",                    STATE_UNLOCKING,     ""},
   {"unlocking, late",           "message",                 STATE_UNLOCKING,     ""},
