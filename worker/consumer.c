@@ -173,15 +173,10 @@ int64_t consumer_backoff(const struct turn *turn, int64_t row)
   return consumer_jitter(turn, pause < UNKNOWN_PAUSE_MAX_MS ? pause : UNKNOWN_PAUSE_MAX_MS);
 }
 
-int64_t consumer_look_rest(struct turn *turn, const struct completion *completion)
+int64_t consumer_look_rest(const struct completion *completion)
 {
-  struct consumer *consumer = turn->consumer;
-  int64_t rest = (turn->moment->now_ms - consumer->activity[completion->activity].started_ms) * LOOK_SHARE;
-  if (rest > LOOK_REST_MAX_MS)
-    rest = LOOK_REST_MAX_MS;
-  if (!completion->glanced)
-    consumer->thorough_ms = turn->moment->now_ms + rest;
-  return rest;
+  int64_t rest = completion->took_ms * LOOK_SHARE;
+  return rest < LOOK_REST_MAX_MS ? rest : LOOK_REST_MAX_MS;
 }
 
 bool consumer_hurries(const struct turn *turn)

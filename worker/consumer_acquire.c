@@ -4,7 +4,10 @@
 
 /* IDLE to FENCING: the way to the lock and the epoch; and UNLOCKING, the way back. */
 
-enum { PEEK_WHILE_WAITING_MS = 1000 }; /* a waiter sees this often whether there still is anything to wait for */
+enum {
+  PEEK_WHILE_WAITING_MS = 1000, /* a waiter sees this often whether there still is anything to wait for */
+  LOOK_LONG_MS = 1000,          /* a look without an answer took long because of what it goes over, or as well as if it had */
+};
 
 void consumer_to_idle(struct turn *turn, const char *why)
 {
@@ -47,17 +50,21 @@ static void pause_regular(struct turn *turn, int64_t ms, int64_t at_most_ms)
 static void peeked(struct turn *turn, const struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
-  bool idle = consumer->state == STATE_IDLE;
+  bool idle = consumer->state == STATE_IDLE, timed_out = completion->result == RESULT_UNKNOWN && completion->took_ms >= LOOK_LONG_MS;
+  int64_t now = turn->moment->now_ms, rest = consumer_look_rest(completion);
+  if (!completion->glanced && (completion->result != RESULT_UNKNOWN || timed_out))
+    consumer->thorough_ms = now + rest;
   if (completion->result == RESULT_UNKNOWN)
     return;
   if (completion->result == RESULT_REFUSED) {
     peek_refused(turn, completion);
     return;
   }
-  int64_t rest = consumer_look_rest(turn, completion);
   consumer->peek_first = false;
-  consumer->peeked_ms = turn->moment->now_ms;
+  consumer->peeked_ms = now;
   consumer->empty = completion->result == RESULT_NO;
+  if (completion->marked && !completion->glanced)
+    rest = 0; /* the next one glances */
   if (consumer->empty && idle)
     pause_regular(turn, consumer->options.poll_ms > rest ? consumer->options.poll_ms : rest, INT64_MAX);
   else if (consumer->empty)
@@ -141,7 +148,9 @@ static void waiting_free(struct turn *turn, bool stealable, const struct owner *
   consumer->in_row = false;
   /* It was let go just now: who was woken for it has a moment to take it. That may be this process, and the row is in what wakes it. */
   if (yields && !consumer->looked_free) {
-    pause_regular(turn, consumer->options.retry_ms, INT64_MAX);
+    consumer->wakeable = true;
+    consumer->next_ms = turn->moment->now_ms + (consumer->woken ? 0 : consumer_jitter(turn, consumer->options.retry_ms));
+    consumer->woken = false;
     return;
   }
   consumer->steal = stealable;

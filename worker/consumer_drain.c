@@ -279,9 +279,10 @@ void consumer_epoch_read(struct turn *turn, struct completion *completion)
   } else if (completion->result == RESULT_NO && consumer->pass_messages == 0) {
     if (consumer->empty_since_ms < 0)
       consumer->empty_since_ms = now;
-    int64_t rest = consumer_look_rest(turn, completion), idle = rest > consumer->options.poll_ms ? rest : consumer->options.poll_ms;
+    int64_t rest = consumer_look_rest(completion);
+    consumer->thorough_ms = now + rest;
     consumer->read_ms = now + (consumer->woken ? 0 : empty_pause(turn, rest));
-    consumer->empty_until_ms = consumer->woken ? -1 : now + consumer_jitter(turn, idle);
+    consumer->empty_until_ms = consumer->woken ? -1 : now + consumer_jitter(turn, consumer->options.poll_ms);
   }
 }
 
@@ -350,7 +351,7 @@ static void leave_decide(struct turn *turn)
   const struct consumer_options *options = &consumer->options;
   if (consumer->leave != LEAVE_NOT)
     return;
-  bool idle = consumer->stage == STAGE_NONE && consumer->ready_count == 0;
+  bool idle = consumer->stage == STAGE_NONE && consumer->ready_count == 0 && !consumer_runs(consumer, ACTIVITY_READ);
   if (consumer->lost || consumer->stopping)
     consumer->leave = LEAVE_RELEASE;
   else if (idle && consumer->empty_since_ms >= 0 && turn->moment->now_ms - consumer->empty_since_ms >= options->linger_ms)

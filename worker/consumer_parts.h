@@ -30,11 +30,11 @@ bool consumer_main_ready(const struct turn *turn);
 /* May a holder begin something that only a holder may? Not when the lock is lost, nor after two thirds of the lease. */
 bool consumer_alive(const struct turn *turn);
 /*
- * For how long a look at the queue (PEEK, or a pass that found nothing) is to be followed by none, by what it took: it goes over all
- * that was deleted in the last minutes, which the server keeps for so long. A glance begins behind what was read last, may miss a message
- * whose `_id` is smaller, and is what there is until the next look from the beginning is due.
+ * For how long a look at the queue (PEEK, or a pass that found nothing) is to be followed by none of its kind, by what it took: it goes
+ * over all that was deleted in the last minutes, which the server keeps for so long. A glance begins at what was read last, may miss a
+ * message whose `_id` is smaller, and is what there is until the next look from the beginning is due.
  */
-int64_t consumer_look_rest(struct turn *turn, const struct completion *completion);
+int64_t consumer_look_rest(const struct completion *completion);
 /* Asked to stop, and much of the time for it is gone: what is not known is left to the lease and to the next holder. */
 bool consumer_hurries(const struct turn *turn);
 /* Says, as an error, that the storage cannot be trusted, and the way out. */

@@ -71,8 +71,11 @@ static enum result perform_peek(struct performer *performer, const struct action
   enum outcome outcome = prepare(performer, &completion->error);
   if (outcome != OUTCOME_YES)
     return of_outcome(outcome);
+  int64_t began_ms = clock_boot_ms();
   completion->glanced = action->glance && performer->mark.set;
   outcome = queue_peek(performer->options.store, &type, 1, false, &performer->mark, action->glance, &completion->error);
+  completion->took_ms = clock_boot_ms() - began_ms;
+  completion->marked = performer->mark.set;
   if (outcome == OUTCOME_UNKNOWN) /* perhaps the index is gone with its database: it is made again */
     performer->prepared = false;
   return of_outcome(outcome);
@@ -370,8 +373,10 @@ static enum outcome pass_begin(struct performer *performer, struct completion *c
 static enum result perform_read(struct performer *performer, const struct action *action, struct completion *completion)
 {
   enum outcome outcome = action->begin ? pass_begin(performer, completion) : OUTCOME_YES;
+  int64_t began_ms = clock_boot_ms();
   if (outcome == OUTCOME_YES)
     outcome = queue_pass_next(performer->pass, &completion->load, &completion->error);
+  completion->took_ms = clock_boot_ms() - began_ms;
   if (outcome == OUTCOME_UNKNOWN)
     performer->prepared = false;
   if (outcome != OUTCOME_YES) {

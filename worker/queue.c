@@ -112,13 +112,19 @@ enum outcome queue_peek(struct lockstore *store, const char *const *types, size_
                         bool glance, struct error *error)
 {
   struct mongo *mongo = lockstore_mongo(store);
-  bson_t command = BSON_INITIALIZER, projection, reply;
+  bson_t command = BSON_INITIALIZER, sort, projection, reply;
   bson_iter_t documents, id;
   int64_t cursor = 0;
   int code = 0;
+  bool from_mark = glance && mark->set;
   BSON_APPEND_UTF8(&command, "find", "messages");
-  append_filter(&command, types, count, glance && mark->set ? &mark->id : NULL);
+  append_filter(&command, types, count, from_mark ? &mark->id : NULL);
   append_hint(&command);
+  if (mark != NULL && !from_mark) { /* the greatest; and what a holder is draining meanwhile is deleted from the other end */
+    BSON_APPEND_DOCUMENT_BEGIN(&command, "sort", &sort);
+    BSON_APPEND_INT32(&sort, "_id", -1);
+    bson_append_document_end(&command, &sort);
+  }
   BSON_APPEND_DOCUMENT_BEGIN(&command, "projection", &projection);
   BSON_APPEND_INT32(&projection, "_id", 1);
   bson_append_document_end(&command, &projection);

@@ -15,8 +15,8 @@
 void queue_describe(struct lockstore *store, struct error *text);
 
 /*
- * The greatest `_id` of a type that this process has read, where it is an ObjectId, for these rise with time: a place behind what is
- * deleted, from which a look is cheap however much that was. What came with a smaller one since is seen only from the beginning.
+ * The last `_id` of a type that this process has read, where it is an ObjectId, for these rise with time: a place behind what is deleted,
+ * from which a look is cheap however much that was. What came with a smaller one since is seen only from the beginning.
  */
 struct queue_mark {
   bool set;
@@ -25,7 +25,7 @@ struct queue_mark {
 
 /*
  * YES: there is a message of one of the types; NO: there was none. `linearizable`: as of now, whoever wrote it (a standalone server:
- * local). `mark`: the type's, is set by what is found; or NULL. `glance`: begin there, if it is set.
+ * local). `mark`: of one type, is set by what is found, the greatest `_id` of it; or NULL. `glance`: begin there, if it is set.
  */
 MUST_CHECK enum outcome queue_peek(struct lockstore *store, const char *const *types, size_t count, bool linearizable,
                                    struct queue_mark *mark, bool glance, struct error *error);

@@ -337,7 +337,7 @@ enum outcome queue_peek(struct lockstore *store, const char *const *types, size_
   if (server_in_election())
     snapshot(type, queue_operation(), &list);
   const struct list *seen = server_in_election() ? &list : &queues[type].live;
-  size_t at = list_find(seen, from);
+  size_t at = from > INT64_MIN || seen->count == 0 ? list_find(seen, from) : seen->count - 1;
   bool any = at < seen->count;
   if (any)
     mark_set(mark, seen->at[at]->id);

@@ -346,7 +346,9 @@ void rig_answer(struct rig *rig, enum activity activity, enum result result)
   struct event event = {.kind = EVENT_COMPLETION, .completion = &completion};
   char text[64];
   rig_assert(rig, rig_may_answer(&action, result));
-  completion.glanced = action.glance; /* something was read before */
+  completion.marked = !rig->nothing_read;
+  completion.glanced = action.glance && completion.marked;
+  completion.took_ms = rig->moment.now_ms - rig->consumer.activity[action.activity].started_ms;
   completion.sent_ms = slot->started_ms;
   if (rig->late_answers)
     completion.sent_ms += (int64_t)rig_random(rig, (uint64_t)(rig->moment.now_ms - slot->started_ms + 1));

@@ -71,6 +71,7 @@ struct rig {
   int64_t block_bytes;
   bool discard_fails;
   bool late_answers; /* RENEW and TAKE were sent at some time between start and answer */
+  bool nothing_read; /* PEEK, of the type, so that none can glance */
 
   char history[RIG_HISTORY][256];
   int events;

@@ -494,7 +494,7 @@ static const struct row rows[] = {
   {"draining, lingered",        "message",                 STATE_DRAINING,      ""},
   {"draining, lingered",        "lock",                    STATE_DRAINING,      ""},
   {"draining, lingered",        "lost",                    STATE_DRAINING,      "RENEW"},
-  {"draining, lingered",        "READ YES",                STATE_RELEASING,     "CLOSE"},
+  {"draining, lingered",        "READ YES",                STATE_DRAINING,      "GUARD READ"},
   {"draining, lingered",        "READ NO",                 STATE_RELEASING,     "CLOSE"},
   {"draining, lingered",        "READ UNKNOWN",            STATE_RELEASING,     "CLOSE"},
 
