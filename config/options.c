@@ -26,9 +26,9 @@ const struct option_row config_options[] = {
   {"MongoDB", "db", 0, OPTION_DB, ALL, .min = 1, .max = 63, .placeholder = "NAME", FIELD(db),
    .help = "database; default: the one in the URI, else pawl"},
   {"MongoDB", "replica-set", 0, OPTION_TEXT, SETUP, .placeholder = "NAME", FIELD(replica_set),
-   .help = "initiate a replica set of one node under this name; default: do not initiate"},
+   .help = "initiate a replica set under this name, of the nodes of --member; default: do not initiate"},
   {"MongoDB", "member", 0, OPTION_TEXT, SETUP, .placeholder = "HOST:PORT", FIELD(member),
-   .help = "address under which clients reach that node; a comma list for several; default: the URI's"},
+   .help = "address under which clients and the other members reach a node; a comma list for several; default: the URI's"},
 
   {"Messages", "type", 0, OPTION_TYPES, WORKER, .placeholder = "TYPE", FIELD(types),
    .help = "serve this type; at least one; may be repeated, or a comma list"},

@@ -57,7 +57,7 @@ const struct program_text config_programs[CONFIG_PROGRAMS] = {
     .exits = {{"0", "all was shown"},
               {"1", "a ledger or lock cannot be read, or MongoDB is refused"},
               {"2", "wrong option, value or configuration"},
-              {"69", "MongoDB could not be reached, or refuses the credentials"}},
+              {"69", "MongoDB could not be reached, or refuses the credentials or what is asked of it"}},
   },
   [CONFIG_SETUP] = {
     .name = "pawl-setup",
@@ -66,7 +66,8 @@ const struct program_text config_programs[CONFIG_PROGRAMS] = {
     .about = "Does what is needed once: makes collections and indexes, and initiates a replica set if asked to.\n"
              "Run again, it changes nothing.",
     .examples = "  pawl-setup --uri mongodb://db1\n"
-                "  pawl-setup --replica-set rs0 --member 127.0.0.1:27017",
+                "  pawl-setup --replica-set rs0 --member 127.0.0.1:27017\n"
+                "  pawl-setup --adopt t1 --dir /srv/pawl",
     .exits = {{"0", "all is there; adopted"},
               {"1", "the server or an index is refused; --adopt was declined, or a worker is at work"},
               {"2", "wrong option, value or configuration"},
