@@ -16,7 +16,8 @@ RUN apt-get update -q && \
     useradd --uid 10001 --user-group --home-dir /var/lib/pawl --no-create-home --shell /usr/sbin/nologin pawl && \
     install -d -m 0750 -o pawl -g pawl /var/lib/pawl && \
     dpkg --purge --force-depends --force-remove-essential --force-remove-protected apt libapt-pkg6.0 perl-base && \
-    rm -rf /var/lib/apt /var/cache/* /var/log/* /tmp/*
+    rm -rf /var/lib/apt /var/cache/* /var/log/* /tmp/* && \
+    find / -xdev -type f -perm /6000 -exec chmod a-s {} +
 
 FROM scratch
 ARG VERSION=unknown
@@ -27,7 +28,7 @@ LABEL org.opencontainers.image.title="pawl" \
       org.opencontainers.image.version="$VERSION" \
       org.opencontainers.image.revision="$REVISION"
 COPY --from=libraries / /
-COPY --from=build /staging /
+COPY --from=build /staging/usr/local/bin /usr/local/bin
 COPY deploy/docker/entrypoint deploy/docker/healthy /usr/local/bin/
 ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin PAWL_DIR=/var/lib/pawl PAWL_LISTEN=9464
 # In numbers, so that Kubernetes can see that it is not root.

@@ -18,6 +18,11 @@ def test_what_is_in_it():
     assert bare.returncode == 2 and b"--type: got none" in bare.stderr
 
 
+def test_nothing_gains_rights():
+    found = docker("run", "--rm", *TIGHT, "--user", "0", IMAGE, "find", "/", "-xdev", "-type", "f", "-perm", "/6000")
+    assert found == "", found
+
+
 def ended(container, *how):
     """By this docker command; exit code and seconds."""
     begin = time.monotonic()
