@@ -10,7 +10,7 @@ from harness import BUILD, Background, NotMeasured, Worker, interleave, program,
 WARM = 3  # first messages that do not count: the holder comes, the file is made
 HOW = ["Acknowledged: the reply to the insert is in the producer. Durable: the fdatasync that covers the message has returned in the worker. "
        "Both are noted inside the programs, in pawl's by a preloaded library (bench/tools/times.c), on one clock; nothing is polled. "
-       "All samples of all turns together; in brackets the least and the greatest of the turns.",
+       "All samples of all turns together; in brackets the least and the greatest of the turns. (\"Wanted and measured\" and the picture have the median of the turns, as everywhere.)",
        "Idle: one message at a time, at random moments, 100 ms apart on average; options at their defaults. insert: by a driver. "
        "pawl-enqueue: line by line on its standard input.",
        "No holder: the worker lets go of the lock after each message (--linger 0s), so that each one needs lock, fence and file anew; what "
