@@ -9,7 +9,6 @@ enum {
   STOP_PATIENCE_MS = 4000, /* so long, of the 8 s that a stop may take, answers are still hoped for */
   UNKNOWN_PAUSE_MS = 100,
   UNKNOWN_PAUSE_MAX_MS = 3000,
-  LOOK_SHARE = 20, /* looks at an empty queue take one part of the time in so many */
   LOOK_REST_MAX_MS = 10000,
 };
 
@@ -173,9 +172,9 @@ int64_t consumer_backoff(const struct turn *turn, int64_t row)
   return consumer_jitter(turn, pause < UNKNOWN_PAUSE_MAX_MS ? pause : UNKNOWN_PAUSE_MAX_MS);
 }
 
-int64_t consumer_look_rest(const struct completion *completion)
+int64_t consumer_look_rest(const struct consumer *consumer, const struct completion *completion)
 {
-  int64_t rest = completion->took_ms * LOOK_SHARE;
+  int64_t rest = completion->took_ms * consumer->options.look_share;
   return rest < LOOK_REST_MAX_MS ? rest : LOOK_REST_MAX_MS;
 }
 

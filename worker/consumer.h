@@ -178,6 +178,7 @@ struct effects {
 struct consumer_options {
   int64_t lease_ms, retry_ms, poll_ms, linger_ms, stall_ms;
   int64_t segment_bytes; /* roll when a segment is as long; 0: never */
+  int64_t look_share;    /* looks that find nothing take one part of the time in so many; the process's types share one processor */
   int64_t distrust_ms;   /* for how long a failing check must be seen before it is believed */
   const char *dir;       /* the caller's, as long as the consumer lives: where the files are, for people to read */
 };

@@ -51,7 +51,7 @@ static void peeked(struct turn *turn, const struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
   bool idle = consumer->state == STATE_IDLE, timed_out = completion->result == RESULT_UNKNOWN && completion->took_ms >= LOOK_LONG_MS;
-  int64_t now = turn->moment->now_ms, rest = consumer_look_rest(completion);
+  int64_t now = turn->moment->now_ms, rest = consumer_look_rest(consumer, completion);
   if (!completion->glanced && (completion->result != RESULT_UNKNOWN || timed_out))
     consumer->thorough_ms = now + rest;
   if (completion->result == RESULT_UNKNOWN)

@@ -279,7 +279,7 @@ void consumer_epoch_read(struct turn *turn, struct completion *completion)
   } else if (completion->result == RESULT_NO && consumer->pass_messages == 0) {
     if (consumer->empty_since_ms < 0)
       consumer->empty_since_ms = now;
-    int64_t rest = consumer_look_rest(completion);
+    int64_t rest = consumer_look_rest(consumer, completion);
     consumer->thorough_ms = now + rest;
     consumer->read_ms = now + (consumer->woken ? 0 : empty_pause(turn, rest));
     consumer->empty_until_ms = consumer->woken ? -1 : now + consumer_jitter(turn, consumer->options.poll_ms);

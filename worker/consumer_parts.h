@@ -34,7 +34,7 @@ bool consumer_alive(const struct turn *turn);
  * over all that was deleted in the last minutes, which the server keeps for so long. A glance begins at what was read last, may miss a
  * message whose `_id` is smaller, and is what there is until the next look from the beginning is due.
  */
-int64_t consumer_look_rest(const struct completion *completion);
+int64_t consumer_look_rest(const struct consumer *consumer, const struct completion *completion);
 /* Asked to stop, and much of the time for it is gone: what is not known is left to the lease and to the next holder. */
 bool consumer_hurries(const struct turn *turn);
 /* Says, as an error, that the storage cannot be trusted, and the way out. */

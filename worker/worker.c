@@ -21,6 +21,7 @@ enum {
   DESCRIPTORS_BASE = 64,
   DESCRIPTORS_PER_TYPE = 12,
   HEAP_BYTES_KEPT = 64 * 1024 * 1024,
+  LOOK_SHARE = 20,         /* of one processor, for all types together */
   RANGE_MESSAGES_MIN = 64, /* a transaction costs one more request than deleting by `_id`s does */
 };
 
@@ -81,6 +82,7 @@ static void options_fill(const struct config *config, const char *dir, const cha
                    .linger_ms = config->linger_ms,
                    .stall_ms = config->stall_ms,
                    .segment_bytes = config->segment_bytes,
+                   .look_share = LOOK_SHARE * (int64_t)config->type_count,
                    .distrust_ms = distrust_ms(),
                    .dir = dir},
       .performer =

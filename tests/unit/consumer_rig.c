@@ -480,6 +480,7 @@ struct consumer_options rig_options(void)
                                    .linger_ms = 5000,
                                    .stall_ms = 90000,
                                    .segment_bytes = (int64_t)1 << 30,
+                                   .look_share = 20,
                                    .distrust_ms = 60000,
                                    .dir = "/srv/pawl"};
 }

@@ -867,6 +867,9 @@ static void test_glances_between_dear_looks(void **state)
   assert_in_range(pause_ms(), 1000, 2000); /* unless it does */
   rig_play_all(&rig, "message; PEEK UNKNOWN");
   assert_in_range(pause_ms(), 50, 100);
+  rig.consumer.options.look_share = 60; /* one of three types */
+  rig_play_all(&rig, "wake; wait 100; PEEK NO");
+  assert_in_range(pause_ms(), 3000, 6000);
 }
 
 /* It went over so much that there was no answer in time: the next one would, too. */
