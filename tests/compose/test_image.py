@@ -19,7 +19,7 @@ def test_what_is_in_it():
 
 
 def test_nothing_gains_rights():
-    found = docker("run", "--rm", *TIGHT, "--user", "0", IMAGE, "find", "/", "-xdev", "-type", "f", "-perm", "/6000")
+    found = docker("run", "--rm", *TIGHT, "--user", "0", "--workdir", "/", IMAGE, "find", "/", "-xdev", "-type", "f", "-perm", "/6000")
     assert found == "", found
 
 
