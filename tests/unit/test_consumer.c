@@ -139,7 +139,7 @@ static void test_let_go_and_told_of_a_message(void **state)
 static void test_let_go_after_the_lease(void **state)
 {
   (void)state;
-  rig_play_all(&rig, LINGERED "; READ NO; wait 5000; RENEW NO; CLOSE YES; COMMIT YES; UNLOCK YES");
+  rig_play_all(&rig, LINGERED "; READ NO; lost; RENEW NO; CLOSE YES; COMMIT YES; UNLOCK YES");
   rig_expect(&rig, STATE_IDLE, "PEEK");
 }
 
