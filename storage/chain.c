@@ -249,9 +249,9 @@ static enum read_status chain_prune(struct chain *chain, const char *dir, const 
   return older ? READ_DAMAGED : READ_OK;
 }
 
-/* From the newest backwards; the segments come out newest first. */
+/* From the newest backwards to the one that holds from_seq; the segments come out newest first. */
 static enum read_status chain_walk(struct chain *chain, const char *dir, const char *type, const char *newest,
-                                   const struct committed *newest_end, const struct listing *listing, struct error *error)
+                                   const struct committed *newest_end, int64_t from_seq, const struct listing *listing, struct error *error)
 {
   char name[FILE_NAME_SIZE];
   struct committed end;
@@ -275,7 +275,7 @@ static enum read_status chain_walk(struct chain *chain, const char *dir, const c
       error_set(error, "no memory for the list of segments of %s", type);
       return READ_FAILED;
     }
-    if (headless || !predecessor_end(&segment.header, &end))
+    if (headless || segment.header.first_seq <= from_seq || !predecessor_end(&segment.header, &end))
       return status;
     if (name_epoch(end.file) >= segment.header.epoch) {
       error_set(error, "%s: it names %s, which cannot be older, as its predecessor", name, end.file);
@@ -307,7 +307,8 @@ static void chain_finish(struct chain *chain, struct listing *listing)
       memmove(chain->orphans[chain->orphan_count++], listing->names[i], FILE_NAME_SIZE);
 }
 
-enum read_status chain_load(struct chain *chain, const char *dir, const char *type, const struct committed *end, struct error *error)
+enum read_status chain_load(struct chain *chain, const char *dir, const char *type, const struct committed *end, int64_t from_seq,
+                            struct error *error)
 {
   struct listing listing = {.type = type};
   size_t newest = 0;
@@ -315,14 +316,16 @@ enum read_status chain_load(struct chain *chain, const char *dir, const char *ty
   enum read_status status = listing_load(&listing, dir, error);
   if (status == READ_OK && end != NULL) {
     if (end->file[0] != 0)
-      status = chain_walk(chain, dir, type, end->file, end, &listing, error);
+      status = chain_walk(chain, dir, type, end->file, end, from_seq, &listing, error);
   } else if (status == READ_OK) {
     status = newest_find(dir, &listing, &newest, error);
     if (status == READ_OK || status == READ_DAMAGED)
-      status = chain_walk(chain, dir, type, listing.names[newest], NULL, &listing, error);
+      status = chain_walk(chain, dir, type, listing.names[newest], NULL, from_seq, &listing, error);
     else if (status == READ_END)
       status = READ_OK;
   }
+  if (from_seq > 0) /* what is older was not seen: nobody knows which are orphans */
+    listing.count = 0;
   chain_finish(chain, &listing);
   return status;
 }

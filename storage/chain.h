@@ -29,12 +29,13 @@ struct chain {
 /*
  * Loads the chain of `type` in `dir`. With `end` (the ledger's) the newest segment is end->file; with NULL it is the one of
  * the highest epoch whose header is whole, unless it is an orphan.
+ * from_seq: 0, or the seq to begin with: no segment older than the one that holds it is opened, and orphans are not looked for.
  * READ_OK: `count` may be 0 (no segment: nothing was ever written). READ_DAMAGED: a segment that must be there is missing
  * or is not what its successor names; the chain then holds what is newer, and that segment too if only its header is damaged
  * and it can be read without (`headless`: always the oldest one). READ_NEWER, READ_FAILED.
  */
 MUST_CHECK enum read_status chain_load(struct chain *chain, const char *dir, const char *type, const struct committed *end,
-                                       struct error *error);
+                                       int64_t from_seq, struct error *error);
 void chain_free(struct chain *chain);
 
 /* Reads the messages of a chain in order, over segment borders. */

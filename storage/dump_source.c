@@ -13,7 +13,7 @@ static enum read_status chain_ask_ledger(const struct source *source, const stru
   if (!ledger_ask(dump->config->uri, dump->config->db, source->type, &answer, error))
     return READ_FAILED;
   *epoch = answer.epoch;
-  return chain_load(chain, source->dir, source->type, &answer.end, error);
+  return chain_load(chain, source->dir, source->type, &answer.end, 0, error);
 }
 
 static enum read_status chain_ask(const struct source *source, const struct dump *dump, struct chain *chain, struct error *error)
@@ -21,7 +21,7 @@ static enum read_status chain_ask(const struct source *source, const struct dump
   int64_t epoch = 0;
   if (dump->config->uri_given)
     return chain_ask_ledger(source, dump, chain, &epoch, error);
-  return chain_load(chain, source->dir, source->type, NULL, error);
+  return chain_load(chain, source->dir, source->type, NULL, 0, error);
 }
 
 /* ---- one file ---- */

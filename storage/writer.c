@@ -222,9 +222,9 @@ enum writer_status writer_create(struct writer *writer, const char *reason, cons
       return status;
     return status;
   }
-  /* Nothing was written to the old one in this epoch, so its close has nothing to lose. */
-  if (writer->has_file && file_close(&writer->file, &ignored) != FILE_OK)
-    writer->has_file = false;
+  if (writer->has_file && file_close(&writer->file, &ignored) != FILE_OK) {
+    /* Nothing was written to the old one in this epoch, so its close has nothing to lose. */
+  }
   segment_begin(writer, &file, &header);
   return WRITER_OK;
 }

@@ -151,7 +151,7 @@ static enum adopt_status files_survey(struct lockstore *store, const struct adop
 {
   struct chain chain;
   enum adopt_status status = ADOPT_UNTRUSTED;
-  enum read_status loaded = chain_load(&chain, adoption->dir, adoption->type, NULL, error);
+  enum read_status loaded = chain_load(&chain, adoption->dir, adoption->type, NULL, 0, error);
   if (loaded == READ_OK && chain.count == 0) {
     error_set(error, "%s has no segment of type %s", adoption->dir, adoption->type);
   } else if (loaded == READ_OK && appendable(adoption, &chain.segments[chain.count - 1], error)) {

@@ -242,7 +242,7 @@ static enum result perform_settle_find(struct performer *performer, const struct
   }
   load->seq_last = action->settled;
   enum result result = RESULT_REFUSED;
-  if (chain_load(&chain, options->dir, options->type, &action->end, &completion->error) == READ_OK) {
+  if (chain_load(&chain, options->dir, options->type, &action->end, action->settled + 1, &completion->error) == READ_OK) {
     chain_reader_init(&at, options->dir, &chain);
     result = settle_read(&at, action, load, &completion->error);
     chain_reader_deinit(&at);

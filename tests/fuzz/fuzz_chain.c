@@ -63,7 +63,7 @@ static void read_all(const struct image *image, const struct chain *chain)
 static void load(const struct image *image, const struct committed *end)
 {
   struct chain chain;
-  enum read_status status = chain_load(&chain, IMAGE_DIR, IMAGE_TYPE, end, &error);
+  enum read_status status = chain_load(&chain, IMAGE_DIR, IMAGE_TYPE, end, 0, &error);
   CHECK(status == READ_OK || status == READ_DAMAGED || status == READ_NEWER);
   chain_check(&chain, image->count);
   read_all(image, &chain);

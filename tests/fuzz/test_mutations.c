@@ -78,7 +78,7 @@ static void chain_copy(void)
 {
   struct chain chain;
   struct error error;
-  assert_int_equal(chain_load(&chain, DIR, "t1", &holder.committed, &error), READ_OK);
+  assert_int_equal(chain_load(&chain, DIR, "t1", &holder.committed, 0, &error), READ_OK);
   assert_int_equal(chain.count, SEGMENTS);
   for (size_t i = 0; i < SEGMENTS; i++)
     copy_take(&pristine[i], chain.segments[i].name, &chain.segments[i].end);

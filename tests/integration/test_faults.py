@@ -652,6 +652,41 @@ def test_ledger_lost_under_a_live_holder(field):
     assert all(raw in stored or raw in queued for raw in field.acknowledged["producer of t1"])
 
 
+# --- an older segment is damaged ---
+
+
+def flip_header(path):
+    with open(path, "r+b") as file:
+        file.seek(300)
+        byte = file.read(1)[0]
+        file.seek(300)
+        file.write(bytes([byte ^ 1]))
+
+
+def test_header_of_an_old_segment_damaged(field):
+    """A take-over after a crash needs the messages that are to be settled, and no segment before them."""
+    for _ in range(4):
+        field.fill(600, size=100)
+        field.drain("--batch-messages", 300, "--segment-bytes", "65536")
+    field.fill(100)
+    victim = field.worker(*SMALL, "--segment-bytes", "65536", env={"PAWL_FAULT": "block-committed"})
+    assert victim.wait() == -signal.SIGKILL, str(victim)
+    ledger, segments = field.ledger(), reader.read_chain(field.dir, "t1", field.ledger())
+    assert len(segments) >= 4 and ledger["seq"] - ledger["settled"] == 20
+    flip_header(field.dir / "t1.bin")
+    worker = field.drain(env=DISTRUST)
+    assert "20 committed messages are to be settled" in worker.log() and not events(worker, "untrusted"), str(worker)
+
+    settled = field.ledger()["settled"]
+    field.ledgers.update_one({"_id": "t1"}, {"$set": {"settled": Int64(0)}})
+    field.fill(10)
+    distrusted(field, r"cannot settle, and tries again: t1\.bin: the header's CRC")
+    field.ledgers.update_one({"_id": "t1"}, {"$set": {"settled": settled}})
+    field.drain(env=DISTRUST)
+    flip_header(field.dir / "t1.bin")
+    assert len(field.compare()["t1"]) == 2510
+
+
 # --- directories and databases that do not belong together ---
 
 

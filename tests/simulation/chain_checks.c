@@ -29,7 +29,7 @@ static enum read_status chain_read(int type, const struct committed *end, struct
 {
   struct chain chain;
   struct chain_reader at;
-  enum read_status status = chain_load(&chain, "/files", type_name(type), end, error);
+  enum read_status status = chain_load(&chain, "/files", type_name(type), end, 0, error);
   if (status == READ_OK && chain.count > 0) {
     chain_reader_init(&at, "/files", &chain);
     while ((status = chain_reader_next(&at, error)) == READ_OK)

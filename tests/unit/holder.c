@@ -246,7 +246,7 @@ void read_chain(const char *type, const struct committed *end, struct reading *r
   struct chain chain;
   struct chain_reader at;
   memset(reading, 0, sizeof *reading);
-  reading->status = chain_load(&chain, DIR, type, end, &reading->error);
+  reading->status = chain_load(&chain, DIR, type, end, 0, &reading->error);
   if (reading->status == READ_OK) {
     chain_reader_init(&at, DIR, &chain);
     while ((reading->status = chain_reader_next(&at, &reading->error)) == READ_OK)

@@ -32,10 +32,15 @@ static int finish(void **state)
   return 0;
 }
 
-static enum read_status load(const struct committed *end)
+static enum read_status load_from(const struct committed *end, int64_t from_seq)
 {
   chain_free(&chain);
-  return chain_load(&chain, DIR, "t1", end, &error);
+  return chain_load(&chain, DIR, "t1", end, from_seq, &error);
+}
+
+static enum read_status load(const struct committed *end)
+{
+  return load_from(end, 0);
 }
 
 /* The chain is these segments, oldest first, and these orphans: "t1.bin t1@2.bin | t1@3.bin". */
@@ -339,6 +344,64 @@ static void test_newer_newest(void **state)
   assert_int_equal(load(NULL), READ_NEWER);
 }
 
+/* ---- from a seq on ---- */
+
+/* What is older than the segment that holds the seq is not even opened; what is wrong there does not matter. */
+static void test_from_seq(void **state)
+{
+  (void)state;
+  static const char *const names[] = {"t1.bin", "t1@2.bin", "t1@3.bin", "t1@4.bin"};
+  static const char *const chains[] = {"t1.bin t1@2.bin t1@3.bin t1@4.bin", "t1@2.bin t1@3.bin t1@4.bin", "t1@3.bin t1@4.bin", "t1@4.bin"};
+  size_t size = 0;
+  four_segments();
+  for (int64_t seq = 20; seq >= 1; seq--) {
+    struct chain_reader at;
+    size_t holds = (size_t)(seq - 1) / 5;
+    if (holds > 0)
+      memory_disk_bytes(DIR, names[holds - 1], &size)[300] ^= 1;
+    memory_disk.calls[DISK_OPEN] = 0;
+    assert_int_equal(load_from(&holder.committed, seq), READ_OK);
+    assert_int_equal(memory_disk.calls[DISK_OPEN], 4 - holds);
+    assert_chain(chains[holds]);
+    chain_reader_init(&at, DIR, &chain);
+    assert_int_equal(chain_reader_seek_seq(&at, seq, &error), READ_OK);
+    do
+      assert_int_equal(chain_reader_next(&at, &error), READ_OK);
+    while (at.reader.block.kind != BLOCK_DATA);
+    assert_true(at.reader.block.seq <= seq && seq < at.reader.block.seq + at.reader.block.count);
+    chain_reader_deinit(&at);
+    if (holds > 0)
+      memory_disk_bytes(DIR, names[holds - 1], &size)[300] ^= 1;
+  }
+}
+
+/* The segment that holds the seq, and all that are newer, must be whole and there. */
+static void test_from_seq_in_what_is_damaged(void **state)
+{
+  (void)state;
+  size_t size = 0;
+  four_segments();
+  memory_disk_bytes(DIR, "t1@2.bin", &size)[300] ^= 1;
+  assert_int_equal(load_from(&holder.committed, 11), READ_OK);
+  assert_int_equal(load_from(&holder.committed, 10), READ_DAMAGED);
+  assert_contains(error.text, "t1@2.bin");
+  assert_int_equal(load_from(&holder.committed, 1), READ_DAMAGED);
+  memory_disk_remove(DIR, "t1@2.bin");
+  assert_int_equal(load_from(&holder.committed, 11), READ_OK);
+  assert_int_equal(load_from(&holder.committed, 10), READ_DAMAGED);
+  assert_contains(error.text, "t1@2.bin");
+}
+
+/* A newest segment without messages holds none of those before it. */
+static void test_from_seq_before_a_bare_header(void **state)
+{
+  (void)state;
+  four_segments();
+  holder_create(&holder, "roll");
+  assert_int_equal(load_from(&holder.committed, 20), READ_OK);
+  assert_chain("t1@4.bin t1@5.bin");
+}
+
 /* ---- orphans ---- */
 
 /* Epoch 2 makes a segment, and is fenced before its commit; the next one goes on in the old file. */
@@ -600,6 +663,9 @@ int main(void)
       TEST(test_flipped_header_is_read_without),
       TEST(test_flipped_header_of_another_file),
       TEST(test_newer_newest),
+      TEST(test_from_seq),
+      TEST(test_from_seq_in_what_is_damaged),
+      TEST(test_from_seq_before_a_bare_header),
       TEST(test_orphan),
       TEST(test_late_block_makes_no_orphan),
       TEST(test_renamed),
