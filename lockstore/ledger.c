@@ -236,8 +236,8 @@ enum outcome ledger_fence(struct lockstore *store, const char *type, int64_t epo
 
 /* ---- commit ---- */
 
-/* Sends and destroys the command, an update of one document. */
-static enum outcome send_update(struct lockstore *store, const char *doing, bson_t *command, struct error *error)
+/* Sends and destroys the command, an update of one document. With `upsert` a duplicate is a NO: there is one by now, in another state. */
+static enum outcome send_update(struct lockstore *store, const char *doing, bson_t *command, bool upsert, struct error *error)
 {
   struct mongo *mongo = lockstore_mongo(store);
   mongo_append_write_concern(command);
@@ -246,7 +246,7 @@ static enum outcome send_update(struct lockstore *store, const char *doing, bson
   int code;
   int64_t matched = 0;
   enum outcome outcome = mongo_command(mongo, doing, command, &reply, &code, error);
-  if (outcome == OUTCOME_NO) /* nothing that is sent here can be a duplicate: somebody's own index on `ledger` */
+  if (outcome == OUTCOME_NO && !upsert) /* nothing is inserted: somebody's own index on `ledger` */
     outcome = OUTCOME_UNKNOWN;
   if (outcome == OUTCOME_YES && !document_int64(&reply, "n", &matched)) {
     error_set(error, "%s: the reply has no count", doing);
@@ -320,7 +320,7 @@ enum outcome ledger_commit(struct lockstore *store, const char *type, const stru
   append_commit_change(&update, commit);
   bson_append_document_end(&updates, &update);
   bson_append_array_end(command, &updates);
-  return send_update(store, "committing", command, error);
+  return send_update(store, "committing", command, false, error);
 }
 
 enum outcome ledger_settle(struct lockstore *store, const char *type, int64_t epoch, const struct owner *owner, int64_t settled,
@@ -330,7 +330,7 @@ enum outcome ledger_settle(struct lockstore *store, const char *type, int64_t ep
   bson_t *command =
       BCON_NEW("update", "ledger", "updates", "[", "{", "q", "{", "_id", BCON_UTF8(type), "v", BCON_INT32(1), "epoch", BCON_INT64(epoch),
                "owner", OWNER(owner), "}", "u", "{", "$max", "{", "settled", BCON_INT64(settled), "}", "}", "}", "]");
-  return send_update(store, "recording what is settled", command, error);
+  return send_update(store, "recording what is settled", command, false, error);
 }
 
 /* ---- adopting ---- */
@@ -376,9 +376,10 @@ enum outcome ledger_put(struct lockstore *store, const char *type, const struct 
     put_filter(&filter, before);
   bson_append_document_end(&update, &filter);
   BSON_APPEND_DOCUMENT(&update, "u", document);
-  BSON_APPEND_BOOL(&update, "upsert", before->epoch == 0 && !malformed);
+  bool upsert = before->epoch == 0 && !malformed;
+  BSON_APPEND_BOOL(&update, "upsert", upsert);
   bson_append_document_end(&updates, &update);
   bson_append_array_end(command, &updates);
   bson_destroy(document);
-  return send_update(store, "writing the ledger", command, error);
+  return send_update(store, "writing the ledger", command, upsert, error);
 }

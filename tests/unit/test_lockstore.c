@@ -380,6 +380,22 @@ static void settled_never_lowers(void **state)
   assert_int_equal(read_ledger(MY_TYPE).settled, 7);
 }
 
+static void put_only_over_what_was_seen(void **state)
+{
+  (void)state;
+  const struct ledger none = {0};
+  struct ledger ledger = {.v = 1, .epoch = 5, .has_owner = true, .owner = bob, .end = commit_of(MY_TYPE, 1, &bob, 0, 10).after};
+  begin_file(MY_TYPE);
+  struct ledger seen = read_ledger(MY_TYPE);
+  assert_int_equal(ledger_put(store, MY_TYPE, &none, false, &ledger, &error), OUTCOME_NO);
+  assert_int_equal(read_ledger(MY_TYPE).epoch, 1);
+  assert_int_equal(ledger_put(store, MY_TYPE, &seen, false, &ledger, &error), OUTCOME_YES);
+  assert_int_equal(read_ledger(MY_TYPE).epoch, 5);
+  ledger.epoch = 6;
+  assert_int_equal(ledger_put(store, MY_TYPE, &seen, false, &ledger, &error), OUTCOME_NO);
+  assert_int_equal(read_ledger(MY_TYPE).epoch, 5);
+}
+
 static void newer_ledger_is_refused(void **state)
 {
   (void)state;
@@ -600,6 +616,7 @@ int main(void)
       cmocka_unit_test(clean_is_set_and_put_back),
       cmocka_unit_test(clean_without_a_file),
       cmocka_unit_test(settled_never_lowers),
+      cmocka_unit_test(put_only_over_what_was_seen),
       cmocka_unit_test(newer_ledger_is_refused),
       cmocka_unit_test(lists_are_whole_and_in_order),
       cmocka_unit_test(wakeups_reach_those_they_are_for),
