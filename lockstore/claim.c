@@ -140,6 +140,25 @@ static enum outcome put_clean_back(struct claim *claim, struct error *error)
   return claim->before.clean ? ledger_commit(claim->store, claim->config->name, &commit, error) : OUTCOME_YES;
 }
 
+static enum outcome look(struct claim *claim, struct error *error)
+{
+  return lock_read(claim->store, claim->config->name, 0, &claim->view, error);
+}
+
+/*
+ * Is the lock still there? A fail-over between insert and fence may have taken the insert back, and the fence alone keeps nobody from
+ * inserting anew. The server that has acknowledged the fence is the newest primary. What is refused is no lock of mine; the next look says
+ * what it is.
+ */
+static enum outcome confirm(struct claim *claim, struct error *error)
+{
+  enum outcome outcome = look(claim, error);
+  if (outcome == OUTCOME_UNKNOWN)
+    return outcome;
+  bool mine = outcome == OUTCOME_YES && memcmp(&claim->view.owner, &claim->owner, sizeof claim->owner) == 0;
+  return mine && !claim->view.stealable ? OUTCOME_YES : OUTCOME_NO;
+}
+
 static enum outcome insert_and_fence(struct claim *claim, int64_t epoch_seen, struct error *error)
 {
   const char *name = claim->config->name;
@@ -153,12 +172,7 @@ static enum outcome insert_and_fence(struct claim *claim, int64_t epoch_seen, st
   claim->epoch = epoch_seen + 1;
   outcome = ledger_fence(claim->store, name, epoch_seen, &claim->owner, &claim->before, error);
   claim->fenced = outcome == OUTCOME_YES;
-  return outcome;
-}
-
-static enum outcome look(struct claim *claim, struct error *error)
-{
-  return lock_read(claim->store, claim->config->name, 0, &claim->view, error);
+  return claim->fenced ? confirm(claim, error) : outcome;
 }
 
 /* A signal that comes meanwhile ends this process when no lock document of it is left. */
@@ -170,10 +184,10 @@ static enum outcome take(struct claim *claim, int64_t epoch_seen, struct error *
   bool late = command_now_ms() >= claim->sent_ms + claim->config->lease_ms / 3 * 2; /* it would be lost before the command has begun */
   if (outcome == OUTCOME_YES && !late)
     return outcome;
-  if (outcome == OUTCOME_YES) {
+  if (claim->fenced)
     (void)put_clean_back(claim, &ignored);
+  if (outcome == OUTCOME_YES)
     outcome = OUTCOME_NO;
-  }
   if (claim->taken)
     (void)give_back(claim, &ignored);
   command_signals_release();

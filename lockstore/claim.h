@@ -2,7 +2,8 @@
  * claim: the way of pawl-lock to a mutex and its epoch, and back. Private to pawl-lock.
  *
  * The same steps as a worker's, and against the same documents (docs/protocol.md): look, stand in the row and be woken, or look again by
- * a timer; read the ledger, steal what has expired, insert, fence. A wake-up makes it try at once, and is never believed.
+ * a timer; read the ledger, steal what has expired, insert, fence; and, since here all rests on the lock, look whether it is still there. A
+ * wake-up makes it try at once, and is never believed.
  */
 #ifndef PAWL_LOCKSTORE_CLAIM_H
 #define PAWL_LOCKSTORE_CLAIM_H

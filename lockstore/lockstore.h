@@ -92,7 +92,8 @@ struct lock_view {
 /*
  * Insert. YES: mine (also if it was already mine: a lost reply). NO: another holds it. On slot 0 it is acknowledged by the primary alone: a
  * fail-over may take it back as long as no later write of the same primary has its majority, such as the fence. Then it is a lock lost
- * early: the next lock_renew says NO, and who rests on the lock and not on the epoch asks that once after the fence.
+ * early: the next lock_renew says NO. Who rests on the lock and not on the epoch renews it once after the fence, or reads it and finds his
+ * owner there and the lease not over.
  */
 MUST_CHECK enum outcome lock_take(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
                                   const struct lock_holder *holder, struct error *error);

@@ -1,4 +1,5 @@
 """pawl-lock: flock(1) across machines, on the mutexes of the workers."""
+import datetime
 import os
 import pty
 import re
@@ -280,6 +281,49 @@ def test_ended_between_lock_and_command(field, locked):
     lock.process.terminate()
     assert lock.wait() == -signal.SIGTERM and lock.output() == "", lock
     assert lock_of(field) is None and field.ledger("n")["epoch"] == 1
+
+
+@pytest.mark.parametrize("change", [{"owner": bson.Binary(bytes(16))}, {"expires_at": datetime.datetime(2000, 1, 1)}, None],
+                         ids=["another's", "over", "gone"])
+def test_lost_between_take_and_fence(field, locked, change):
+    """As by a fail-over that took the insert back: the command does not start on a fence alone."""
+    field.fill(5)
+    field.drain()
+    before = field.ledger()
+    admin = field.server.client.admin
+    entered = admin.command({"configureFailPoint": "failCommand", "mode": {"times": 1}, "data": {
+        "failCommands": ["findAndModify"], "namespace": f"{field.name}.ledger", "blockConnection": True, "blockTimeMS": 1500}})["count"]
+    lock = locked("t1", *sh("echo $PAWL_LOCK_EPOCH"), options=["--lease", "30s"])
+    admin.command({"waitForFailPoint": "failCommand", "timesEntered": entered + 1, "maxTimeMS": 10000})
+    if change:
+        assert field.locks.update_one({"type": "t1"}, {"$set": change}).modified_count == 1
+    else:
+        assert field.locks.delete_one({"type": "t1"}).deleted_count == 1
+    if change and "owner" in change:
+        lock.wait_errors("waits for t1")
+        assert lock.output() == "" and field.ledger()["clean"] is True
+        field.locks.delete_one({"type": "t1"})
+    assert lock.wait() == 0 and lock.output() == f"{before['epoch'] + 2}\n", lock
+    after = field.ledger()
+    assert after == {**before, "epoch": before["epoch"] + 2, "owner": after["owner"]} and after["clean"] is True
+
+
+def test_no_answer_behind_the_fence(field, locked):
+    """Whether the lock is still there cannot be seen: the command does not start, and the lock and `clean` are given back."""
+    field.fill(5)
+    field.drain()
+    before = field.ledger()
+    admin = field.server.client.admin
+    admin.command({"configureFailPoint": "failCommand", "mode": {"skip": 1}, "data": {
+        "failCommands": ["find"], "namespace": f"{field.name}.locks", "appName": "pawl-lock", "closeConnection": True}})  # but the look
+    try:
+        lock = locked("t1", *sh("echo $PAWL_LOCK_EPOCH"), options=["--lease", "30s"])
+        lock.wait_errors("MongoDB gives no answer: reading the lock: .*; trying again until it does")
+        assert lock.output() == "" and lock_of(field, "t1") is None
+        assert (field.ledger()["epoch"], field.ledger()["clean"]) == (before["epoch"] + 1, True)
+    finally:
+        admin.command({"configureFailPoint": "failCommand", "mode": "off"})
+    assert lock.wait() == 0 and lock.output() == f"{before['epoch'] + 2}\n", lock
 
 
 # --- the lease ---
