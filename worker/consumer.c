@@ -204,6 +204,8 @@ static void renew_done(struct turn *turn, const struct completion *completion)
     consumer->renew_ms = completion->sent_ms + lease / 3;
     return;
   case RESULT_NO:
+    if (consumer->state == STATE_UNLOCKING) /* it came behind the delete */
+      return;
     consumer->lost = true;
     consumer_note(turn, NOTE_WARN, "lost", "the lease was lost");
     return;
@@ -393,10 +395,8 @@ static void step(struct turn *turn)
   case STATE_BACKING_OFF:
     if (consumer->stopping)
       consumer_enter(turn, STATE_DONE, "asked to stop");
-    else if (turn->moment->now_ms >= consumer->next_ms) {
+    else if (turn->moment->now_ms >= consumer->next_ms)
       consumer_to_idle(turn, "the pause is over");
-      step(turn);
-    }
     return;
   case STATE_STOPPED:
   case STATE_DONE:

@@ -84,12 +84,11 @@ struct action {
   enum action_kind kind;
   enum activity activity;
   uint64_t number; /* rises with every action of the consumer */
-  int64_t epoch;   /* mine; 0: none yet */
+  int64_t epoch;   /* mine; 0: none yet. UNLOCK: to be told to who is woken; 0: none */
   struct owner owner;
 
   bool steal;                  /* TAKE: first delete the lock of `seen` */
   struct owner seen;           /* TAKE */
-  int64_t seq_seen;            /* in the ledger, or committed by me: for the notes */
   int64_t epoch_seen;          /* FENCE */
   struct ledger ledger;        /* OPEN: as the fence found it */
   struct ledger_commit commit; /* COMMIT */
@@ -122,7 +121,6 @@ struct completion {
   enum action_kind kind;
   enum activity activity;
   uint64_t number;
-  int64_t epoch;
   enum result result;
   struct error error;          /* unless YES or NO */
   int64_t sent_ms;             /* TAKE, RENEW: before the request was sent, boot-time clock */
@@ -285,6 +283,7 @@ struct consumer {
   int64_t deadline_ms;   /* two thirds of the lease: no new block and no delete after that */
   int64_t renew_ms;      /* next renewal */
   uint64_t taken_number; /* the TAKE: a renewal with a lower number was for an earlier lock */
+  int64_t epoch_left;    /* the last under it, once its end is known to be clean; 0: none */
 
   /* the epoch */
   int64_t epoch;              /* mine; 0: none */
@@ -292,7 +291,6 @@ struct consumer {
   struct committed committed; /* known to be */
   int64_t settled;            /* end of the unbroken prefix of acknowledged deletes; without an epoch: when last seen */
   bool rolling;               /* the first block makes a new segment, reason "roll" */
-  bool fenced;
 
   /* settling */
   struct load *settle;

@@ -180,6 +180,8 @@ static void waiting_main(struct turn *turn, const struct completion *completion)
   const struct lock_view *view = &completion->view;
   if (completion->result == RESULT_UNKNOWN)
     return;
+  if (completion->result != RESULT_REFUSED)
+    consumer->said_lock = false;
   if (completion->result == RESULT_NO) {
     waiting_free(turn, false, NULL);
   } else if (completion->result == RESULT_YES && view->stealable) {
@@ -219,6 +221,7 @@ static void taking_main(struct turn *turn, const struct completion *completion)
   }
   consumer->locked = true;
   consumer->lost = consumer->said_stall = false;
+  consumer->epoch_left = 0;
   consumer->taken_number = completion->number;
   consumer->deadline_ms = completion->sent_ms + consumer->options.lease_ms * 2 / 3;
   consumer->renew_ms = completion->sent_ms + consumer->options.lease_ms / 3;
@@ -354,7 +357,7 @@ void consumer_acquire_step(struct turn *turn)
   else if (consumer->state == STATE_FENCING)
     consumer_start(turn, ACTION_FENCE)->epoch_seen = consumer->epoch_seen;
   else if (consumer->state == STATE_UNLOCKING)
-    consumer_start(turn, ACTION_UNLOCK);
+    consumer_start(turn, ACTION_UNLOCK)->epoch = consumer->epoch_left;
   else
     look_step(turn);
 }

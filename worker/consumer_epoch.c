@@ -23,7 +23,7 @@ void consumer_epoch_end(struct consumer *consumer)
   consumer->epoch = 0;
   memset(&consumer->before, 0, sizeof consumer->before);
   memset(&consumer->committed, 0, sizeof consumer->committed);
-  consumer->rolling = consumer->fenced = false;
+  consumer->rolling = false;
   consumer->settle_stage = SETTLE_FIND;
   consumer->leave = LEAVE_NOT;
   consumer->begun = consumer->wrote = consumer->commit_sent = false;
@@ -62,7 +62,7 @@ static void abandon(struct turn *turn, enum consumer_state after)
 void consumer_fenced(struct turn *turn)
 {
   struct consumer *consumer = turn->consumer;
-  consumer->fenced = consumer->lost = true;
+  consumer->lost = true;
   consumer_note(turn, NOTE_WARN, "fenced", "another holder has taken over: what was not committed is dropped");
   abandon(turn, STATE_IDLE);
 }
@@ -227,9 +227,7 @@ void consumer_commit_fill(struct turn *turn, struct action *action, const struct
 
 static void unlock(struct turn *turn, const char *why)
 {
-  enum consumer_state after = turn->consumer->after;
   consumer_epoch_end(turn->consumer);
-  turn->consumer->after = after;
   consumer_enter(turn, STATE_UNLOCKING, why);
 }
 
@@ -279,6 +277,8 @@ static void clean_done(struct turn *turn, const struct completion *completion)
     consumer_enter(turn, consumer->after == STATE_STOPPED ? STATE_STOPPED : STATE_DONE, "asked to stop");
     return;
   }
+  if (completion->result == RESULT_YES)
+    consumer->epoch_left = consumer->epoch;
   unlock(turn, completion->result == RESULT_YES ? "the end is clean" : "another holder has taken over");
 }
 
@@ -295,7 +295,7 @@ static bool clean_wanted(const struct consumer *consumer)
 {
   if (consumer->closed_clean)
     return true;
-  return !consumer->wrote && consumer->before.clean && !consumer->unnamed && !consumer->fenced;
+  return !consumer->wrote && consumer->before.clean && !consumer->unnamed;
 }
 
 static void releasing_step(struct turn *turn)
@@ -305,7 +305,7 @@ static void releasing_step(struct turn *turn)
     return;
   if (consumer->release_stage == RELEASE_CLOSE) {
     struct action *action = consumer_start(turn, ACTION_CLOSE);
-    action->write_close = consumer->wrote && consumer->leave != LEAVE_ABANDON && !consumer->fenced;
+    action->write_close = consumer->wrote && consumer->leave != LEAVE_ABANDON;
     action->discard = consumer->stage == STAGE_COMMIT_SEGMENT && !consumer->commit_sent;
   } else if (clean_wanted(consumer)) {
     struct action *action = consumer_start(turn, ACTION_COMMIT);

@@ -286,6 +286,8 @@ static void empty_work(struct job *job)
 static void empty_check(struct loop *loop)
 {
   struct empty_job *empty = &loop->empty;
+  if (empty->running || loop->stopping || clock_boot_ms() < loop->empty_next_ms) /* while it runs, what it looks for is its own */
+    return;
   empty->type_count = 0;
   for (size_t i = 0; i < loop->options->type_count; i++) {
     const struct consumer *consumer = &loop->stations[i].consumer;
@@ -294,7 +296,7 @@ static void empty_check(struct loop *loop)
     else if (!consumer_is_over(consumer))
       return;
   }
-  if (empty->type_count == 0 || empty->running || loop->stopping || clock_boot_ms() < loop->empty_next_ms)
+  if (empty->type_count == 0)
     return;
   empty->running = true;
   empty->started_ms = clock_boot_ms();

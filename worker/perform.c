@@ -450,7 +450,6 @@ void perform(struct performer *performer, const struct action *action, struct co
   completion->kind = action->kind;
   completion->activity = action->activity;
   completion->number = action->number;
-  completion->epoch = action->epoch;
   completion->result = perform_kind(performer, action, completion);
   if (action_asks_database(action->kind))
     performer->unanswered = completion->result == RESULT_UNKNOWN;

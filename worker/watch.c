@@ -40,7 +40,10 @@ static struct timespec time_in(int64_t ms)
 
 /* ---- the thread ---- */
 
-/* One place is kept for what is not a mere wake-up. */
+/*
+ * Two places are kept for what is not a mere wake-up: as a rule a loss, and PAUSE_MS later the beginning that follows on it. In a flood a
+ * third is dropped, if the loop has taken nothing meanwhile.
+ */
 static void tell(struct watch *watch, enum watch_news_kind kind, const struct wakeup *wakeup, const struct error *error)
 {
   pthread_mutex_lock(&watch->mutex);

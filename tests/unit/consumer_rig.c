@@ -341,8 +341,7 @@ void rig_answer(struct rig *rig, enum activity activity, enum result result)
   struct rig_slot *slot = &rig->slots[activity];
   rig_assert(rig, slot->running);
   struct action action = slot->action;
-  struct completion completion = {
-      .kind = action.kind, .activity = action.activity, .number = action.number, .epoch = action.epoch, .result = result};
+  struct completion completion = {.kind = action.kind, .activity = action.activity, .number = action.number, .result = result};
   struct event event = {.kind = EVENT_COMPLETION, .completion = &completion};
   char text[64];
   rig_assert(rig, rig_may_answer(&action, result));

@@ -235,6 +235,7 @@ static void started_kind(struct rig *rig, const struct action *action)
   case ACTION_UNLOCK:
     rig_assert(rig, watch->locked);
     rig_assert(rig, !runs(rig, ACTIVITY_READ) && !deletes(rig));
+    rig_assert(rig, action->epoch == 0 || (watch->rolled && action->epoch == watch->epoch_checked)); /* its end is clean */
     watch->unlock_tried = true;
     return;
   case ACTION_READ:

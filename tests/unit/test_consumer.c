@@ -237,6 +237,22 @@ static void test_wakes_at_the_end_of_the_lease(void **state)
   assert_int_equal(pause_ms(), 8);
 }
 
+/* Said once, and once more when it was in order meanwhile. */
+static void test_a_lock_that_is_not_pawls(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES; LOOK REFUSED");
+  assert_true(rig_noted(&rig, "lock"));
+  rig_play_all(&rig, "wait 1000; PEEK YES; LOOK REFUSED");
+  assert_false(rig_noted(&rig, "lock"));
+  rig_play_all(&rig, "wait 1000; PEEK YES; LOOK UNKNOWN; wake; LOOK REFUSED");
+  assert_false(rig_noted(&rig, "lock"));
+  rig_play_all(&rig, "wait 1000; PEEK YES; LOOK YES:busy; wake; LOOK REFUSED");
+  assert_true(rig_noted(&rig, "lock"));
+  rig_play_all(&rig, "wait 1000; PEEK YES; LOOK NO; PEEK YES; CHECK YES; TAKE NO; wake; LOOK REFUSED");
+  assert_true(rig_noted(&rig, "lock"));
+}
+
 static void test_waiter_goes_when_the_queue_is_empty(void **state)
 {
   (void)state;
@@ -344,6 +360,23 @@ static void test_unlock_gives_up_with_the_lease(void **state)
   assert_int_equal(rig.consumer.state, STATE_IDLE);
 }
 
+/* Who is woken is told the epoch whose end is clean: that one is surely in the ledger. Of another nothing is told. */
+static void test_tells_the_epoch(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_DRAINING "; READ NO; wait 6000; CLOSE YES; COMMIT YES");
+  assert_int_equal(running(ACTIVITY_MAIN)->epoch, 8);
+  rig_play_all(&rig, "UNLOCK UNKNOWN; wake");
+  assert_int_equal(running(ACTIVITY_MAIN)->epoch, 8);
+  rig_play_all(&rig, "UNLOCK YES; PEEK YES; CHECK YES; LOOK NO; TAKE UNKNOWN");
+  assert_int_equal(running(ACTIVITY_MAIN)->epoch, 0);
+  rig_play_all(&rig, "UNLOCK NO; wake; PEEK YES; CHECK YES; LOOK NO; TAKE YES; FENCE NO");
+  assert_int_equal(running(ACTIVITY_MAIN)->epoch, 0);
+  rig_play_all(&rig,
+               "UNLOCK YES; wake; PEEK YES; CHECK YES; LOOK NO; TAKE YES; FENCE YES; OPEN YES; READ NO; wait 6000; CLOSE YES; COMMIT NO");
+  assert_int_equal(running(ACTIVITY_MAIN)->epoch, 0);
+}
+
 static void test_fence_lost(void **state)
 {
   (void)state;
@@ -405,6 +438,19 @@ static void test_renewal_of_an_earlier_lock(void **state)
   rig_expect(&rig, STATE_FENCING, "");
   rig_play_all(&rig, "FENCE YES; OPEN YES");
   rig_expect(&rig, STATE_DRAINING, "READ"); /* not lost */
+}
+
+/* One that waited while the lock was let go reaches the server after the delete: it finds no lock, and none was lost. */
+static void test_renewal_behind_the_unlock(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_DRAINING "; READ NO; wait 10000; CLOSE YES; COMMIT YES");
+  rig_expect(&rig, STATE_UNLOCKING, "UNLOCK");
+  rig_play(&rig, "RENEW NO");
+  assert_false(rig_noted(&rig, "lost"));
+  assert_int_equal(rig.consumer.counts.problems[PROBLEM_LOST], 0);
+  rig_play(&rig, "UNLOCK YES");
+  rig_expect(&rig, STATE_IDLE, "PEEK");
 }
 
 static void test_stall(void **state)
@@ -937,15 +983,18 @@ int main(void)
       STORY(test_pass_waits_for_deletes),
       STORY(test_waits_with_jitter),
       STORY(test_wakes_at_the_end_of_the_lease),
+      STORY(test_a_lock_that_is_not_pawls),
       STORY(test_waiter_goes_when_the_queue_is_empty),
       STORY(test_steal),
       STORY(test_unknown_take_is_taken_back),
       STORY(test_unlock_gives_up_with_the_lease),
+      STORY(test_tells_the_epoch),
       STORY(test_fence_lost),
       STORY(test_unknown_commit_is_sent_again),
       STORY(test_deadline),
       STORY(test_lost_lease),
       STORY(test_renewal_of_an_earlier_lock),
+      STORY(test_renewal_behind_the_unlock),
       STORY(test_stall),
       STORY(test_settles_in_chunks),
       STORY(test_settling_that_fails_for_long),
