@@ -57,9 +57,11 @@ const struct owner *lockstore_process(const struct lockstore *store);
  * Looks at server and database, and makes what is missing: collections `messages`, `locks`, `ledger` and their indexes, and `wakeups`,
  * without which one can do: where it may not be made, or be made capped, that is no failure. The boxes beside it (wakeup.h) are made by
  * lockstore_prepare_boxes, for all processes, or by each watcher as it needs one.
- * Looking comes first: where all is there, the right to make collections and indexes is not needed.
+ * Looking comes first: where all is there, the right to make collections and indexes is not needed. While a thread is at it, others wait
+ * for its answer, which is theirs as well.
  * REFUSED: mongos; a server before 5.0; an index on `locks` {type, slot} that is not unique, or partial, or sparse, or that cannot
- * be made; a collation other than simple; a view, a capped or time-series collection; a TTL index.
+ * be made; a collation other than simple; a view, a capped or time-series collection; a TTL index; a right that is missing, unless it
+ * has said YES before: then that is UNKNOWN, for the right was there, and may come back.
  */
 MUST_CHECK enum outcome lockstore_prepare(struct lockstore *store, struct error *error);
 /* False: a request or a watcher had no answer since, and it may be another server now: to be prepared again. */

@@ -37,6 +37,7 @@ struct mongo {
   _Atomic int deployment;
   _Atomic uint64_t version;     /* major << 32 | minor << 16 | patch; 0: not known yet */
   _Atomic bool clustered;       /* `messages` is */
+  _Atomic bool prepared;        /* lockstore_prepare has said YES */
   _Atomic bool without_wakeups; /* their collections are missing, and may not be made */
   _Atomic int64_t wire_version; /* of the primary; 0: not known yet */
   _Atomic int64_t transactions; /* the number of the last one */
@@ -163,6 +164,8 @@ struct mongo *mongo_open(const struct lockstore_options *options, struct error *
     return NULL;
   struct mongo *mongo = calloc(1, sizeof *mongo);
   bson_error_t reason = {.message = "out of memory"};
+  if (!mongo)
+    error_set(error, "%s", reason.message);
   bool ok = mongo && db_choose(mongo, uri, options->db, error);
   if (ok) {
     mongo->timeout_ms = options->timeout_ms;
@@ -229,6 +232,16 @@ void mongo_describe(const struct mongo *mongo, char *text, size_t size)
            atomic_load(&mongo->clustered) ? "clustered" : "not clustered",
            set ? "in snapshots" : "without snapshots, so that no order is promised",
            set ? "by ranges in transactions, small batches by their _ids" : "by their _ids");
+}
+
+void mongo_note_prepared(struct mongo *mongo)
+{
+  atomic_store(&mongo->prepared, true);
+}
+
+bool mongo_was_prepared(const struct mongo *mongo)
+{
+  return atomic_load(&mongo->prepared);
 }
 
 void mongo_note_without_wakeups(struct mongo *mongo)

@@ -51,8 +51,13 @@ void mongo_forget(struct mongo *mongo);
 bool mongo_is_replica_set(const struct mongo *mongo);
 /* Clustered collections, 5.3 and later. Known after the first mongo_hello. */
 bool mongo_makes_clustered(const struct mongo *mongo);
+/* For who inserts, perhaps before any worker was there: makes `messages` as lockstore_prepare would, if it is missing, and it may. */
+void mongo_make_queue(struct mongo *mongo);
 /* Whether `messages` is clustered: lockstore_prepare says so. */
 void mongo_note_clustered(struct mongo *mongo, bool clustered);
+/* Whether lockstore_prepare has ever said YES, and so had all rights that it needs. */
+void mongo_note_prepared(struct mongo *mongo);
+bool mongo_was_prepared(const struct mongo *mongo);
 /* lockstore_prepare and lockstore_prepare_boxes say that they found no collections for wake-ups, and may make none. */
 void mongo_note_without_wakeups(struct mongo *mongo);
 bool mongo_has_wakeups(const struct mongo *mongo);

@@ -1,6 +1,7 @@
 #include "lockstore/document.h"
 #include "lockstore/store.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -19,9 +20,12 @@ struct lockstore *lockstore_open(const struct lockstore_options *options, struct
     return NULL;
   }
   handed_init(&store->handed);
+  pthread_mutex_init(&store->preparing, NULL);
   store->mongo = mongo_open(options, error);
   if (store->mongo && getrandom(store->process.bytes, OWNER_BYTES, 0) == OWNER_BYTES)
     return store;
+  if (store->mongo)
+    error_set(error, "getting random bytes: %s", strerror(errno));
   lockstore_close(store);
   return NULL;
 }
@@ -31,6 +35,7 @@ void lockstore_close(struct lockstore *store)
   if (store) {
     mongo_close(store->mongo);
     handed_deinit(&store->handed);
+    pthread_mutex_destroy(&store->preparing);
   }
   free(store);
 }
@@ -63,14 +68,14 @@ static const struct wanted wanted[] = {
 enum { WANTED = sizeof wanted / sizeof *wanted };
 
 /*
- * Sends a command that looks or makes, and destroys it. Without the right to do so, trying again does not help. A duplicate key is
- * refused by the caller, who knows what it means.
+ * Sends a command that looks or makes, and destroys it. Without the right to do so, trying again does not help; but a right that was there
+ * before, and was taken away, may come back. A duplicate key is refused by the caller, who knows what it means.
  */
 static enum outcome send_command(struct mongo *mongo, const char *doing, bson_t *command, bson_t *reply, int *code, struct error *error)
 {
   enum outcome outcome = mongo_command(mongo, doing, command, reply, code, error);
   bson_destroy(command);
-  return outcome == OUTCOME_UNKNOWN && *code == CODE_UNAUTHORIZED ? OUTCOME_REFUSED : outcome;
+  return outcome == OUTCOME_UNKNOWN && *code == CODE_UNAUTHORIZED && !mongo_was_prepared(mongo) ? OUTCOME_REFUSED : outcome;
 }
 
 /* ---- collections ---- */
@@ -368,14 +373,37 @@ bool lockstore_is_known(struct lockstore *store)
   return mongo_is_known(store->mongo);
 }
 
-enum outcome lockstore_prepare(struct lockstore *store, struct error *error)
+static enum outcome prepare(struct lockstore *store, struct error *error)
 {
   enum outcome outcome = mongo_hello(store->mongo, error);
   for (int i = 0; i < WANTED && outcome == OUTCOME_YES; i++)
     outcome = collection_prepare(store->mongo, &wanted[i], error);
   for (int i = 0; i < WANTED && outcome == OUTCOME_YES; i++)
     outcome = index_prepare(store->mongo, &wanted[i], error);
-  return outcome == OUTCOME_YES ? wakeups_prepare(store->mongo, WAKEUPS_FOR_ALL, error) : outcome;
+  if (outcome == OUTCOME_YES)
+    outcome = wakeups_prepare(store->mongo, WAKEUPS_FOR_ALL, error);
+  if (outcome == OUTCOME_YES)
+    mongo_note_prepared(store->mongo);
+  return outcome;
+}
+
+/*
+ * One at a time: an index that another is just making is already listed, and serves no query yet. Whoever has waited takes the answer that
+ * he waited for, so that nobody waits twice for a server that does not answer.
+ */
+enum outcome lockstore_prepare(struct lockstore *store, struct error *error)
+{
+  uint64_t before = atomic_load(&store->preparations);
+  pthread_mutex_lock(&store->preparing);
+  if (atomic_load(&store->preparations) == before) {
+    store->prepared = prepare(store, &store->prepare_error);
+    atomic_fetch_add(&store->preparations, 1);
+  }
+  enum outcome outcome = store->prepared;
+  if (outcome != OUTCOME_YES)
+    *error = store->prepare_error;
+  pthread_mutex_unlock(&store->preparing);
+  return outcome;
 }
 
 enum outcome lockstore_prepare_boxes(struct lockstore *store, struct error *error)

@@ -5,6 +5,8 @@
 #include "lockstore/mongo.h"
 #include "lockstore/waiters.h"
 
+#include <stdatomic.h>
+
 /* A box holds twenty of the longest wake-ups, those that hand on a row of WAITERS_MAX. */
 enum { WAKEUPS_BYTES = 256 * 1024, BOX_BYTES = 64 * 1024, BOXES = 8 };
 
@@ -12,6 +14,10 @@ struct lockstore {
   struct mongo *mongo;
   struct owner process;
   struct handed handed;
+  pthread_mutex_t preparing;
+  _Atomic uint64_t preparations; /* that have ended; what follows is of the last one */
+  enum outcome prepared;
+  struct error prepare_error;
 };
 
 /* The collections of wake-ups: one for all, and BOXES for what is for one process. */

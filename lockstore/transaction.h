@@ -1,7 +1,8 @@
 /*
  * transaction: write commands that see the data as of a past cluster time, each in a transaction of its own. Only on a replica set.
  *
- * A transactor holds a connection, and is used by one thread at a time; each call blocks for at most the connection's time-out, twice.
+ * A transactor holds a connection, and is used by one thread at a time; each call blocks for at most the connection's time-out, three
+ * times: the command, its commit, and the abort when that fails.
  */
 #ifndef PAWL_LOCKSTORE_TRANSACTION_H
 #define PAWL_LOCKSTORE_TRANSACTION_H

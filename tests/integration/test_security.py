@@ -347,6 +347,27 @@ def test_another_user_without_a_gap(prepared, users):
     field.compare()
 
 
+def test_a_right_is_taken_away_for_a_moment(prepared, users):
+    """A worker that once had all rights waits for them; one that begins without them ends."""
+    field, admin = prepared, prepared.server.client.admin
+    field.mongo = field.as_user("worker")
+    worker = field.worker()
+    field.fill(10)
+    field.wait_settled()
+    roles = [role for _, user, role in users.names if user == "worker"]
+    admin.command("revokeRolesFromUser", "worker", roles=roles)
+    worker.wait_log(" warn  database: MongoDB does not permit it: ")
+    assert field.worker().wait(30) == 2, field.logs()
+    assert worker.alive() and "MongoDB answers again" not in worker.log(), str(worker)
+    admin.command("grantRolesToUser", "worker", roles=roles)
+    field.fill(10)
+    field.wait_settled()
+    worker.wait_log(" info  database: MongoDB answers again")
+    assert worker.stop()[0] == 0 and " error " not in worker.log(), str(worker)
+    field.mongo = field.as_user("root")
+    field.compare()
+
+
 # --- secrets ---
 
 

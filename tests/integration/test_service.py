@@ -294,6 +294,15 @@ def test_locks_index_missing_is_made(field):
     field.compare()
 
 
+def test_first_start_with_many_types(field):
+    """They find a queue without an index all at once, and one makes it for all."""
+    types = [f"t{n}" for n in range(16)]
+    for name in types:
+        field.fill(1000, name)
+    worker = field.drain(types=types)
+    assert re.findall(".* (?:warn|error) .*", worker.log()) == []
+
+
 def test_messages_index_dropped_under_a_worker(field):
     """As when another worker is still making it: said in words that fit, and made again."""
     assert field.run("pawl-setup").returncode == 0
