@@ -179,6 +179,14 @@ static enum outcome collection_prepare(struct mongo *mongo, const struct wanted 
   return OUTCOME_UNKNOWN;
 }
 
+void mongo_make_queue(struct mongo *mongo)
+{
+  struct error ignored;
+  const struct wanted *messages = &wanted[0];
+  if (collection_look(mongo, messages->collection, &ignored) == OUTCOME_NO && collection_make(mongo, messages, &ignored) != OUTCOME_YES)
+    return; /* the insert makes it, or says what is wrong */
+}
+
 /* ---- indexes ---- */
 
 static bool index_has_keys(const bson_t *index, const char *const keys[2])

@@ -5,8 +5,10 @@
  * the bad lines, which are told one by one. The first batch of which something is unknown ends the program, with the place
  * from which to go on.
  *
- * With --bundle a message goes, as it was read, into a bundle, which is what a document of the batch then is. Whatever is still
- * open is sent when the input has nothing more: with auto at once, so that a bundle is what came while the one before was on its way.
+ * With --bundle a message goes, as it was read, into a bundle, which is what a document of the batch then is.
+ *
+ * What waits is sent when the input has nothing more at the moment, so that a batch, or an auto bundle, is what came while the one before
+ * was on its way; or when it has waited for long enough, though the input never pauses.
  */
 #include "config/config.h"
 #include "worker/enqueue_id.h"
@@ -28,6 +30,7 @@ enum {
   COUNT_SIZE = 80,
   AUTO_MESSAGES_MAX = 1000, /* in a bundle of --bundle auto */
   AUTO_LINGER_MS = 3,       /* how long its first message waits for others, when there are none */
+  FIXED_LINGER_MS = 100,    /* the same, of --bundle N, when others keep coming */
 };
 
 struct enqueue {
@@ -269,6 +272,13 @@ static void take_message(struct enqueue *enqueue, const struct input *input, bso
   progress_update(&enqueue->progress, enqueue->bytes + input->bytes_read, enqueue->acknowledged, enqueue->documents, now_ms);
 }
 
+static int64_t linger_ms(const struct enqueue *enqueue)
+{
+  if (enqueue->bundle_max == 0)
+    return 0;
+  return enqueue->config.bundle == CONFIG_BUNDLE_AUTO ? AUTO_LINGER_MS : FIXED_LINGER_MS;
+}
+
 /* False: this input is over. */
 static bool take_next(struct enqueue *enqueue, struct input *input)
 {
@@ -276,8 +286,7 @@ static bool take_next(struct enqueue *enqueue, struct input *input)
   bool id_wanted = false;
   struct error error;
   int64_t offset = input->offset;
-  bool hurry = enqueue->config.bundle == CONFIG_BUNDLE_AUTO && enqueue->batch.count > 0;
-  input->idle_at_ms = hurry ? enqueue->began_ms + AUTO_LINGER_MS : 0;
+  input->idle_at_ms = enqueue->batch.count > 0 ? enqueue->began_ms + linger_ms(enqueue) : 0;
   switch (input_next(input, &message, &id_wanted, &error)) {
   case INPUT_MESSAGE:
     take_message(enqueue, input, &message, id_wanted, offset);
@@ -405,6 +414,7 @@ static int connect_mongo(struct enqueue *enqueue)
   }
   enum outcome outcome = mongo_hello(enqueue->mongo, &error);
   if (outcome == OUTCOME_YES) {
+    mongo_make_queue(enqueue->mongo);
     enqueue->client = mongoc_client_pool_pop(mongo_pool(enqueue->mongo));
     return EXIT_DONE;
   }

@@ -26,7 +26,7 @@ static bool folder_make(const char *path)
   return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-/* Makes the last two folders of the path, e.g. state and pawl in ~/.local/state/pawl, and those above as far as needed. */
+/* Makes the folders on the path that are missing; what follows the last slash is the file. */
 static bool folders_make(char *path)
 {
   for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {

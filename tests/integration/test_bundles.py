@@ -276,9 +276,10 @@ def test_enqueue_auto(field):
     assert [message["payload"] for document in found for message in document["batch"]] == [f"t{n}" for n in range(3)] + [str(n) for n in range(2500)]
 
 
-def test_enqueue_auto_is_not_held_up_by_a_steady_trickle(field):
+@pytest.mark.parametrize("options", [[], ["--bundle", "auto"], ["--bundle", "1000"]], ids=["plain", "auto", "fixed"])
+def test_enqueue_is_not_held_up_by_a_steady_trickle(field, options):
     """A line each millisecond never is idle for long; still each is soon in the queue."""
-    with subprocess.Popen([program("pawl-enqueue"), *field.mongo, "--type", "t1", "--bundle", "auto", "-q"], stdin=subprocess.PIPE,
+    with subprocess.Popen([program("pawl-enqueue"), *field.mongo, "--type", "t1", *options, "-q"], stdin=subprocess.PIPE,
                           env=environment()) as process:
         for n in range(1500):
             process.stdin.write(b"%d\n" % n)
@@ -288,5 +289,6 @@ def test_enqueue_auto_is_not_held_up_by_a_steady_trickle(field):
         process.stdin.close()
         assert process.wait(20) == 0
     found = queue(field)
-    assert [message["payload"] for document in found for message in document["batch"]] == [str(n) for n in range(1500)]
-    assert max(len(document["batch"]) for document in found) < 1000, [len(document["batch"]) for document in found]
+    bundles = [document.get("batch", [document]) for document in found]
+    assert [message["payload"] for bundle in bundles for message in bundle] == [str(n) for n in range(1500)]
+    assert max(map(len, bundles)) < 1000, [len(bundle) for bundle in bundles]
