@@ -1,7 +1,7 @@
 /*
  * document: reading the fields of a document that anybody may have written. Private to lockstore, but for document_make_printable.
  *
- * Pure; any thread. A field of another kind than asked for is as good as absent, and `kind` names what is there.
+ * Pure; any thread. A field of another kind than asked for is as good as absent, and document_show names what is there.
  */
 #ifndef PAWL_LOCKSTORE_DOCUMENT_H
 #define PAWL_LOCKSTORE_DOCUMENT_H

@@ -76,8 +76,8 @@ static void add_queued(void *context, const bson_t *document)
   if (!bson_iter_init_find(&type, document, "_id") || !BSON_ITER_HOLDS_UTF8(&type) || !bson_iter_init_find(&count, document, "n"))
     return; /* an array of strings is no type */
   char name[TYPE_BYTES_MAX + 1];
-  snprintf(name, sizeof name, "%s", bson_iter_utf8(&type, NULL));
-  document_make_printable(name);
+  if (!document_text(document, "_id", name, sizeof name)) /* no type, and not to be taken for one: as JSON, as in the lists */
+    snprintf(name, sizeof name, "%s", document_show(document, "_id").text);
   struct status_row *row = table_row(context, name);
   if (row)
     row->queued += bson_iter_as_int64(&count);

@@ -247,6 +247,15 @@ def test_status(field):
     assert [entry["type"] for entry in status(field, "--type", "t2")] == ["t2"]
 
 
+def test_status_of_what_is_no_type(field):
+    """Shown as JSON, and never in the row of the type that it begins with."""
+    longest = "x" * 128
+    field.insert("p", [{"type": name} for name in ("hm", "hm\0x", "hm\0x", "hm\tx", longest, longest + "y")])
+    assert {entry["type"]: entry["queued"] for entry in status(field)} == {
+        "hm": 1, '"hm\\u0000x"': 2, '"hm\\tx"': 1, longest: 1, '"' + "x" * 79: 1}
+    assert [entry["queued"] for entry in status(field, "--type", "hm")] == [1]
+
+
 def test_status_of_a_malformed_lock(field):
     field.fill(3)
     assert field.run("pawl-setup").returncode == 0
