@@ -576,9 +576,8 @@ static enum outcome ask_version(struct mongo *mongo, char text[32], struct error
 static enum outcome refuse_old(struct mongo *mongo, struct error *error)
 {
   char version[32];
-  struct error ignored;
-  if (ask_version(mongo, version, &ignored) != OUTCOME_YES)
-    snprintf(version, sizeof version, "unknown");
+  if (ask_version(mongo, version, error) != OUTCOME_YES)
+    return OUTCOME_UNKNOWN; /* it went away meanwhile: whatever comes back is asked again */
   error_set(error, "this MongoDB is too old: its version is %s, and pawl takes 5.0 or later", version);
   return OUTCOME_REFUSED;
 }

@@ -21,6 +21,7 @@ class Proxy:
     def __init__(self, server, version=None, hides_hello=False, mongos=False):
         self.target = server.client.address
         self.version, self.hides_hello, self.mongos = version, hides_hello, mongos
+        self.unanswered = 0  # how many of the next questions for the version cut the connection
         self.connections, self.lock = [], threading.Lock()
         self.listener = socket.create_server(("127.0.0.1", 0))
         threading.Thread(target=self._accept, daemon=True).start()
@@ -62,6 +63,9 @@ class Proxy:
                 end.shutdown(socket.SHUT_RDWR)
 
     def _request(self, code, body):
+        if self.unanswered > 0 and code == OP_MSG and body[SECTION + 4:].startswith(b"\x10buildInfo\0"):
+            self.unanswered -= 1
+            raise EOFError
         hidden = self.hides_hello and code == OP_MSG and body[SECTION + 4:].startswith(b"\x10hello\0")
         return body.replace(b"hello\0", b"hullo\0", 1) if hidden else body
 

@@ -64,16 +64,17 @@ def test_upgraded_under_a_worker(field, proxy):
 
 
 def test_downgraded_under_a_worker(field, proxy):
-    """Too old all of a sudden: it says so, and stops with 2; what is in the queue stays there."""
+    """Too old all of a sudden, and gone again while it is asked: it says so, and stops with 2; what is in the queue stays there."""
     downgrade, mongo = proxy("6.0.20")
     worker = field.worker(mongo=mongo)
     field.fill(50)
     field.wait_settled()
+    downgrade.unanswered = 2
     downgrade.restart("4.4.29")
     assert worker.wait(30) == 2 and "too old: its version is 4.4.29" in worker.log(), str(worker)
     field.fill(50)
     field.drain()
-    assert len(field.compare()["t1"]) == 100
+    assert len(field.compare()["t1"]) == 100 and downgrade.unanswered <= 0
 
 
 def test_5_0_makes_a_plain_queue(field, proxy):
