@@ -11,6 +11,7 @@ TARGETS = [
     ("drain plain, limit", "drain, plain layout: times the limit program", 0.95, "least"),
     ("bundles of 100", "drain, bundles of 100: messages/s", 1_000_000, "least"),
     ("backlog", "rate at a backlog of 2 M: times that at 100 k", 0.9, "least"),
+    ("types", "drain, 16 types at once: times one type", 1, "least"),
     ("latency median", "insert to durable, idle worker, wake-up: median, ms", 8, "most"),
     ("latency p99", "the same: p99, ms", 20, "most"),
     ("handover median", "hand-over of a lock: median, ms", 4, "most"),

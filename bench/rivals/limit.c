@@ -1,9 +1,12 @@
 /*
  * The limit: what MongoDB itself takes to give the messages of a type away and forget them. One thread reads, over one cursor with
- * large batches on the index {type, _id}; others delete what was read, by `$in`, beside one another, w: majority. Nothing is written
- * to a file, nothing is locked, recorded or checked.
+ * large batches on the index {type, _id}; others delete what was read, beside one another, w: majority. Nothing is written to a file,
+ * nothing is locked, recorded or checked.
  *
- *   limit uri=… db=… type=t1 deleters=2 [ids=2000] [batch=10000]
+ *   limit uri=… db=… type=t1 deleters=2 [by=ids] [ids=2000] [batch=10000]
+ *
+ * type     `*`: all types, mixed, in the order in which the collection has them
+ * by       what a delete names: `ids`, each _id, by $in; `range`, the first and the last, which is right only while nobody inserts
  *
  * How many deleters are best depends on the machine: the benchmark tries some, and takes the best.
  */
@@ -23,7 +26,8 @@ static struct {
   bool over;
 } queue = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, {NULL}, 0, false};
 
-static const char *db, *type;
+static const char *db, *type; /* NULL: all */
+static bool by_range;
 static mongoc_client_pool_t *pool;
 static int64_t deleted;
 
@@ -61,11 +65,43 @@ static bson_t *queue_take(void)
   return ids;
 }
 
+static void append_hint(bson_t *to)
+{
+  if (type)
+    BCON_APPEND(to, "hint", "{", "type", BCON_INT32(1), "_id", BCON_INT32(1), "}");
+  else
+    BCON_APPEND(to, "hint", "{", "_id", BCON_INT32(1), "}");
+}
+
+static void append_ids(bson_t *filter, const bson_t *ids)
+{
+  bson_t id;
+  bson_iter_t at;
+  BSON_APPEND_DOCUMENT_BEGIN(filter, "_id", &id);
+  if (by_range) {
+    bson_iter_init(&at, ids);
+    bson_iter_next(&at);
+    bson_append_iter(&id, "$gte", -1, &at);
+    for (bson_iter_t next = at; bson_iter_next(&next);)
+      at = next;
+    bson_append_iter(&id, "$lte", -1, &at);
+  } else {
+    BSON_APPEND_ARRAY(&id, "$in", ids);
+  }
+  bson_append_document_end(filter, &id);
+}
+
 static void delete_ids(mongoc_client_t *client, const bson_t *ids)
 {
-  bson_t *command =
-      BCON_NEW("delete", "messages", "deletes", "[", "{", "q", "{", "type", BCON_UTF8(type), "_id", "{", "$in", BCON_ARRAY(ids), "}", "}",
-               "limit", BCON_INT32(0), "hint", "{", "type", BCON_INT32(1), "_id", BCON_INT32(1), "}", "}", "]");
+  bson_t entry = BSON_INITIALIZER, filter;
+  BSON_APPEND_DOCUMENT_BEGIN(&entry, "q", &filter);
+  if (type)
+    BSON_APPEND_UTF8(&filter, "type", type);
+  append_ids(&filter, ids);
+  bson_append_document_end(&entry, &filter);
+  BSON_APPEND_INT32(&entry, "limit", 0);
+  append_hint(&entry);
+  bson_t *command = BCON_NEW("delete", "messages", "deletes", "[", BCON_DOCUMENT(&entry), "]");
   bson_t reply;
   bson_iter_t at;
   append_majority(command);
@@ -74,6 +110,7 @@ static void delete_ids(mongoc_client_t *client, const bson_t *ids)
     __atomic_add_fetch(&deleted, bson_iter_as_int64(&at), __ATOMIC_RELAXED);
   bson_destroy(&reply);
   bson_destroy(command);
+  bson_destroy(&entry);
 }
 
 static void *deleter(void *unused)
@@ -90,9 +127,9 @@ static void read_all(int64_t batch, int64_t ids_max)
 {
   mongoc_client_t *client = mongoc_client_pool_pop(pool);
   mongoc_collection_t *messages = mongoc_client_get_collection(client, db, "messages");
-  bson_t *filter = BCON_NEW("type", BCON_UTF8(type));
-  bson_t *options = BCON_NEW("sort", "{", "_id", BCON_INT32(1), "}", "hint", "{", "type", BCON_INT32(1), "_id", BCON_INT32(1), "}",
-                             "batchSize", BCON_INT64(batch));
+  bson_t *filter = type ? BCON_NEW("type", BCON_UTF8(type)) : bson_new();
+  bson_t *options = BCON_NEW("sort", "{", "_id", BCON_INT32(1), "}", "batchSize", BCON_INT64(batch));
+  append_hint(options);
   mongoc_cursor_t *cursor = mongoc_collection_find_with_opts(messages, filter, options, NULL);
   const bson_t *document;
   bson_t *ids = bson_new();
@@ -134,6 +171,9 @@ int main(int argc, char **argv)
     die("deleters=: takes 1 to %d", DELETERS_MAX);
   db = argument(argv, "db", NULL);
   type = argument(argv, "type", "t1");
+  if (strcmp(type, "*") == 0)
+    type = NULL;
+  by_range = strcmp(argument(argv, "by", "ids"), "range") == 0;
   pool = pool_open(argument(argv, "uri", NULL));
   int64_t begin = wall_ns();
   for (int i = 0; i < deleters; i++)

@@ -3,12 +3,14 @@ import random
 import shutil
 import socket
 import sys
+import threading
 import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import mean
 
 import locks
+import pymongo
 from figures import bars, column, number, quantile, raw, spread, table, turns
 from harness import BUILD, Background, NotMeasured, Worker, end_process, interleave, processor_s, wait_until
 
@@ -22,6 +24,11 @@ HOW = ["From the end of one's work to the beginning of the next one's. All wait 
        "it. The others are threads with a connection each, and the work is a pause.",
        "mongolock (Python): its timer of 100 ms; the three calls of pymongo that it makes and pymongo no longer has are translated.",
        "Redis: append-only, synced always; a list that holds one token, BLPOP and RPUSH."]
+PARTS = 200  # requests of each kind
+HOW_PARTS = ["What a hand-over cannot do without, each alone on a server that does nothing else, by pymongo; the median of "
+             f"{PARTS} requests. The wake-up: from the insert into a capped collection to the answer of a cursor that waits on it.",
+             "On top come the place in the row and the second half of the release, which nobody waits for, and that all this shares the cores with "
+             "the processes that wait, begin and end."]
 HOW_WORKERS = ["The holder is told to stop (SIGTERM) while messages come in. From the time in its last block (CLOSE, before it is synced) to "
                "that in the next holder's first (OPEN): sync, commit, release, lock, fence, check, read."]
 
@@ -36,16 +43,18 @@ def run(bench):
         **{f"Redis, {n} waiting": lambda n=n: rounds(bench, n, redis_crowd) for n in crowds},
     })
     workers = interleave(bench, {f"pawl-worker, {n} waiting": lambda n=n: worker_chain(bench, n) for n in crowds})
+    parts = interleave(bench, {"": lambda: requests_alone(bench)})[""]
     few, many = (results[f"pawl's mutex, taken by majority, {n} waiting"] for n in (crowds[0], crowds[-1]))
     return {"tables": [table("Hand-over, each holds for {} to {} ms".format(*HOLD_MS),
                              ["", "median, ms", "p99, ms", "hand-overs", "total, times the sum of holds", "server CPU, ms a hand-over"],
                              [row(name, values) for name, values in results.items()], HOW),
+                       table("The requests of a hand-over", ["", "median, ms", "server CPU, ms"], part_rows(parts), HOW_PARTS),
                        table("Hand-over of a type between workers", ["", "median, ms", "greatest, ms", "hand-overs"],
                              [worker_row(name, values) for name, values in workers.items()], HOW_WORKERS)],
             "targets": {"handover median": turns(few, "median_ms"), "crowd total": turns(many, "total"),
                         "crowd mongod": turns(many, "server_ms")},
             "bars": [bars("Hand-over of a lock, median", "ms", results, "median_ms")],
-            "raw": {"locks": raw(results), "workers": raw(workers)}}
+            "raw": {"locks": raw(results), "workers": raw(workers), "parts": raw({"parts": parts})}}
 
 
 def row(name, values):
@@ -176,6 +185,73 @@ def free_port():
 def answers(port):
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+# --- the requests ------------------------------------------------------------------------------------------------
+
+
+def part_rows(parts):
+    if isinstance(parts, NotMeasured):
+        return [["", f"not measured: {parts}", ""]]
+    rows = [[name, *(spread([part[name][i] for part in parts]) for i in range(2))] for name in parts[0]]
+    return [*rows, ["together", *(spread([sum(times[i] for times in part.values()) for part in parts]) for i in range(2))]]
+
+
+def requests_alone(bench):
+    """{what: (median ms, ms of the server's processor time)}"""
+    with bench.queue() as queue:
+        locked = queue.db.locks
+        release = {"query": {"_id": 1}, "remove": True, "writeConcern": {"w": 1}}
+        take = {"updates": [{"q": {"_id": 1}, "u": {"$set": {"owner": b"x" * 16}}, "upsert": True}], "writeConcern": {"w": "majority", "j": True}}
+        put = {**take, "writeConcern": {"w": 1}}
+        queue.db.command("create", "bell", capped=True, size=65536)
+        queue.db.bell.insert_one({})
+        with Bell(queue.db.bell) as bell:
+            return {"release: findAndModify, w: 1": alone(bench, lambda: queue.db.command("findAndModify", locked.name, **release),
+                                                          lambda: queue.db.command("update", locked.name, **put)),
+                    "wake-up: insert, w: 1, and a cursor's answer": alone(bench, bell.ring),
+                    "take: upsert, w: majority": alone(bench, lambda: queue.db.command("update", locked.name, **take),
+                                                       lambda: queue.db.command("findAndModify", locked.name, **release))}
+
+
+def alone(bench, request, before=lambda: None):
+    times, spent = [], 0
+    for _ in range(PARTS):
+        before()
+        time.sleep(0.002)  # what the one before has left to do
+        cpu, begin = processor_s(bench.server.pid), time.monotonic()
+        request()
+        times.append((time.monotonic() - begin) * 1000)
+        spent += processor_s(bench.server.pid) - cpu
+    return quantile(times, 0.5), spent * 1000 / PARTS
+
+
+class Bell:
+    """A cursor that waits on a capped collection, in a thread."""
+
+    def __init__(self, collection):
+        self.collection, self.heard, self.over = collection, threading.Semaphore(0), False
+        self.thread = threading.Thread(target=self.listen)
+
+    def listen(self):
+        cursor = self.collection.find(cursor_type=pymongo.CursorType.TAILABLE_AWAIT).max_await_time_ms(1000)
+        while not self.over:
+            for _ in cursor:
+                self.heard.release()
+
+    def ring(self):
+        self.collection.with_options(write_concern=pymongo.WriteConcern(w=1)).insert_one({})
+        self.heard.acquire()
+
+    def __enter__(self):
+        self.thread.start()
+        self.heard.acquire()  # of the document that was there
+        return self
+
+    def __exit__(self, *_):
+        self.over = True
+        self.ring()
+        self.thread.join()
 
 
 # --- workers ----------------------------------------------------------------------------------------------------

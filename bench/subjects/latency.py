@@ -65,7 +65,7 @@ def preload(path):
     return {"LD_PRELOAD": BUILD / "libtimes.so", "BENCH_TIMES": path}
 
 
-def idle(bench, produce, *options, most=350):
+def idle(bench, produce, *options, most=505):
     count = WARM + bench.size(15, most)
     with bench.queue() as queue:
         with noted_worker(queue, *options) as worker:
