@@ -321,7 +321,12 @@ class Field:
             if ledger:
                 assert (ledger["seq"], ledger["settled"]) == (len(messages), len(messages)), f"{name}: {ledger}"
         if ledger and ledger.get("file") and not live:
-            self._compare_dump(name, messages)
+            try:
+                self._compare_dump(name, messages)
+            except AssertionError:
+                if self.ledger(name) == ledger:
+                    raise
+                return self._compare_type(name, queue_empty, live)  # what a killed worker had sent was carried out only now
         return messages
 
     def _compare_dump(self, name, messages):
