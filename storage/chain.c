@@ -116,16 +116,17 @@ static enum read_status newest_try(const char *dir, const char *name, struct err
   struct error cause;
   bool has_blocks = false;
   enum read_status status = reader_open(&reader, dir, name, NULL, &cause);
-  if (status == READ_OK) {
-    struct segment_header header = reader.header;
-    reader_close(&reader);
-    return segment_is_orphan(dir, &header) ? READ_ABSENT : READ_OK;
-  }
   if (status == READ_DAMAGED) {
     enum read_status looked = name_has_blocks(dir, name, &has_blocks, error);
     if (looked != READ_OK)
       return looked;
-    status = has_blocks ? READ_DAMAGED : READ_ABSENT;
+    /* Where there are blocks the header was written before them: if it was only late, it is there by now. */
+    status = has_blocks ? reader_open(&reader, dir, name, NULL, &cause) : READ_ABSENT;
+  }
+  if (status == READ_OK) {
+    struct segment_header header = reader.header;
+    reader_close(&reader);
+    return segment_is_orphan(dir, &header) ? READ_ABSENT : READ_OK;
   }
   *error = cause;
   return status;
