@@ -79,8 +79,10 @@ struct loop {
   int64_t empty_next_ms;
   bool told_ready;        /* the service manager */
   struct error described; /* what was said last of what the server is */
+  bool watched;           /* the watches were started */
   bool asked;             /* the database has answered, or not, at least once */
   bool away;              /* it did not answer the last time */
+  bool said_away;         /* and that was said */
   unsigned refused;       /* kinds of action, as bits, that it refuses: user, password, rights */
   bool signalled, stopping, timed_out;
 };
@@ -134,15 +136,16 @@ static void away_note(struct loop *loop, const struct completion *completion)
   if (refused && !(loop->refused & kind)) {
     error_set(&text, "%.800s; trying again", why);
     say(CONFIG_LOG_WARN, "database", text.text);
-  } else if (away && !refused && !loop->away) {
+  } else if (away && !refused && !loop->said_away) {
     error_set(&text, "MongoDB gives no answer: %.800s; trying again until it does", why);
     say(CONFIG_LOG_WARN, "database", text.text);
-  } else if (!away && (loop->away || loop->refused & kind)) {
+  } else if (!away && (loop->said_away || loop->refused & kind)) {
     say(CONFIG_LOG_INFO, "database", "MongoDB answers again");
   }
   loop->asked = true;
   loop->refused = refused ? loop->refused | kind : away ? loop->refused : loop->refused & ~kind;
-  loop->away = away && (!refused || loop->away);
+  loop->away = away && !refused;
+  loop->said_away = away && (!refused || loop->said_away);
 }
 
 /* A look at the queue that was answered has also prepared the database, where that was to be done: at first, and after an upgrade. */
@@ -358,23 +361,6 @@ static void settle_down(struct loop *loop)
 
 /* ---- watchers ---- */
 
-static void take_done(struct loop *loop, struct executor *executor)
-{
-  struct job *job;
-  while ((job = executor_take(executor)) != NULL) {
-    if (job == &loop->empty.job) {
-      empty_done(loop);
-      continue;
-    }
-    struct action_job *work = (struct action_job *)job;
-    struct event event = {.kind = EVENT_COMPLETION, .completion = &work->completion};
-    away_note(loop, &work->completion);
-    database_note(loop, &work->completion);
-    feed(work->station, &event);
-    free(work);
-  }
-}
-
 /* Said once a change, of both together, for as a rule they have the same cause; at the start only that they cannot come. */
 static void watch_say(struct loop *loop, const struct watch_news *news)
 {
@@ -427,6 +413,47 @@ static void take_news(struct loop *loop)
     }
 }
 
+static void notify(void *context)
+{
+  struct loop *loop = context;
+  ev_async_send(loop->ev, &loop->done);
+}
+
+/* Not before the database was looked at, and found as it should be: a watcher makes what it watches. */
+static void watches_start(struct loop *loop)
+{
+  const struct loop_options *options = loop->options;
+  struct lockstore *store = options->performer.store;
+  if (loop->watched || loop->described.text[0] == 0)
+    return;
+  loop->watched = true;
+  for (enum watched which = 0; which < WATCHED; which++) {
+    struct watch_news denied = {.kind = WATCH_DENIED};
+    struct watcher *watcher = which == WATCHED_ALL ? watcher_open(store, options->watch, options->types, options->type_count, &denied.error)
+                                                   : watcher_open_box(store, options->watch, &denied.error);
+    loop->watches[which] = watch_start(watcher, notify, loop, &denied.error);
+    if (loop->watches[which] == NULL)
+      watch_say(loop, &denied);
+  }
+}
+
+static void take_done(struct loop *loop, struct executor *executor)
+{
+  struct job *job;
+  while ((job = executor_take(executor)) != NULL) {
+    if (job == &loop->empty.job) {
+      empty_done(loop);
+      continue;
+    }
+    struct action_job *work = (struct action_job *)job;
+    struct event event = {.kind = EVENT_COMPLETION, .completion = &work->completion};
+    away_note(loop, &work->completion);
+    database_note(loop, &work->completion);
+    feed(work->station, &event);
+    free(work);
+  }
+}
+
 static void on_done(struct ev_loop *ev, ev_async *watcher, int events)
 {
   struct loop *loop = watcher->data;
@@ -434,6 +461,7 @@ static void on_done(struct ev_loop *ev, ev_async *watcher, int events)
   take_done(loop, loop->renewer);
   take_done(loop, loop->executor);
   take_done(loop, loop->deleter);
+  watches_start(loop);
   take_news(loop);
   settle_down(loop);
 }
@@ -481,12 +509,6 @@ static void on_timeout(struct ev_loop *ev, ev_timer *watcher, int events)
   say(CONFIG_LOG_ERROR, "timeout", "the time is over and the queue is not known to be empty");
   stop_all(loop);
   settle_down(loop);
-}
-
-static void notify(void *context)
-{
-  struct loop *loop = context;
-  ev_async_send(loop->ev, &loop->done);
 }
 
 /* ---- begin ---- */
@@ -542,20 +564,6 @@ static void notify_start(struct loop *loop)
   loop->notify_timer.data = loop;
   if (period > 0)
     ev_timer_start(loop->ev, &loop->notify_timer);
-}
-
-static void watches_start(struct loop *loop)
-{
-  const struct loop_options *options = loop->options;
-  struct lockstore *store = options->performer.store;
-  for (enum watched which = 0; which < WATCHED; which++) {
-    struct watch_news denied = {.kind = WATCH_DENIED};
-    struct watcher *watcher = which == WATCHED_ALL ? watcher_open(store, options->watch, options->types, options->type_count, &denied.error)
-                                                   : watcher_open_box(store, options->watch, &denied.error);
-    loop->watches[which] = watch_start(watcher, notify, loop, &denied.error);
-    if (loop->watches[which] == NULL)
-      watch_say(loop, &denied);
-  }
 }
 
 static void stations_init(struct loop *loop)
@@ -625,7 +633,6 @@ int loop_run(const struct loop_options *options)
   for (size_t i = 0; i < count; i++)
     feed(&loop.stations[i], &timer);
   settle_down(&loop);
-  watches_start(&loop);
   ev_run(loop.ev, 0);
   int code = exit_code(&loop);
   struct error text;
