@@ -24,7 +24,7 @@ NET = "198.18.0."
 
 
 def command(*words, check=True):
-    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False, timeout=30, stdin=subprocess.DEVNULL)
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False, timeout=120, stdin=subprocess.DEVNULL)
     if check and done.returncode:
         raise RuntimeError(f"{words[0]} {words[1]}: {(done.stderr or done.stdout).strip()}")
     return done

@@ -454,7 +454,7 @@ class Chaos:
             if worker.alive():
                 worker.asked = True
                 worker.process.send_signal(signal.SIGTERM)
-        if not self.wait(lambda: not any(worker.alive() for worker in self.ground.workers), 15):
+        if not self.wait(lambda: not any(worker.alive() for worker in self.ground.workers), 60):
             self.problem("a worker does not end at SIGTERM")
 
     # --- the report ---------------------------------------------------------------------------------------------
@@ -546,8 +546,11 @@ def inside(options):
         status = 70
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        if chaos:
-            chaos.ground.down()
+        try:
+            if chaos:
+                chaos.ground.down()
+        except Exception:  # the verdict stands
+            traceback.print_exc()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)

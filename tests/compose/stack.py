@@ -95,11 +95,12 @@ class Stack:
 
     def wait_healthy(self):
         wait_until(lambda: all(inspect(one, ".State.Health.Status") == "healthy" for one in self.workers("status=running")),
-                   lambda: f"healthy workers: {[inspect(one, '.State.Health') for one in self.workers()]}", 40)
+                   lambda: f"healthy workers: {[inspect(one, '.State.Health') for one in self.workers()]}", 120)
 
     def events(self, kind):
         """(service, exit code or signal) of each of this kind so far."""
-        found = map(json.loads, self.event_log.read_text().splitlines())
+        whole = self.event_log.read_text().rpartition("\n")[0]  # Docker writes a line in pieces
+        found = map(json.loads, whole.splitlines())
         return [(event["service"], event["exitCode"] or event["signal"]) for event in found if event["kind"] == kind]
 
     def run(self, *words, **more):

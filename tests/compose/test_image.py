@@ -1,6 +1,8 @@
 """The image: what is in it, as whom it runs, and how it ends."""
 import time
 
+import pytest
+
 from harness import wait_until
 from stack import IMAGE, TIGHT, command, docker, inspect, log, unique_name
 
@@ -37,7 +39,7 @@ def test_process_1_takes_signals():
         try:
             wait_until(lambda: "MongoDB" in log(container), "a start")
             found, seconds = ended(container, "stop")
-            assert found == code and seconds < 8, (words, found, seconds, log(container))
+            assert found == code and seconds < 10, (words, found, seconds, log(container))
         finally:
             docker("rm", "-f", "-v", container)
 
@@ -51,6 +53,7 @@ def test_health_of_other_programs():
         docker("rm", "-f", "-v", container)
 
 
+@pytest.mark.timeout(600)
 def test_74_is_not_repeated_for_ever(make_stack):
     """The ledger names a file that is gone: a minute each time, and one new start."""
     stack = make_stack(PAWL_RESTARTS="1")
@@ -65,6 +68,6 @@ def test_74_is_not_repeated_for_ever(make_stack):
     assert stack.run("rm", "/var/lib/pawl/t1.bin").returncode == 0
     enqueue()
     docker("start", worker)
-    wait_until(lambda: stack.events("die").count(("worker", "74")) == 2, lambda: log(worker), 150)
+    wait_until(lambda: stack.events("die").count(("worker", "74")) == 2, lambda: log(worker), 400)
     time.sleep(2)  # a third start would come within 0.2 s
     assert (inspect(worker, ".State.Status"), inspect(worker, ".State.ExitCode"), inspect(worker, ".RestartCount")) == ("exited", 74, 1)

@@ -112,13 +112,13 @@ def test_three_nodes(make_stack):
     start(stack)
     enqueue(stack)
     strike(stack)
-    primary = stack.primary()[0]
+    primary = wait_until(stack.primary, "a primary")[0]
     killed = stack.containers(primary)[0]
     docker("kill", killed)
     wait_until(lambda: (stack.primary() or (primary,))[0] != primary, "another primary", 40)
     stack.wait_progress("t1", "t2")
     docker("start", killed)
     wait_until(lambda: stack.has_three(primary), f"{primary} again", 30)
-    docker("restart", stack.containers(stack.primary()[0])[0])
+    docker("restart", stack.containers(wait_until(stack.primary, "a primary")[0])[0])
     stack.wait_progress("t1", "t2")
     finish(stack)

@@ -1,6 +1,5 @@
 """The main job: several workers, several types, foreign producers."""
 import random
-import signal
 import threading
 import uuid
 from datetime import datetime, timedelta, timezone
@@ -10,7 +9,7 @@ import pytest
 from bson import Binary, Code, Decimal128, Int64, MaxKey, MinKey, Regex, Timestamp
 
 import reader
-from harness import run, wait_until
+from harness import CALM, run, wait_until
 
 
 def test_one_worker(any_field):
@@ -30,13 +29,13 @@ def test_three_workers_of_each_of_two_types(any_field):
     field = any_field
     for name in ("t1", "t2"):
         for _ in range(3):
-            field.worker("--batch-messages", 50, types=[name])
+            field.worker("--batch-messages", 50, *CALM, "--linger", "5s", types=[name])
     producers = [threading.Thread(target=field.fill, args=(1500, name), kwargs={"producer": f"{name}/{i}", "chunk": 37})
                  for name in ("t1", "t2") for i in range(2)]
     for producer in producers:
         producer.start()
-    for name in ("t1", "t2"):
-        assert field.holding_worker(name).stop()[0] == 0
+    for holder in [field.holding_worker(name) for name in ("t1", "t2")]:
+        assert holder.stop()[0] == 0, str(holder)
     for producer in producers:
         producer.join()
     field.wait_settled("t1", "t2")
@@ -180,7 +179,7 @@ def test_smaller_ids_after_a_large_backlog(field):
     now = datetime.now(timezone.utc)
     old = [bson.ObjectId.from_datetime(now - timedelta(hours=hours)) for hours in (3, 2, 1)]
     field.fill(40000, chunk=10000)
-    field.worker("--linger", "300ms")
+    field.worker(*CALM, "--linger", "300ms")
     field.wait_settled("t1")
     for name in old:
         field.insert(str(name), [{"_id": name, "type": "t1"}])
@@ -193,17 +192,16 @@ def test_hand_over_while_messages_arrive(field):
     enough = threading.Event()
 
     def produce():
-        while not enough.is_set():
-            field.fill(250, chunk=25)
+        while not enough.wait(0.05):
+            field.fill(50, chunk=25)
 
     producer = threading.Thread(target=produce)
-    field.worker("--batch-messages", 20)
+    field.worker("--batch-messages", 20, *CALM)
     producer.start()
     for _ in range(4):
         holder = field.holding_worker()
-        field.worker("--batch-messages", 20)
-        holder.signal(signal.SIGTERM)
-        assert holder.wait(10) == 0, str(holder)
+        field.worker("--batch-messages", 20, *CALM)
+        assert holder.stop()[0] == 0, str(holder)
     enough.set()
     producer.join()
     field.wait_settled()

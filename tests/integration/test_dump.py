@@ -264,21 +264,17 @@ def test_incomplete_header_is_no_orphan(vectors, length):
 
 def test_every_flipped_byte(vectors):
     """Below the committed end: exit 3 (4 where the flip looks like a newer version), and never a message that is not there."""
-    good = {json.dumps(d) for d in expected()}
+    good = {json.dumps(d) for d in (*expected(), *documents(dump(VECTORS / "t1.bin", "--from-seq", 28)))}
     chance = random.Random(1)
     for name, length in [("t1.bin", 13407), ("t1@4.bin", 4096), ("t1@6.bin", 4914)]:
         raw = (vectors / name).read_bytes()
         for at in chance.sample(range(length), 60):
             flip(vectors / name, at)
             done = dump("--dir", vectors, "--keep-going")
-            assert {json.dumps(d) for d in documents(done)} <= good | {json.dumps(d) for d in payload_of_tail()}, (name, at)
+            assert {json.dumps(d) for d in documents(done)} <= good, (name, at)
             if name == "t1.bin":
                 assert done.returncode in (3, 4), (name, at)
             (vectors / name).write_bytes(raw)
-
-
-def payload_of_tail():
-    return documents(dump(VECTORS / "t1.bin", "--from-seq", 28))
 
 
 def test_cut_file(vectors):

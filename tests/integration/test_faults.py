@@ -11,11 +11,11 @@ from bson.int64 import Int64
 
 import reader
 from disks import FaultyDisk, obedient
-from harness import wait_until
+from harness import CALM, wait_until
 
 DISTRUST = {"PAWL_TEST_DISTRUST_MS": "1500"}
 SMALL = ["--batch-messages", 20]
-CALM = ["--lease", "10s"]  # where a lease that is lost on a busy machine would change what is looked for
+ROLLS = [*CALM, "--batch-messages", 300, "--segment-bytes", "65536"]
 
 
 def stays(condition, seconds, what):
@@ -95,8 +95,7 @@ def test_told_to_stop_while_the_disk_is_full(field, disks):
     field.fill(2000, size=1000)
     worker = field.worker(*SMALL, *CALM)
     worker.wait_log(" no-space: ")
-    status, seconds = worker.stop()
-    assert status == 0 and seconds < 6, str(worker)
+    assert worker.stop()[0] == 0, str(worker)
     assert field.holder() is None and field.queued() > 0
     field.compare(queue_empty=False)
     disks.remount(field, "size=16m")
@@ -128,7 +127,8 @@ def test_write_back_fails_for_real(field, disks):
     worker = field.worker("--batch-messages", 200)
     worker.wait_log(r" disk: syncing")
     assert not events(worker, "no-space"), str(worker)
-    assert 0 < field.queued() < 4000 and worker.alive()
+    wait_until(lambda: 0 < field.queued() < 4000, field.logs)
+    assert worker.alive(), str(worker)
     field.compare(queue_empty=False, live=True)
     give_room()
     assert len(ended(field, worker)) == 4000
@@ -204,7 +204,7 @@ def test_pauses_grow_while_the_disk_fails(field, faulty_disk):
     disk.rule(f"fdatasync t1.bin 0 {errno.EIO}")
     field.fill(50)
     worker = field.worker(*SMALL, env=disk.env)
-    wait_until(lambda: len(events(worker, "disk", "error")) == 4, lambda: str(worker))
+    wait_until(lambda: len(events(worker, "disk", "error")) >= 4, lambda: str(worker))
     times = [sum(int(part) * unit for part, unit in zip(re.split("[:.]", line[11:23]), (3600000, 60000, 1000, 1)))
              for line in events(worker, "disk", "error")]
     pauses = [(b - a) % 86400000 / 1000 for a, b in zip(times, times[1:])]
@@ -258,7 +258,7 @@ def test_directory_becomes_read_only(field, disks):
     assert worker.stop()[0] == 0, str(worker)
     disks.remount(field, "ro")
     field.fill(100)
-    status = field.worker(*SMALL).wait(10)
+    status = field.worker(*SMALL).wait()
     assert status == 2 and "--dir" in field.workers[-1].log() and "Read-only file system" in field.workers[-1].log(), field.logs()
     disks.remount(field, "rw")
     field.drain()
@@ -268,7 +268,7 @@ def test_directory_becomes_read_only(field, disks):
 def test_directory_is_read_only_for_a_while(field, disks):
     """Between two epochs of a running worker: it distrusts, says so once, and goes on when it may write again."""
     disks.tmpfs(field, "16m")
-    worker = field.worker(*SMALL)
+    worker = field.worker(*SMALL, *CALM)
     field.fill(100)
     field.wait_settled()
     disks.remount(field, "ro")
@@ -285,7 +285,7 @@ def test_directory_may_not_be_written_to(field):
     field.dir.chmod(0o555)
     try:
         worker = field.worker(prefix=obedient())
-        assert worker.wait(10) == 2, str(worker)
+        assert worker.wait() == 2, str(worker)
         assert "--dir" in worker.log() and str(field.dir) in worker.log() and "Permission denied" in worker.log(), str(worker)
     finally:
         field.dir.chmod(0o755)
@@ -322,7 +322,8 @@ def test_file_may_not_be_opened(field):
                     f"pawl-setup --adopt t1 --dir {re.escape(str(field.dir))}\n")
     field.fill(10, "t2")
     field.wait_settled("t2")
-    assert field.queued("t1") == 10 and worker.alive() and field.holder("t1") is None, str(worker)
+    wait_until(lambda: field.holder("t1") is None, field.logs)
+    assert field.queued("t1") == 10 and worker.alive(), str(worker)
     assert worker.stop()[0] in (0, 74), str(worker)
     field.drain()
     field.compare("t1", "t2")
@@ -333,8 +334,8 @@ def test_file_is_immutable(field, disks):
     field.drain()
     let_go = disks.immutable(field.dir / "t1.bin")
     field.fill(10)
-    worker = field.worker(env=DISTRUST)
-    assert worker.wait(30) == 74 and "t1.bin: Operation not permitted" in worker.log(), str(worker)
+    worker = field.worker(*CALM, env=DISTRUST)
+    assert worker.wait() == 74 and "t1.bin: Operation not permitted" in worker.log(), str(worker)
     assert field.queued() == 10 and field.ledger()["clean"] is True
     let_go()
     field.drain()
@@ -368,7 +369,7 @@ def links(worker):
 
 def untouched_queue(field, worker):
     """What was enqueued after the file was gone stays in the queue; the worker stops the type with 74 and says which file."""
-    assert worker.wait(10) == 74, str(worker)
+    assert worker.wait() == 74, str(worker)
     assert "t1.bin" in worker.log() and "pawl-setup --adopt" in worker.log(), str(worker)
     assert field.queued() == 50 and field.ledger()["seq"] == 100, f"{field.ledger()} {field.logs()}"
 
@@ -487,8 +488,8 @@ def distrusted(field, *words, env=None):
         ledger = {key: value for key, value in (field.ledger() or {}).items() if key not in ("epoch", "owner")}
         return ledger, {name: (field.dir / name).read_bytes() for name in field.segments()}, field.queued()
     before = state()
-    worker = field.worker(env={**DISTRUST, **(env or {})})
-    assert worker.wait(10) == 74, str(worker)
+    worker = field.worker(*CALM, env={**DISTRUST, **(env or {})})
+    assert worker.wait() == 74, str(worker)
     for word in (*words, "pawl-setup --adopt t1"):
         assert re.search(word, worker.log()), f"/{word}/ in {worker}"
     assert state() == before and field.holder() is None, str(worker)
@@ -522,7 +523,7 @@ def test_ledger_of_before_a_roll(field, rolls):
     old = field.ledger()
     for _ in range(rolls):
         field.fill(1500, size=100)
-        field.drain("--batch-messages", 300, "--segment-bytes", "65536")
+        field.drain(*ROLLS)
     assert len(field.segments()) > rolls
     new = field.ledger()
     field.ledgers.replace_one({"_id": "t1"}, old)
@@ -536,12 +537,12 @@ def test_ledger_of_before_a_roll(field, rolls):
 def test_ledger_of_between_two_rolls(field):
     """It names a segment that has a successor."""
     field.fill(600, size=100)
-    field.drain("--batch-messages", 300, "--segment-bytes", "65536")
+    field.drain(*ROLLS)
     field.fill(600, size=100)
-    field.drain("--batch-messages", 300, "--segment-bytes", "65536")
+    field.drain(*ROLLS)
     old = field.ledger()
     field.fill(600, size=100)
-    field.drain("--batch-messages", 300, "--segment-bytes", "65536")
+    field.drain(*ROLLS)
     assert old["file"] != "t1.bin" and field.ledger()["file"] != old["file"]
     field.ledgers.replace_one({"_id": "t1"}, old)
     field.fill(10)
@@ -611,9 +612,9 @@ def test_ledger_ahead_of_the_file(field, blocks):
 
 def test_ledger_ahead_by_a_segment(field):
     field.fill(600, size=100)
-    field.drain("--batch-messages", 300, "--segment-bytes", "65536")
+    field.drain(*ROLLS)
     field.fill(600, size=100)
-    field.drain("--batch-messages", 300, "--segment-bytes", "65536")
+    field.drain(*ROLLS)
     newest = field.dir / field.ledger()["file"]
     assert newest.name != "t1.bin"
     newest.rename(field.folder / "away")
@@ -627,7 +628,7 @@ def test_ledger_ahead_by_a_segment(field):
 def test_ledger_lost_with_rolls_and_other_types(field):
     field.fill(1500, size=100)
     field.fill(10, "t2")
-    field.drain("--batch-messages", 300, "--segment-bytes", "65536", types=["t1", "t2"])
+    field.drain(*ROLLS, types=["t1", "t2"])
     assert len(field.segments()) >= 2
     field.ledgers.delete_one({"_id": "t1"})
     field.fill(10)
@@ -640,7 +641,7 @@ def test_ledger_lost_with_rolls_and_other_types(field):
 def test_ledger_lost_under_a_live_holder(field):
     """Three workers; nobody makes a new ledger beside old files, and nobody deletes anything any more."""
     field.fill(3000)
-    workers = [field.worker("--batch-messages", 10, env=DISTRUST) for _ in range(3)]
+    workers = [field.worker("--batch-messages", 10, *CALM, env=DISTRUST) for _ in range(3)]
     wait_until(lambda: (field.ledger() or {}).get("seq", 0) >= 100, field.logs)
     field.ledgers.delete_one({"_id": "t1"})
     for worker in workers:
@@ -667,7 +668,7 @@ def test_header_of_an_old_segment_damaged(field):
     """A take-over after a crash needs the messages that are to be settled, and no segment before them."""
     for _ in range(4):
         field.fill(600, size=100)
-        field.drain("--batch-messages", 300, "--segment-bytes", "65536")
+        field.drain(*ROLLS)
     field.fill(100)
     victim = field.worker(*SMALL, "--segment-bytes", "65536", env={"PAWL_FAULT": "block-committed"})
     assert victim.wait() == -signal.SIGKILL, str(victim)
@@ -709,7 +710,7 @@ def test_two_databases_at_once_on_one_directory(field, make_field):
     own, other.dir = other.dir, field.dir
     for each in (field, other):
         each.fill(2000)
-    workers = [each.worker("--batch-messages", 10, "--exit-when-empty", "--timeout", "20s", env=DISTRUST) for each in (field, other)]
+    workers = [each.worker("--batch-messages", 10, "--exit-when-empty", "--timeout", "50s", env=DISTRUST) for each in (field, other)]
     codes = [worker.wait() for worker in workers]
     assert set(codes) <= {0, 74} and 0 in codes, field.logs() + other.logs()
     for each in (field, other):

@@ -11,7 +11,7 @@ from bson.raw_bson import RawBSONDocument
 
 import reader
 from disks import need_program
-from harness import DEADLINE, ROOT, environment, program, run, wait_until
+from harness import CALM, DEADLINE, ROOT, environment, program, run, wait_until
 from test_faults import DISTRUST, events, stays
 
 PAGE = (ROOT / "docs/operations.md").read_text()
@@ -208,7 +208,7 @@ def test_moving(field, operator, disks):
     field.fill(100)
     field.drain(*SMALL)
     field.fill(10)
-    assert field.worker(directory=old, env=DISTRUST).wait(20) == 74, field.logs()
+    assert field.worker(directory=old, env=DISTRUST).wait() == 74, field.logs()
     assert run("pawl-dump", *field.mongo, "--dir", old, "--type", "t1", "--verify").returncode == 3
 
     operator.places["/mnt/new"] = field.folder / "network"
@@ -277,11 +277,11 @@ def test_files_that_are_gone(field, operator):
     field.fill(30)
     shutil.rmtree(field.dir)
     field.dir.mkdir()
-    assert field.worker(env=DISTRUST).wait(20) == 74
+    assert field.worker(env=DISTRUST).wait() == 74
     done = field.run("pawl-setup", "--adopt", "t1", "--dir", field.dir, "--yes")
     assert done.returncode == 74 and b"has no segment of type t1" in done.stderr, done
     operator.follow("Removing a type")
-    field.drain()
+    field.drain(*CALM)
     assert len(field.compare()["t1"]) == 30 and field.ledger()["epoch"] == 1
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import reader
 from disks import FaultyDisk, boot_id
-from harness import wait_until
+from harness import CALM, wait_until
 
 SMALL = ["--batch-messages", 20]
 
@@ -46,7 +46,7 @@ def pads(field):
 
 def turn(field, prefix, count=30, *arguments, **more):
     field.fill(count)
-    return field.drain(*SMALL, *arguments, prefix=prefix, **more)
+    return field.drain(*SMALL, *CALM, *arguments, prefix=prefix, **more)
 
 
 # --- two machines on a file system that is local ---
@@ -55,7 +55,7 @@ def turn(field, prefix, count=30, *arguments, **more):
 def test_ledger_and_lock_name_the_machine(field, disks):
     one = disks.machine(1)
     field.fill(10)
-    worker = field.worker("--linger", "1h", prefix=one)
+    worker = field.worker(*CALM, "--linger", "1h", prefix=one)
     field.wait_empty()
     assert field.locks.find_one()["holder"]["boot"] == boot_id(1) and field.locks.find_one()["holder"]["pid"] == worker.pid
     assert worker.stop()[0] == 0
@@ -113,7 +113,7 @@ def test_never_append_mode(field, faulty_disk):
     """By the kernel's word on the open file, and by the flags of each open."""
     disk = FaultyDisk(faulty_disk, field.folder, field.dir)
     field.fill(200)
-    worker = field.worker(*SMALL, "--linger", "1h", env=disk.env)
+    worker = field.worker(*SMALL, *CALM, "--linger", "1h", env=disk.env)
     field.wait_empty()
     found = []
     for name in os.listdir(f"/proc/{worker.pid}/fd"):
@@ -168,7 +168,7 @@ def network(field, disks):
 def test_file_system_that_does_not_tell_its_size(field, disks):
     disks.ramfs(field)
     field.fill(10)
-    field.drain(deadline=10)
+    field.drain()
     field.compare()
 
 
@@ -253,7 +253,7 @@ def test_what_sync_and_close_say_counts(network, faulty_disk, rule):
     disk = FaultyDisk(faulty_disk, network.folder, network.dir)
     disk.rule(rule)
     network.fill(40)
-    worker = network.worker(*SMALL, env=disk.env)
+    worker = network.worker(*SMALL, *CALM, env=disk.env)
     worker.wait_log(" close: | disk: ")
     wait_until(lambda: network.holder() is None, network.logs)
     assert network.ledger()["clean"] is False or len(network.segments()) > 1, str(worker)
@@ -273,7 +273,7 @@ def changing_hands(field, places):
     for prefix, place in places:
         field.worker("--batch-messages", 5, prefix=prefix, directory=place)
     for n in range(3):
-        field.fill(1500)
+        field.fill(500)
         holder = field.holding_worker()
         seq = (field.ledger() or {}).get("seq", 0)
         wait_until(lambda: (field.ledger() or {}).get("seq", 0) > seq + 100 or field.queued() == 0, field.logs)
@@ -283,7 +283,7 @@ def changing_hands(field, places):
     field.wait_settled()
     for worker in field.workers:
         assert not worker.alive() or worker.stop()[0] == 0, str(worker)
-    assert len(field.compare()["t1"]) == 4500
+    assert len(field.compare()["t1"]) == 1500
 
 
 # --- the same folder through two mounts ---

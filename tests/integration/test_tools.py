@@ -8,7 +8,7 @@ import pytest
 from bson import json_util
 
 import reader
-from harness import ROOT, environment, free_port, program, run, wait_until
+from harness import CALM, ROOT, environment, free_port, program, run, wait_until
 
 
 def payloads(messages):
@@ -233,7 +233,7 @@ def status(field, *arguments):
 
 def test_status(field):
     field.fill(30)
-    worker = field.worker("--lease", "10s", "--linger", "1h")
+    worker = field.worker(*CALM, "--linger", "1h")
     field.wait_empty()
     wait_until(lambda: field.ledger().get("seq") == 30, field.logs)
     field.fill(7, "t2")
@@ -305,11 +305,11 @@ def test_setup_waits_for_all_members(tmp_path):
         start(ports[0])
         with open(tmp_path / "said", "wb") as said:
             setup = subprocess.Popen([program("pawl-setup"), "--uri", f"mongodb://127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}/?replicaSet=rs0",
-                                      "--replica-set", "rs0"], stdout=said, stderr=said, env=environment())
+                                      "--replica-set", "rs0", "--timeout", "150s"], stdout=said, stderr=said, env=environment())
         wait_until(lambda: f"127.0.0.1:{ports[1]}".encode() in (tmp_path / "said").read_bytes(), "what it waits for")
         assert setup.poll() is None
         start(ports[1])
-        assert setup.wait(60) == 0, (tmp_path / "said").read_text()
+        assert setup.wait(180) == 0, (tmp_path / "said").read_text()
         assert b"replica set rs0: initiated, with" in (tmp_path / "said").read_bytes()
     finally:
         for process in started:

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 import pytest
 from bson import Int64, ObjectId
 
-from harness import ROOT, program, run, wait_until
+from harness import CALM, ROOT, program, run, wait_until
 
 sys.path.insert(0, str(ROOT / "tests/dump"))
 import segment as made  # noqa: E402
@@ -45,7 +45,7 @@ def stands_by(field, workers, words):
 
 def test_ledger_raised_under_a_holder(field):
     """As a newer pawl does it, in the middle of a block: all old workers stand aside, and go on when it is theirs again."""
-    workers = [field.worker(*SMALL, "--linger", "1h") for _ in range(3)]
+    workers = [field.worker(*SMALL, *CALM, "--linger", "1h") for _ in range(3)]
     field.fill(500)
     field.holding_worker()
     wait_until(lambda: (field.ledger() or {}).get("seq", 0) > 100, field.logs)
@@ -165,7 +165,7 @@ def test_rolling_restart(field, next_version, monkeypatch):
 
     def start(executable):
         monkeypatch.setattr("harness.program", lambda name: str(executable) if name == "pawl-worker" else program(name))
-        worker = field.worker(*SMALL, "--linger", "1h", types=types)
+        worker = field.worker(*SMALL, *CALM, "--linger", "1h", types=types)
         monkeypatch.undo()
         wait_until(worker.log, "its start")
         return worker

@@ -90,7 +90,7 @@ static void absent_server_is_unknown_in_time(void **state)
   assert_int_equal(lockstore_prepare(opened, &error), OUTCOME_UNKNOWN);
   assert_non_null(strstr(error.text, "127.0.0.1:1"));
   assert_int_equal(lock_read(opened, "t", 0, &view, &error), OUTCOME_UNKNOWN);
-  assert_in_range(now_ms() - began, 500, 6000);
+  assert_in_range(now_ms() - began, 500, 25000);
   lockstore_close(opened);
 }
 
@@ -214,13 +214,13 @@ static void unknown_fence_may_have_happened(void **state)
 static void slow_server_is_unknown_in_time(void **state)
 {
   (void)state;
-  struct lockstore *hasty = real_open(mongo_db(lockstore_mongo(store)), 500);
+  struct lockstore *hasty = real_open(mongo_db(lockstore_mongo(store)), 2000);
   struct lock_view view;
   assert_int_equal(lock_read(hasty, "slow", 0, &view, &error), OUTCOME_NO);
-  fail_next("\"failCommands\": [\"find\"], \"blockConnection\": true, \"blockTimeMS\": 3000");
+  fail_next("\"failCommands\": [\"find\"], \"blockConnection\": true, \"blockTimeMS\": 15000");
   int64_t began = now_ms();
   assert_int_equal(lock_read(hasty, "slow", 0, &view, &error), OUTCOME_UNKNOWN);
-  assert_in_range(now_ms() - began, 200, 2000);
+  assert_in_range(now_ms() - began, 1000, 12000);
   assert_int_equal(lock_read(hasty, "slow", 0, &view, &error), OUTCOME_NO);
   lockstore_close(hasty);
 }
@@ -551,7 +551,7 @@ static void database_is_refused(void **state)
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char db[64];
     snprintf(db, sizeof db, "%s_%zu", mongo_db(lockstore_mongo(store)), i);
-    struct lockstore *other = real_open(db, 5000);
+    struct lockstore *other = real_open(db, 30000);
     real_run(other, NULL, cases[i][0]);
     enum outcome outcome = lockstore_prepare(other, &error);
     if (outcome != (cases[i][1] ? OUTCOME_REFUSED : OUTCOME_YES) || (cases[i][1] && !strstr(error.text, cases[i][1])))
@@ -569,7 +569,7 @@ static struct watcher *watcher_of(struct lockstore *of, int64_t await_ms, bool b
   static const char *const types[] = {"t"};
   struct lockstore_options options = {.uri = getenv("PAWL_TEST_URI"),
                                       .db = mongo_db(lockstore_mongo(of)),
-                                      .timeout_ms = 5000,
+                                      .timeout_ms = 30000,
                                       .await_ms = await_ms,
                                       .program = REAL_PROGRAM};
   struct watcher *watcher = box ? watcher_open_box(of, &options, &error) : watcher_open(of, &options, types, 1, &error);
@@ -637,7 +637,7 @@ static void wakeups_collections_are_mended(void **state)
     bool prepared = i / 6, box = i / 3 % 2;
     char name[64];
     snprintf(name, sizeof name, "pawl_test_wakeups_%d_%lld", i, (long long)time(NULL));
-    struct lockstore *other = real_open(name, 5000);
+    struct lockstore *other = real_open(name, 30000);
     struct watcher *watcher = watcher_of(other, 200, box);
     struct wakeup wakeup;
     spoil(other, i % 3, box ? box_of(lockstore_process(other)).text : WAKEUPS_FOR_ALL);
@@ -664,7 +664,7 @@ static void longest_row_fits(void **state)
   char type[TYPE_BYTES_MAX + 1] = "";
   memset(type, 'x', TYPE_BYTES_MAX);
   assert_int_equal(watcher_begin(watcher, &error), OUTCOME_YES);
-  struct lockstore *releaser = real_open(mongo_db(lockstore_mongo(store)), 5000);
+  struct lockstore *releaser = real_open(mongo_db(lockstore_mongo(store)), 30000);
   for (int times = 0; times < 8; times++) {
     waiters.processes[0] = *lockstore_process(store);
     for (waiters.count = 1; waiters.count < WAITERS_MAX; waiters.count++)
@@ -693,9 +693,9 @@ static void release_that_was_undone_is_done_again(void **state)
   enum outcome outcome = OUTCOME_REFUSED;
   struct lock_view view;
   pthread_t thread;
-  struct lockstore *other = real_open(mongo_db(lockstore_mongo(store)), 5000);
+  struct lockstore *other = real_open(mongo_db(lockstore_mongo(store)), 30000);
   assert_int_equal(lock_take(store, "confirmed", 0, &alice, 60000, &someone, &error), OUTCOME_YES);
-  fail_next("\"failCommands\": [\"delete\"], \"blockConnection\": true, \"blockTimeMS\": 1000");
+  fail_next("\"failCommands\": [\"delete\"], \"blockConnection\": true, \"blockTimeMS\": 3000");
   assert_int_equal(pthread_create(&thread, NULL, release_main, &outcome), 0);
   while (lock_read(other, "confirmed", 0, &view, &error) == OUTCOME_YES)
     nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
@@ -713,7 +713,7 @@ static void unknown_release_is_repeated(void **state)
   static const char *const halves[] = {"findAndModify", "delete"};
   struct watcher *box = watcher_of(store, 500, true);
   struct wakeup wakeup;
-  struct lockstore *other = real_open(mongo_db(lockstore_mongo(store)), 5000);
+  struct lockstore *other = real_open(mongo_db(lockstore_mongo(store)), 30000);
   assert_int_equal(watcher_begin(box, &error), OUTCOME_YES);
   for (int i = 0; i < 2; i++) {
     char json[256];

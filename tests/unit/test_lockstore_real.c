@@ -52,7 +52,7 @@ bool fixture_begin(void)
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   snprintf(db, sizeof db, "pawl_test_%llx_%lx", (unsigned long long)now.tv_sec, (unsigned long)now.tv_nsec);
-  store = real_open(db, 5000);
+  store = real_open(db, 30000);
   if (lockstore_prepare(store, &error) == OUTCOME_YES)
     return true;
   fprintf(stderr, "%s\n", error.text);
@@ -71,12 +71,13 @@ struct lockstore *fixture_store(void)
 
 struct lockstore *fixture_store_new(void)
 {
-  return real_open(db, 5000);
+  return real_open(db, 30000);
 }
 
 static struct lockstore_options watch_options(void)
 {
-  return (struct lockstore_options){.uri = getenv("PAWL_TEST_URI"), .db = db, .timeout_ms = 5000, .await_ms = 500, .program = REAL_PROGRAM};
+  return (struct lockstore_options){
+      .uri = getenv("PAWL_TEST_URI"), .db = db, .timeout_ms = 30000, .await_ms = 500, .program = REAL_PROGRAM};
 }
 
 struct watcher *fixture_watcher(struct lockstore *of, const char *type)
