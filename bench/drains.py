@@ -44,9 +44,9 @@ def own_clock(queue, messages, *command):
     return result(messages, run["own_seconds"], run, run.get("own_cpu"))
 
 
-def limit(queue, messages, deleters=2, ids=2000):
+def limit(queue, messages, deleters=2, ids=10_000, by="ids"):
     return own_clock(queue, messages, program("limit"), f"uri={queue.bench.server.uri}", f"db={queue.name}", f"deleters={deleters}",
-                     f"ids={ids}")
+                     f"ids={ids}", f"by={by}")
 
 
 def find_and_modify(queue, messages):
@@ -63,4 +63,5 @@ def kombu(queue, messages, size):
     command = [sys.executable, RIVALS / "kombu_drain.py"]
     uri = f"{queue.bench.server.uri.replace('?', queue.name + '?')}&w=majority"
     queue.bench.run(*command, "fill", uri, messages, size)
+    queue.bench.server.client.admin.command("fsync")
     return own_clock(queue, messages, *command, "drain", uri, messages, queue.dir / "t1")

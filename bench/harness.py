@@ -277,17 +277,20 @@ def printed(path):
 
 
 def interleave(bench, contestants):
-    """Each contestant in turn, and all of that again: {name: [result, …]}, or {name: NotMeasured} for one that cannot be measured."""
+    """Each contestant in turn, and all of that again, beginning with another one each time: {name: [result, …]}, or {name: NotMeasured}
+    for one that cannot be measured."""
     results = {name: [] for name in contestants}
     for turn in range(bench.repeat):
-        for name, run in contestants.items():
+        first = turn * len(contestants) // bench.repeat
+        for name in [*list(contestants)[first:], *list(contestants)[:first]]:
+            run = contestants[name]
             if isinstance(results[name], NotMeasured):
                 continue
             try:
                 results[name].append(run())
                 say(f"  {turn + 1}/{bench.repeat} {name}: {brief(results[name][-1])}")
-            except NotMeasured as reason:
-                results[name] = reason
+            except (NotMeasured, subprocess.TimeoutExpired, BrokenPipeError) as reason:
+                results[name] = NotMeasured(str(reason))
                 say(f"  {turn + 1}/{bench.repeat} {name}: not measured: {reason}")
     return results
 

@@ -3,7 +3,7 @@ from html import escape
 
 from figures import number
 
-WIDTH, LABEL, BAR, GAP, HEAD, PANEL_GAP = 860, 250, 18, 8, 34, 26
+WIDTH, LABEL, BAR, GAP, HEAD, PANEL_GAP = 900, 290, 18, 8, 34, 26
 ROOM = WIDTH - LABEL - 130  # for the longest bar; its figure stands behind it
 OURS, THEIRS = "#1f6f8b", "#a9b4ba"
 STYLE = ("text{font:13px system-ui,sans-serif;fill:#222}.title{font-weight:600;font-size:15px}.unit{fill:#777}"

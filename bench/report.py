@@ -14,7 +14,7 @@ TARGETS = [
     ("types", "drain, 16 types at once: times one type", 1, "least"),
     ("latency median", "insert to durable, idle worker, wake-up: median, ms", 8, "most"),
     ("latency p99", "the same: p99, ms", 20, "most"),
-    ("handover median", "hand-over of a lock: median, ms", 4, "most"),
+    ("handover median", "hand-over of a lock, the mutex alone, by majority: median, ms", 4, "most"),
     ("crowd total", "50 waiters: total time, times the sum of the holds", 1.4, "most"),
     ("crowd mongod", "50 waiters: mongod CPU a hand-over, ms", 6, "most"),
     ("memory", "memory of a worker at a backlog of 2 M: peak, MB", 120, "most"),
@@ -41,7 +41,10 @@ def tables(found):
 
 
 def reached(values, bound, sense):
-    return "yes" if (median(values) >= bound if sense == "least" else median(values) <= bound) else "no"
+    in_turns = [value >= bound if sense == "least" else value <= bound for value in values]
+    if median(values) >= bound if sense == "least" else median(values) <= bound:
+        return "yes" if all(in_turns) else "by median, not in each turn"
+    return "not by median, in some turns" if any(in_turns) else "no"
 
 
 def targets(results):
@@ -77,7 +80,7 @@ def machines(results):
 HEAD = """# What pawl can do, measured
 
 `scripts/bench` builds pawl, runs it beside its rivals on a private MongoDB, and writes this page. Contestants run in turns, A B C D,
-A B C D, …, in one run; a figure is the median of its turns, with the least and the greatest in brackets. Ratios are made turn by turn.
+B C D A, …, in one run; a figure is the median of its turns, with the least and the greatest in brackets. Ratios are made turn by turn.
 Everything, database and clients, shares the cores of one machine: other machines give other figures, the ratios travel better.
 
 """

@@ -32,7 +32,10 @@ def arguments():
     parser.add_argument("--repeat", type=int, metavar="N", help="turns of each contestant; default: 5, with --quick 1")
     parser.add_argument("--dir", type=Path, default=BUILD, help="where files and database go meanwhile: a real disk; default: build-bench")
     chosen = parser.parse_args()
-    chosen.repeat = chosen.repeat or (1 if chosen.quick else 5)
+    if chosen.repeat is None:
+        chosen.repeat = 1 if chosen.quick else 5
+    if chosen.repeat < 1:
+        parser.error(f"--repeat: got {chosen.repeat}: takes 1 or more")
     return chosen
 
 
@@ -68,6 +71,14 @@ def commit():
     return (git("rev-parse", "--short=12", "HEAD") or "unknown") + (", with changes" if changed else "")
 
 
+def publish(results, out, quick):
+    """The page and the picture of all that was ever measured."""
+    ordered = {name: results[name] for name in SUBJECTS if name in results}
+    (out / "RESULTS.md").write_text(report.page(ordered, quick))
+    (out / "results.svg").write_text(picture.draw(ordered))
+    return report.targets(ordered)
+
+
 def stop(*_):
     sys.exit(130)
 
@@ -88,13 +99,11 @@ def main():
             words = f"scripts/bench{' --quick' if chosen.quick else ''} --only {name} --repeat {chosen.repeat}"
             results[name] = {**run_subject(bench, name, words), "commit": commit()}
             kept.write_text(json.dumps(results, indent=1))
+            publish(results, out, chosen.quick)
     finally:
         bench.stop_server()
         shutil.rmtree(work, ignore_errors=True)
-    ordered = {name: results[name] for name in SUBJECTS if name in results}
-    (out / "RESULTS.md").write_text(report.page(ordered, chosen.quick))
-    (out / "results.svg").write_text(picture.draw(ordered))
-    say(report.targets(ordered))
+    say(publish(results, out, chosen.quick))
     say(f"written: {os.path.relpath(out / 'RESULTS.md', ROOT)}, results.svg and results.json beside it")
 
 

@@ -43,8 +43,5 @@ int main(int argc, char **argv)
   if (file < 0 || fdatasync(file) != 0 || close(file) != 0)
     die("syncing the file failed");
   print_result(messages, begin);
-  bson_destroy(command);
-  mongoc_client_pool_push(pool, client);
-  mongoc_client_pool_destroy(pool);
-  return 0;
+  end_at_once();
 }

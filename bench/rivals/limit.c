@@ -182,6 +182,5 @@ int main(int argc, char **argv)
   for (int i = 0; i < deleters; i++)
     pthread_join(threads[i], NULL);
   print_result(deleted, begin);
-  mongoc_client_pool_destroy(pool);
-  return 0;
+  end_at_once();
 }

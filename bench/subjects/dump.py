@@ -3,7 +3,7 @@ import drains
 from figures import bars, raw, rows, table, turns
 from harness import interleave, program
 
-COUNTS = {256: (20_000, 1_000_000), 4096: (2_000, 75_000)}
+COUNTS = {256: (20_000, 3_000_000), 4096: (2_000, 225_000)}
 
 
 def run(bench):

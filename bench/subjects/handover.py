@@ -61,7 +61,7 @@ def row(name, values):
     if isinstance(values, NotMeasured):
         return [name, f"not measured: {values}", *[""] * 4]
     gaps = [gap for value in values for gap in value["gaps_ms"]]
-    return [name, spread(column(values, "median_ms")), number(quantile(gaps, 0.99)), str(len(gaps)), spread(column(values, "total")),
+    return [name, spread(column(values, "median_ms")), number(quantile(gaps, 0.99)) if len(gaps) >= 100 else "too few", str(len(gaps)), spread(column(values, "total")),
             spread(column(values, "server_ms"))]
 
 
@@ -122,6 +122,8 @@ def pawl_crowd(bench, waiters, locked):
         locks.wait_held(queue, "lock")
         for _ in range(waiters):
             jobs.start("lock", path, random.randint(*HOLD_MS))
+        wait_until(lambda: len((queue.db.locks.find_one({"type": "lock"}) or {}).get("waiters", ())) == waiters, f"{waiters} in the row",
+                   first_hold_ms(waiters) / 1000, 0.05)
         found = watch(path, waiters, bench.server.pid, jobs.ended)
         jobs.wait()
         return found
@@ -241,11 +243,15 @@ class Bell:
 
     def ring(self):
         self.collection.with_options(write_concern=pymongo.WriteConcern(w=1)).insert_one({})
-        self.heard.acquire()
+        self.hear()
+
+    def hear(self):
+        if not self.heard.acquire(timeout=10):
+            raise NotMeasured("a cursor that waits was not told")
 
     def __enter__(self):
         self.thread.start()
-        self.heard.acquire()  # of the document that was there
+        self.hear()  # of the document that was there
         return self
 
     def __exit__(self, *_):

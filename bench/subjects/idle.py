@@ -10,7 +10,7 @@ KEYS = ("operations", "requests", "kib", "mongod_ms", "worker_ms")
 
 
 def run(bench):
-    seconds = bench.size(1, 10)
+    seconds = bench.size(1, 30)
     results = interleave(bench, {name: lambda case=case: cost(bench, seconds, *case) for name, case in CASES.items()})
     return {"tables": [table("Cost of idle workers, a minute",
                              ["", "server operations", "network requests", "network KiB", "mongod CPU, ms", "worker CPU, ms"],

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 void die(const char *format, ...)
 {
@@ -41,4 +42,10 @@ int64_t wall_ns(void)
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+void end_at_once(void)
+{
+  fflush(NULL);
+  _exit(0);
 }

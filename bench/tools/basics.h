@@ -14,4 +14,7 @@ int64_t argument_number(char **arguments, const char *name, const char *otherwis
 
 int64_t wall_ns(void); /* since 1970 UTC */
 
+/* With 0, and without the half second that the driver would wait for its own threads. */
+_Noreturn void end_at_once(void);
+
 #endif

@@ -169,10 +169,6 @@ int main(int argc, char **argv)
                          argument_number(argv, "most_s", "60"), times);
   if (times && fclose(times) != 0)
     die("writing %s failed", path);
-  mongoc_write_concern_destroy(concern);
-  mongoc_collection_destroy(producer.messages);
-  mongoc_client_pool_push(pool, client);
-  mongoc_client_pool_destroy(pool);
   printf("{\"documents\": %lld}\n", (long long)done);
-  return 0;
+  end_at_once();
 }

@@ -91,5 +91,5 @@ int main(int argc, char **argv)
   turn(argument(argv, "file", NULL), argument_number(argv, "ms", NULL));
   if (lock_release(store, name, slot, &owner, 0, &error) != OUTCOME_YES)
     die("mutex: %s", error.text);
-  _exit(0); /* the driver would wait for its own threads */
+  end_at_once();
 }
