@@ -143,18 +143,28 @@ static void read_one(void *context, const bson_t *document)
   reading->outcome = parse_ledger(document, reading->type, reading->ledger, reading->error);
 }
 
-enum outcome ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error)
+static enum outcome read_at(const char *level, struct lockstore *store, const char *type, struct ledger *ledger, struct error *error)
 {
   struct mongo *mongo = lockstore_mongo(store);
   bson_t *command =
       BCON_NEW("find", "ledger", "filter", "{", "_id", BCON_UTF8(type), "}", "limit", BCON_INT32(1), "singleBatch", BCON_BOOL(true));
-  mongo_append_read_concern(mongo, command, "majority", false);
+  mongo_append_read_concern(mongo, command, level, false);
   mongo_append_max_time(mongo, command);
   struct reading reading = {.type = type, .ledger = ledger, .outcome = OUTCOME_NO, .error = error};
   *ledger = (struct ledger){0};
   enum outcome outcome = mongo_find(mongo, "reading the ledger", command, read_one, &reading, error);
   bson_destroy(command);
   return outcome == OUTCOME_YES ? reading.outcome : outcome;
+}
+
+enum outcome ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error)
+{
+  return read_at("majority", store, type, ledger, error);
+}
+
+enum outcome ledger_read_now(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error)
+{
+  return read_at("linearizable", store, type, ledger, error);
 }
 
 struct listing {

@@ -143,6 +143,12 @@ struct ledger {
 /* YES: read (majority). NO: there is none; *ledger is all zero. REFUSED: of another v, or malformed. */
 MUST_CHECK enum outcome ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error);
 /*
+ * The same, linearizable (a standalone server: local): as it is at some moment of the call. ledger_read may be answered by a primary that
+ * was replaced and does not know it yet, with what was true before; that will do where a compare-and-set or another look follows, and not
+ * where something is taken away.
+ */
+MUST_CHECK enum outcome ledger_read_now(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error);
+/*
  * epoch_seen -> epoch_seen + 1, owner, clean false. YES: *before is the document as it was; otherwise all zero. NO: another was
  * faster, or the ledger is of another v. REFUSED: fenced, but what was there is malformed (ledger_read would have said so).
  * epoch_seen 0: there was no ledger; it is made.

@@ -547,6 +547,11 @@ enum outcome ledger_read(struct lockstore *store, const char *type, struct ledge
   return call_end(store, lost, outcome, error);
 }
 
+enum outcome ledger_read_now(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error)
+{
+  return ledger_read(store, type, ledger, error);
+}
+
 static enum outcome fence(struct memory_server *server, const char *type, int64_t epoch_seen, const struct owner *owner,
                           struct ledger *before)
 {

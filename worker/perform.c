@@ -161,7 +161,7 @@ static enum result perform_fence(struct performer *performer, const struct actio
 static enum result perform_verify(struct performer *performer, const struct action *action, struct completion *completion)
 {
   struct ledger *ledger = &completion->ledger;
-  enum outcome outcome = ledger_read(performer->options.store, performer->options.writer.type, ledger, &completion->error);
+  enum outcome outcome = ledger_read_now(performer->options.store, performer->options.writer.type, ledger, &completion->error);
   if (outcome != OUTCOME_YES)
     return of_outcome(outcome);
   bool mine = ledger->epoch == action->epoch && ledger->has_owner && memcmp(&ledger->owner, &action->owner, sizeof ledger->owner) == 0;

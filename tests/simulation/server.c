@@ -21,6 +21,7 @@ enum outcome __wrap_lock_wait(struct lockstore *store, const char *type, int slo
 enum outcome __wrap_lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t epoch,
                                  struct error *error);
 enum outcome __wrap_ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error);
+enum outcome __wrap_ledger_read_now(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error);
 enum outcome __wrap_ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner,
                                  struct ledger *before, struct error *error);
 enum outcome __wrap_ledger_commit(struct lockstore *store, const char *type, const struct ledger_commit *commit, struct error *error);
@@ -473,6 +474,16 @@ enum outcome __wrap_ledger_read(struct lockstore *store, const char *type, struc
   enum outcome outcome = __real_ledger_read(electing ? majority_store : server_store, type, ledger, error);
   chaos_point();
   return fiber_dead() ? (no_answer(error), OUTCOME_UNKNOWN) : outcome;
+}
+
+/* While a primary is elected nobody answers that: what the last one believes is not known to be so. */
+enum outcome __wrap_ledger_read_now(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error)
+{
+  if (!electing)
+    return __wrap_ledger_read(store, type, ledger, error);
+  memset(ledger, 0, sizeof *ledger);
+  no_answer(error);
+  return OUTCOME_UNKNOWN;
 }
 
 enum outcome __wrap_ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner,

@@ -112,6 +112,31 @@ static void read_concern_fits_the_server(void **state)
   bson_destroy(&command);
 }
 
+static void count_document(void *context, const bson_t *document)
+{
+  (void)document;
+  ++*(int *)context;
+}
+
+/* By the server's own word: what is not to be seen as it was before is read linearizable. */
+static void ledger_is_read_as_of_now(void **state)
+{
+  (void)state;
+  struct mongo *mongo = lockstore_mongo(store);
+  struct ledger ledger;
+  int found = 0;
+  real_run(store, NULL, "{\"profile\": 2}");
+  assert_int_equal(ledger_read(store, "as-of-now", &ledger, &error), OUTCOME_NO);
+  assert_int_equal(ledger_read_now(store, "as-of-now", &ledger, &error), OUTCOME_NO);
+  real_run(store, NULL, "{\"profile\": 0}");
+  bson_t *query =
+      BCON_NEW("find", BCON_UTF8("system.profile"), "filter", "{", "command.find", BCON_UTF8("ledger"), "command.filter._id",
+               BCON_UTF8("as-of-now"), "command.readConcern.level", BCON_UTF8(mongo_is_replica_set(mongo) ? "linearizable" : "local"), "}");
+  assert_int_equal(mongo_find(mongo, "looking", query, count_document, &found, &error), OUTCOME_YES);
+  assert_int_equal(found, mongo_is_replica_set(mongo) ? 1 : 2);
+  bson_destroy(query);
+}
+
 static void fail_next(const char *data)
 {
   char json[1024];
@@ -736,6 +761,7 @@ int main(void)
       cmocka_unit_test(db_is_chosen_and_checked),
       cmocka_unit_test(absent_server_is_unknown_in_time),
       cmocka_unit_test(read_concern_fits_the_server),
+      cmocka_unit_test(ledger_is_read_as_of_now),
       cmocka_unit_test(unknown_commit_is_repeated),
       cmocka_unit_test(server_that_went_is_not_known),
       cmocka_unit_test(unknown_take_is_mine),
