@@ -241,8 +241,9 @@ static enum result perform_settle_find(struct performer *performer, const struct
     return RESULT_REFUSED;
   }
   load->seq_last = action->settled;
-  enum result result = RESULT_REFUSED;
-  if (chain_load(&chain, options->dir, options->type, &action->end, action->settled + 1, &completion->error) == READ_OK) {
+  enum read_status loaded = chain_load(&chain, options->dir, options->type, &action->end, action->settled + 1, &completion->error);
+  enum result result = loaded == READ_NEWER ? RESULT_NEWER : RESULT_REFUSED;
+  if (loaded == READ_OK) {
     chain_reader_init(&at, options->dir, &chain);
     result = settle_read(&at, action, load, &completion->error);
     chain_reader_deinit(&at);

@@ -103,12 +103,16 @@ def file_of(field, last=None, **header):
         file.data(made.message(10), flags=1)
     elif isinstance(last, int):
         file.add(last, b"future", 0)
+    put_ledger(field, file, file.seq - 1)
+
+
+def put_ledger(field, file, settled):
+    """Of a type whose newest file this is."""
     assert field.run("pawl-setup").returncode == 0
-    field.ledgers.insert_one({"_id": "t1", "v": 1, "epoch": Int64(1), "owner": os.urandom(16), "clean": True, "file": "t1.bin",
+    field.ledgers.insert_one({"_id": "t1", "v": 1, "epoch": Int64(file.epoch), "owner": os.urandom(16), "clean": True, "file": file.path.name,
                               "uuid": file.uuid, "length": Int64(file.length), "tail": Int64(file.tail),
                               "link": Int64(file.link - (1 << 64) if file.link >> 63 else file.link), "seq": Int64(file.seq - 1),
-                              "items": Int64(file.seq - 1), "settled": Int64(file.seq - 1)})
-    return file
+                              "items": Int64(file.seq - 1), "settled": Int64(settled)})
 
 
 @pytest.mark.parametrize("header,words,readable", [
@@ -131,6 +135,18 @@ def test_file_of_a_newer_version(field, header, words, readable):
     done = field.run("pawl-setup", "--adopt", "t1", "--dir", field.dir, "--yes")
     assert done.returncode == 74 and words in done.stderr.decode(), done
     assert snapshot(field) == before and field.run("pawl-status").returncode == 0
+
+
+def test_settling_from_a_file_of_a_newer_version(field):
+    """An older segment has messages that are still to be deleted from the queue, and cannot be read: no case for adopting."""
+    first = made.Segment(field.dir / "t1.bin", incompat=4).numbered(*range(10))
+    second = made.Segment(field.dir / "t1@2.bin", epoch=2, predecessor=first, first_seq=11, number=1).numbered(*range(10, 20))
+    put_ledger(field, second, 5)
+    field.fill(10)
+    worker = field.worker(*CALM, env={"PAWL_TEST_DISTRUST_MS": "300"})
+    worker.wait_log(r"(?s)( newer: leaves, a newer pawl is needed: t1\.bin.*){2}")
+    assert worker.alive() and " untrusted: " not in worker.log(), str(worker)
+    assert worker.stop()[0] == 0 and field.queued() == 10 and field.segments() == ["t1.bin", "t1@2.bin"], str(worker)
 
 
 @pytest.mark.parametrize("header", [{"compat": 8}, {"last": 200}], ids=["feature", "kind"])
