@@ -23,6 +23,7 @@ enum {
   DELETERS = 4,
   STOP_LIMIT_MS = 8000,
   EMPTY_RECHECK_MS = 100,
+  REFUSED_MS = 30000,       /* what is still wanted is tried again sooner */
   EMPTY_RECHECK_SHARE = 20, /* or so many times what it took: it goes over all that was deleted in the last minutes */
   EMPTY_RECHECK_MS_MAX = 10000,
 };
@@ -48,7 +49,6 @@ struct empty_job { /* is the queue of all types empty, as of now? */
   const char **types;
   size_t type_count;
   enum outcome outcome;
-  struct error error;
   bool running;
   int64_t started_ms;
 };
@@ -77,13 +77,13 @@ struct loop {
   int64_t started_wall_us;
   struct empty_job empty;
   int64_t empty_next_ms;
-  bool told_ready;        /* the service manager */
-  struct error described; /* what was said last of what the server is */
-  bool watched;           /* the watches were started */
-  bool asked;             /* the database has answered, or not, at least once */
-  bool away;              /* it did not answer the last time */
-  bool said_away;         /* and that was said */
-  unsigned refused;       /* kinds of action, as bits, that it refuses: user, password, rights */
+  bool told_ready;                  /* the service manager */
+  struct error described;           /* what was said last of what the server is */
+  bool asked;                       /* the database has answered, or not, at least once */
+  bool away;                        /* it did not answer the last time */
+  bool said_away;                   /* and that was said */
+  unsigned refused;                 /* kinds of action, as bits, that it refuses: user, password, rights */
+  int64_t refused_ms[ACTION_COUNT]; /* when it did so last */
   bool signalled, stopping, timed_out;
 };
 
@@ -120,9 +120,18 @@ static void notes_write(const struct station *station, const struct effects *eff
   }
 }
 
+/* Those that were not refused again for so long: nobody knows any more, and nobody needs them. */
+static void refusals_forget(struct loop *loop, int64_t now_ms)
+{
+  for (int kind = 0; kind < ACTION_COUNT; kind++)
+    if (loop->refused & 1u << kind && now_ms - loop->refused_ms[kind] >= REFUSED_MS)
+      loop->refused &= ~(1u << kind);
+}
+
 /*
  * One line when the database goes away, one when it is back, whatever the number of types. What it refuses (user, password, a right: the
- * text begins so) is said once for a kind of action, until one of that kind succeeds; others may well succeed meanwhile.
+ * text begins so) is said once for a kind of action, until one of that kind succeeds; others may well succeed meanwhile, and some are not
+ * sent again when the lock is gone.
  */
 static void away_note(struct loop *loop, const struct completion *completion)
 {
@@ -144,6 +153,10 @@ static void away_note(struct loop *loop, const struct completion *completion)
   }
   loop->asked = true;
   loop->refused = refused ? loop->refused | kind : away ? loop->refused : loop->refused & ~kind;
+  if (refused)
+    loop->refused_ms[completion->kind] = clock_boot_ms();
+  else if (!away)
+    refusals_forget(loop, clock_boot_ms());
   loop->away = away && !refused;
   loop->said_away = away && (!refused || loop->said_away);
 }
@@ -161,6 +174,9 @@ static void database_note(struct loop *loop, const struct completion *completion
     return;
   loop->described = text;
   say(CONFIG_LOG_INFO, "database", text.text);
+  for (enum watched which = 0; which < WATCHED && !loop->stopping; which++)
+    if (loop->watches[which] != NULL)
+      watch_go(loop->watches[which]);
 }
 
 /* ---- what others are told ---- */
@@ -282,7 +298,8 @@ static void stop_all(struct loop *loop)
 static void empty_work(struct job *job)
 {
   struct empty_job *empty = (struct empty_job *)job;
-  empty->outcome = queue_peek(empty->store, empty->types, empty->type_count, true, NULL, false, &empty->error);
+  struct error ignored; /* it is asked again */
+  empty->outcome = queue_peek(empty->store, empty->types, empty->type_count, true, NULL, false, &ignored);
 }
 
 /* --exit-when-empty: when each type has found its queue empty, all are looked at once more, together. */
@@ -413,30 +430,6 @@ static void take_news(struct loop *loop)
     }
 }
 
-static void notify(void *context)
-{
-  struct loop *loop = context;
-  ev_async_send(loop->ev, &loop->done);
-}
-
-/* Not before the database was looked at, and found as it should be: a watcher makes what it watches. */
-static void watches_start(struct loop *loop)
-{
-  const struct loop_options *options = loop->options;
-  struct lockstore *store = options->performer.store;
-  if (loop->watched || loop->described.text[0] == 0)
-    return;
-  loop->watched = true;
-  for (enum watched which = 0; which < WATCHED; which++) {
-    struct watch_news denied = {.kind = WATCH_DENIED};
-    struct watcher *watcher = which == WATCHED_ALL ? watcher_open(store, options->watch, options->types, options->type_count, &denied.error)
-                                                   : watcher_open_box(store, options->watch, &denied.error);
-    loop->watches[which] = watch_start(watcher, notify, loop, &denied.error);
-    if (loop->watches[which] == NULL)
-      watch_say(loop, &denied);
-  }
-}
-
 static void take_done(struct loop *loop, struct executor *executor)
 {
   struct job *job;
@@ -461,7 +454,6 @@ static void on_done(struct ev_loop *ev, ev_async *watcher, int events)
   take_done(loop, loop->renewer);
   take_done(loop, loop->executor);
   take_done(loop, loop->deleter);
-  watches_start(loop);
   take_news(loop);
   settle_down(loop);
 }
@@ -509,6 +501,12 @@ static void on_timeout(struct ev_loop *ev, ev_timer *watcher, int events)
   say(CONFIG_LOG_ERROR, "timeout", "the time is over and the queue is not known to be empty");
   stop_all(loop);
   settle_down(loop);
+}
+
+static void notify(void *context)
+{
+  struct loop *loop = context;
+  ev_async_send(loop->ev, &loop->done);
 }
 
 /* ---- begin ---- */
@@ -564,6 +562,20 @@ static void notify_start(struct loop *loop)
   loop->notify_timer.data = loop;
   if (period > 0)
     ev_timer_start(loop->ev, &loop->notify_timer);
+}
+
+static void watches_start(struct loop *loop)
+{
+  const struct loop_options *options = loop->options;
+  struct lockstore *store = options->performer.store;
+  for (enum watched which = 0; which < WATCHED; which++) {
+    struct watch_news denied = {.kind = WATCH_DENIED};
+    struct watcher *watcher = which == WATCHED_ALL ? watcher_open(store, options->watch, options->types, options->type_count, &denied.error)
+                                                   : watcher_open_box(store, options->watch, &denied.error);
+    loop->watches[which] = watch_start(watcher, notify, loop, &denied.error);
+    if (loop->watches[which] == NULL)
+      watch_say(loop, &denied);
+  }
 }
 
 static void stations_init(struct loop *loop)
@@ -633,6 +645,7 @@ int loop_run(const struct loop_options *options)
   for (size_t i = 0; i < count; i++)
     feed(&loop.stations[i], &timer);
   settle_down(&loop);
+  watches_start(&loop);
   ev_run(loop.ev, 0);
   int code = exit_code(&loop);
   struct error text;

@@ -17,8 +17,8 @@ struct watch {
   struct watcher *watcher;
   pthread_t thread;
   pthread_mutex_t mutex;
-  pthread_cond_t changed; /* `ending` or `ended` */
-  bool ending, ended;
+  pthread_cond_t changed; /* `going`, `ending` or `ended` */
+  bool going, ending, ended;
   struct watch_news news[NEWS_MAX]; /* a ring */
   size_t first, count;
   void (*notify)(void *context);
@@ -72,6 +72,14 @@ static bool pause_ends(struct watch *watch, int64_t ms)
   return ending;
 }
 
+static void wait_to_go(struct watch *watch)
+{
+  pthread_mutex_lock(&watch->mutex);
+  while (!watch->going && !watch->ending)
+    pthread_cond_wait(&watch->changed, &watch->mutex);
+  pthread_mutex_unlock(&watch->mutex);
+}
+
 /* Watches until the watch is lost. */
 static void watch_on(struct watch *watch)
 {
@@ -93,6 +101,7 @@ static void *thread_main(void *argument)
   struct watch *watch = argument;
   struct error error;
   int64_t pause_ms = PAUSE_MS;
+  wait_to_go(watch);
   while (!pause_ends(watch, 0)) {
     enum outcome outcome = watcher_begin(watch->watcher, &error);
     if (outcome == OUTCOME_YES) {
@@ -151,6 +160,14 @@ struct watch *watch_start(struct watcher *watcher, void (*notify)(void *context)
   error_set(error, "starting a thread: %s", strerror(failed));
   watch_free(watch);
   return NULL;
+}
+
+void watch_go(struct watch *watch)
+{
+  pthread_mutex_lock(&watch->mutex);
+  watch->going = true;
+  pthread_cond_broadcast(&watch->changed);
+  pthread_mutex_unlock(&watch->mutex);
 }
 
 bool watch_take(struct watch *watch, struct watch_news *news)

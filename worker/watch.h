@@ -1,6 +1,7 @@
 /*
- * watch: a thread that waits for wake-ups with one watcher (lockstore/wakeup.h) and hands them to the loop. When the watch is lost it
- * begins again, with a back-off, for as long as it takes. A process has two: one for what is for all, one for its box.
+ * watch: a thread that waits for wake-ups with one watcher (lockstore/wakeup.h) and hands them to the loop. It does nothing until it is
+ * told to go, for a watcher makes what it watches, and a database that is refused is to be left as it is. When the watch is lost it begins
+ * again, with a back-off, for as long as it takes. A process has two: one for what is for all, one for its box.
  *
  * Everything here is called from the loop's thread.
  */
@@ -30,6 +31,8 @@ struct watch_news {
  * safe there (ev_async_send is). NULL: no thread; or there is no watcher, and `error` is as watcher_open left it.
  */
 MUST_CHECK struct watch *watch_start(struct watcher *watcher, void (*notify)(void *context), void *context, struct error *error);
+/* From the first time on. */
+void watch_go(struct watch *watch);
 /* False: there are none at the moment. */
 MUST_CHECK bool watch_take(struct watch *watch, struct watch_news *news);
 /*

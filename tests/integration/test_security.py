@@ -22,6 +22,7 @@ from pymongo.errors import OperationFailure
 import reader
 from disks import command, need_program
 from harness import CALM, ROOT, Mongod, answered, environment, free_port, program, run, wait_until
+from test_health import Port
 
 PASSWORDS = {"operator": "0perat0r-Gehe1m", "worker": "w0rker-S3cret", "viewer": "v1ewer-S3cret", "producer": "pr0ducer-S3cret", "root": "r00t-S3cret"}
 PROGRAMS = ["pawl-worker", "pawl-enqueue", "pawl-dump", "pawl-status", "pawl-setup", "pawl-lock"]
@@ -353,6 +354,22 @@ def test_another_user_without_a_gap(prepared, users):
     assert [worker.stop()[0] for worker in field.workers if worker.alive()] == [0, 0]
     field.mongo = field.as_user("root")
     field.compare()
+
+
+def test_ready_again_after_a_right_is_back(prepared, users):
+    """Though what a holder was refused is not sent again, for nothing is left to be done."""
+    field, admin, number = prepared, prepared.server.client.admin, free_port()
+    field.mongo, port = field.as_user("worker"), Port(number)
+    worker = field.worker("--listen", f"127.0.0.1:{number}", "--lease", "3s", "--linger", "1h")
+    field.fill(10)
+    field.wait_empty()
+    roles = [role for _, user, role in users.names if user == "worker"]
+    admin.command("revokeRolesFromUser", "worker", roles=roles)
+    port.wait("/readyz", 503, "MongoDB refuses a request")
+    worker.wait_log(" lost: ")
+    admin.command("grantRolesToUser", "worker", roles=roles)
+    port.wait("/readyz", 200)
+    assert worker.stop()[0] == 0, str(worker)
 
 
 def test_a_right_is_taken_away_for_a_moment(prepared, users):
