@@ -101,6 +101,8 @@ static enum outcome transaction_run(struct mongo_transactor *transactor, const c
       mongo_client_command(transactor->mongo, transactor->client, doing, command, &transactor->opts, &reply, &code, error);
   bool counted = outcome == OUTCOME_YES && bson_iter_init_find(&n, &reply, "n") && bson_iter_as_int64(&n) == expected;
   bson_destroy(&reply);
+  if (outcome == OUTCOME_UNKNOWN && code == 0) /* no answer: an abort would have none, either, and the transaction may be open */
+    return OUTCOME_UNKNOWN;
   if (!counted) {
     if (outcome == OUTCOME_YES)
       error_set(error, "%s: not as many documents as expected", doing);

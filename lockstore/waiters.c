@@ -93,17 +93,31 @@ static struct handed_row *row_make(const char *type, int slot)
   return row;
 }
 
+/* Anybody may write wake-ups, and of types that are never taken. */
+static void rows_prune(struct handed *handed)
+{
+  int64_t now = now_ms();
+  for (struct handed_row **at = &handed->rows; *at;) {
+    struct handed_row *row = *at;
+    if (now - row->since_ms < HANDED_MS_MAX) {
+      at = &row->next;
+      continue;
+    }
+    *at = row->next;
+    free(row);
+  }
+}
+
 void handed_put(struct handed *handed, const char *type, int slot, const struct waiters *waiters)
 {
   if (waiters->count == 0)
     return;
   pthread_mutex_lock(&handed->mutex);
+  rows_prune(handed);
   struct handed_row *row = row_take(handed, type, slot);
   if (!row)
     row = row_make(type, slot);
   if (row) {
-    if (now_ms() - row->since_ms >= HANDED_MS_MAX)
-      row->waiters.count = 0;
     for (int i = 0; i < waiters->count; i++)
       waiters_add(&row->waiters, &waiters->processes[i]);
     row->since_ms = now_ms();

@@ -218,8 +218,7 @@ enum writer_status writer_create(struct writer *writer, const char *reason, cons
   status = header_write(writer, &file, &header, error);
   if (status != WRITER_OK) {
     /* Its commit was not sent. What cannot be removed stays as a bare header, which harms nobody. */
-    if (file_close(&file, &ignored) != FILE_OK || file_unlink(writer->options.dir, file.name, &ignored) != FILE_OK)
-      return status;
+    (void)(file_close(&file, &ignored) == FILE_OK && file_unlink(writer->options.dir, file.name, &ignored) == FILE_OK);
     return status;
   }
   if (writer->has_file && file_close(&writer->file, &ignored) != FILE_OK) {

@@ -52,7 +52,10 @@ static enum adopt_status lock(struct lockstore *store, const char *type, struct 
   enum outcome taken = lock_take(store, type, 0, &survey->owner, LEASE_MS, &holder, error);
   if (taken != OUTCOME_NO)
     return taken == OUTCOME_YES ? ADOPT_DONE : of_outcome(taken);
-  error_set(error, "%s is held by %s, pid %" PRId64 ": stop the workers of this type first", type, view.holder.host, view.holder.pid);
+  if (seen == OUTCOME_YES)
+    error_set(error, "%s is held by %s, pid %" PRId64 ": stop the workers of this type first", type, view.holder.host, view.holder.pid);
+  else
+    error_set(error, "%s was locked a moment ago: stop the workers of this type first", type);
   return ADOPT_BUSY;
 }
 

@@ -222,11 +222,11 @@ static void renew_done(struct turn *turn, const struct completion *completion)
   }
 }
 
-/* A stuck action must not keep the lease; a slow one may. */
+/* A stuck action must not keep the lease; a slow one may. A delete may have waited for a thread, and its requests have a time-out. */
 static bool stalled(struct turn *turn)
 {
   struct consumer *consumer = turn->consumer;
-  for (int i = 0; i < ACTIVITY_RENEW; i++)
+  for (int i = 0; i < ACTIVITY_DELETE; i++)
     if (consumer->activity[i].running && turn->moment->now_ms - consumer->activity[i].started_ms >= consumer->options.stall_ms) {
       if (!consumer->said_stall)
         consumer_note(turn, NOTE_WARN, "stall", "an action has run for %" PRId64 " s: the lease is let go",

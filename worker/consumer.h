@@ -128,7 +128,7 @@ struct completion {
   struct lock_view view;       /* LOOK */
   bool glanced;                /* PEEK: it only glanced */
   bool marked;                 /* PEEK: the next one can */
-  int64_t took_ms;             /* PEEK, READ: by the server */
+  int64_t took_ms;             /* PEEK, READ: until the answer */
   struct writer_ground ground; /* GUARD */
   struct committed end;        /* CREATE, APPEND, CLOSE */
   struct load *load;           /* READ, SETTLE_FIND: new; APPEND, DELETE, SETTLE_DELETE: given back */

@@ -264,11 +264,11 @@ static int64_t disk_pause(int64_t failures)
 }
 
 /* A pass that found nothing a moment ago is as good as a look, unless somebody has said since that there is something. */
-static void released_to_idle(struct turn *turn)
+static void released_to_idle(struct turn *turn, const char *why)
 {
   struct consumer *consumer = turn->consumer;
   int64_t until = consumer->lost ? -1 : consumer->empty_until_ms;
-  consumer_to_idle(turn, "the lock is released");
+  consumer_to_idle(turn, why);
   consumer->empty_until_ms = -1;
   if (until <= turn->moment->now_ms)
     return;
@@ -284,11 +284,12 @@ static void unlocking_main(struct turn *turn, const struct completion *completio
   bool expired = turn->moment->now_ms > consumer->deadline_ms + consumer->options.lease_ms / 3;
   if (completion->result == RESULT_UNKNOWN && !consumer_hurries(turn) && !expired)
     return;
+  const char *why = completion->result == RESULT_UNKNOWN ? "the lock is left to its lease" : "the lock is released";
   consumer->locked = false;
   if (consumer->after == STATE_IDLE)
-    released_to_idle(turn);
+    released_to_idle(turn, why);
   else
-    consumer_enter(turn, consumer->after, "the lock is released");
+    consumer_enter(turn, consumer->after, why);
   if (consumer->state == STATE_IDLE && consumer->give_up_row > 0)
     consumer->next_ms += consumer_backoff(turn, consumer->give_up_row);
   else if (consumer->state == STATE_CHECKING)

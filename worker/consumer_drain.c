@@ -317,7 +317,8 @@ void consumer_epoch_delete(struct turn *turn, struct completion *completion)
   load->ids_deleted += yes;
   /* `settled` is the end of the unbroken prefix. */
   int done = 0;
-  while (done < consumer->committed_count && consumer->committed_loads[done]->ids_deleted == consumer->committed_loads[done]->ids_count) {
+  while (done < consumer->committed_count && !consumer->committed_loads[done]->deleting &&
+         consumer->committed_loads[done]->ids_deleted == consumer->committed_loads[done]->ids_count) {
     consumer->settled = consumer->committed_loads[done]->seq_last;
     consumer->counts.deleted += consumer->committed_loads[done]->messages;
     load_free(consumer->committed_loads[done++]);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 struct queue_pass {
-  struct lockstore *store;
   struct mongo *mongo;
   char type[TYPE_BYTES_MAX + 1];
   int64_t batch_messages, batch_bytes;
@@ -241,7 +240,6 @@ struct queue_pass *queue_pass_open(struct lockstore *store, const char *type, in
   struct queue_pass *pass = calloc(1, sizeof *pass);
   if (pass == NULL)
     return NULL;
-  pass->store = store;
   pass->mongo = lockstore_mongo(store);
   snprintf(pass->type, sizeof pass->type, "%s", type);
   pass->batch_messages = batch_messages;

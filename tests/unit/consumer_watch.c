@@ -191,7 +191,7 @@ static void started_renew(struct rig *rig)
 {
   const struct rig_watch *watch = &rig->watch;
   rig_assert(rig, watch->locked && !watch->lost && !watch->unlock_tried);
-  for (int i = 0; i < ACTIVITY_RENEW; i++)
+  for (int i = ACTIVITY_MAIN; i <= ACTIVITY_READ; i++)
     if (rig->slots[i].running)
       rig_assert(rig, rig->moment.now_ms - rig->slots[i].started_ms < rig->consumer.options.stall_ms);
 }
