@@ -14,7 +14,7 @@ HOW = ["Acknowledged: the reply to the insert is in the producer. Durable: the f
        "Idle: one message at a time, at random moments, 100 ms apart on average; options at their defaults. insert: by a driver. "
        "pawl-enqueue: line by line on its standard input.",
        "No holder: the worker lets go of the lock after each message (--linger 0s), so that each one needs lock, fence and file anew; what "
-       "comes by a driver, without a wake-up, is seen by its poll, once a second."]
+       "comes by a driver, without a wake-up, is seen by its poll, every half to whole second."]
 
 
 def run(bench):
