@@ -145,7 +145,7 @@ MUST_CHECK enum outcome ledger_read(struct lockstore *store, const char *type, s
 /*
  * The same, linearizable (a standalone server: local): as it is at some moment of the call. ledger_read may be answered by a primary that
  * was replaced and does not know it yet, with what was true before; that will do where a compare-and-set or another look follows, and not
- * where something is taken away.
+ * where something is taken away. Slow: a server with nothing to do answers when it next writes its journal, within 100 ms.
  */
 MUST_CHECK enum outcome ledger_read_now(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error);
 /*

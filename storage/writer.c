@@ -78,15 +78,19 @@ enum writer_status writer_guard(struct writer *writer, struct writer_ground *gro
   struct file_place place;
   int64_t size = 0;
   memset(ground, 0, sizeof *ground);
-  if (file_place(writer->options.dir, &place, error) != FILE_OK || file_size(&writer->file, &size, error) != FILE_OK)
+  if (file_place(writer->options.dir, &place, error) != FILE_OK)
     return WRITER_FAILED;
   ground->local = place.local;
+  if (place.local) {
+    enum file_status status = file_guard(&writer->file, error);
+    if (status != FILE_OK && status != FILE_BUSY)
+      return WRITER_FAILED;
+    ground->guarded = status == FILE_OK;
+  }
+  if (file_size(&writer->file, &size, error) != FILE_OK)
+    return WRITER_FAILED;
   ground->exact = size == writer->end.length;
-  if (!place.local)
-    return WRITER_OK;
-  enum file_status status = file_guard(&writer->file, error);
-  ground->guarded = status == FILE_OK;
-  return status == FILE_OK || status == FILE_BUSY ? WRITER_OK : WRITER_FAILED;
+  return WRITER_OK;
 }
 
 enum writer_status writer_cut(struct writer *writer, struct error *error)

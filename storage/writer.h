@@ -66,7 +66,7 @@ MUST_CHECK enum writer_status writer_close(struct writer *writer, struct error *
 struct writer_ground {
   bool local;   /* a local file system: the guard can be relied upon */
   bool guarded; /* local, and the guard is taken now */
-  bool exact;   /* the file is exactly as long as committed */
+  bool exact;   /* the file is exactly as long as committed; looked at with the guard in hand */
 };
 /* Takes the guard where it can be relied upon. */
 MUST_CHECK enum writer_status writer_guard(struct writer *writer, struct writer_ground *ground, struct error *error);

@@ -158,10 +158,12 @@ static enum result perform_fence(struct performer *performer, const struct actio
   return of_outcome(fenced);
 }
 
-static enum result perform_verify(struct performer *performer, const struct action *action, struct completion *completion)
+/* `now`: not as a primary may still see it that has been replaced. That takes the server up to a tenth of a second. */
+static enum result epoch_verify(struct performer *performer, const struct action *action, bool now, struct completion *completion)
 {
   struct ledger *ledger = &completion->ledger;
-  enum outcome outcome = ledger_read_now(performer->options.store, performer->options.writer.type, ledger, &completion->error);
+  enum outcome outcome =
+      (now ? ledger_read_now : ledger_read)(performer->options.store, performer->options.writer.type, ledger, &completion->error);
   if (outcome != OUTCOME_YES)
     return of_outcome(outcome);
   bool mine = ledger->epoch == action->epoch && ledger->has_owner && memcmp(&ledger->owner, &action->owner, sizeof ledger->owner) == 0;
@@ -176,7 +178,7 @@ static enum result refused_or_fenced(struct performer *performer, const struct a
                                      struct completion *completion)
 {
   struct error cause = completion->error;
-  enum result mine = perform_verify(performer, action, completion);
+  enum result mine = epoch_verify(performer, action, false, completion);
   if (mine != RESULT_YES)
     return mine;
   completion->error = cause;
@@ -289,6 +291,13 @@ static enum result perform_delete(struct performer *performer, const struct acti
 }
 
 /* ---- the block in hand ---- */
+
+static enum result perform_guard(struct performer *performer, struct completion *completion)
+{
+  enum result result = of_writer(writer_guard(&performer->writer, &completion->ground, &completion->error));
+  performer->exact = result == RESULT_YES && completion->ground.exact;
+  return result;
+}
 
 static enum result perform_create(struct performer *performer, const struct action *action, struct completion *completion)
 {
@@ -419,9 +428,9 @@ static enum result perform_kind(struct performer *performer, const struct action
   case ACTION_SETTLE_RECORD:
     return of_outcome(ledger_settle(store, type, action->epoch, &action->owner, action->settled, &completion->error));
   case ACTION_GUARD:
-    return of_writer(writer_guard(&performer->writer, &completion->ground, &completion->error));
+    return perform_guard(performer, completion);
   case ACTION_VERIFY:
-    return perform_verify(performer, action, completion);
+    return epoch_verify(performer, action, !performer->exact, completion);
   case ACTION_CUT:
     return of_writer(writer_cut(&performer->writer, &completion->error));
   case ACTION_CREATE:

@@ -31,6 +31,7 @@ struct performer {
   atomic_bool way_unclear; /* a transaction may be open that nobody will end: a delete had no answer, or a holder died */
   struct writer writer;    /* MAIN's */
   bool writer_open;
+  bool exact;                                /* GUARD found nothing behind the committed end: there will be nothing to cut */
   struct queue_pass *pass;                   /* READ's, and CLOSE's */
   struct queue_mark mark;                    /* PEEK's and READ's, of which one runs at a time */
   struct queue_eraser *erasers[DELETES_MAX]; /* a DELETE's each; NULL: not needed yet */
