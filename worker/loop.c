@@ -378,6 +378,23 @@ static void settle_down(struct loop *loop)
 
 /* ---- watchers ---- */
 
+static void take_done(struct loop *loop, struct executor *executor)
+{
+  struct job *job;
+  while ((job = executor_take(executor)) != NULL) {
+    if (job == &loop->empty.job) {
+      empty_done(loop);
+      continue;
+    }
+    struct action_job *work = (struct action_job *)job;
+    struct event event = {.kind = EVENT_COMPLETION, .completion = &work->completion};
+    away_note(loop, &work->completion);
+    database_note(loop, &work->completion);
+    feed(work->station, &event);
+    free(work);
+  }
+}
+
 /* Said once a change, of both together, for as a rule they have the same cause; at the start only that they cannot come. */
 static void watch_say(struct loop *loop, const struct watch_news *news)
 {
@@ -428,23 +445,6 @@ static void take_news(struct loop *loop)
       else
         watch_change(loop, which, &news);
     }
-}
-
-static void take_done(struct loop *loop, struct executor *executor)
-{
-  struct job *job;
-  while ((job = executor_take(executor)) != NULL) {
-    if (job == &loop->empty.job) {
-      empty_done(loop);
-      continue;
-    }
-    struct action_job *work = (struct action_job *)job;
-    struct event event = {.kind = EVENT_COMPLETION, .completion = &work->completion};
-    away_note(loop, &work->completion);
-    database_note(loop, &work->completion);
-    feed(work->station, &event);
-    free(work);
-  }
 }
 
 static void on_done(struct ev_loop *ev, ev_async *watcher, int events)

@@ -63,6 +63,25 @@ def test_torn_tail_is_cut_off(field):
     field.compare()
 
 
+def test_what_is_cut_rests_on_the_ledger_of_now(field):
+    """A primary that was replaced may answer other reads with what was true before. A clean end has nothing to cut, and is not held up."""
+    def newest_reads():
+        found = field.db.command("count", "system.profile", query={"command.find": "ledger", "command.readConcern.level": "linearizable"})["n"]
+        field.db.command("profile", 0)
+        field.db.drop_collection("system.profile")
+        return found
+    field.fill(50)
+    victim = field.worker(*SMALL, env={"PAWL_FAULT": "block-written"})
+    assert victim.wait() == -signal.SIGKILL, str(victim)
+    for at_least, at_most in ((1, 5), (0, 0)):
+        field.db.command("profile", 2)
+        field.fill(10)
+        field.drain(*SMALL, *CALM)
+        assert at_least <= newest_reads() <= at_most
+    field.compare()
+    one_file(field)
+
+
 def test_holder_killed_while_others_wait(field):
     """The holder of three is killed three times; another one takes over within about a lease."""
     field.worker("--batch-messages", 10)
