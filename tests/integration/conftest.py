@@ -22,6 +22,13 @@ def pytest_report_header():
     return f"programs under test: {BIN}"
 
 
+def pytest_runtest_logreport(report):
+    """Writes the tests that failed to the file PAWL_TEST_FAILED, one a line, for scripts/test to run them again."""
+    if report.failed and "PAWL_TEST_FAILED" in os.environ and "PYTEST_XDIST_WORKER" not in os.environ:
+        with open(os.environ["PAWL_TEST_FAILED"], "a") as failed:
+            print(f"tests/{report.nodeid}", file=failed)
+
+
 @pytest.fixture(scope="session")
 def servers():
     """Servers by name, started when first asked for, one of a kind for each test process."""
