@@ -192,6 +192,15 @@ static void test_two_uncommitted_blocks(void **state)
   assert_refused(check_now(), "beyond the committed end");
 }
 
+/* A block is written after the fence: one of an epoch that the ledger has not reached was written under another ledger. */
+static void test_uncommitted_block_of_a_later_epoch(void **state)
+{
+  (void)state;
+  assert_int_equal(holder_write(&holder, 2), WRITER_OK);
+  assert_int_equal(check(&holder.committed, holder.epoch), CHECK_OK);
+  assert_refused(check(&holder.committed, holder.epoch - 1), "bears an epoch that the ledger has not reached");
+}
+
 /* ---- whose ledger is it? ---- */
 
 static void test_ledger_without_file(void **state)
@@ -314,6 +323,7 @@ int main(void)
       TEST(test_uncommitted_first_write),
       TEST(test_uncommitted_close),
       TEST(test_two_uncommitted_blocks),
+      TEST(test_uncommitted_block_of_a_later_epoch),
       TEST(test_ledger_without_file),
       TEST(test_segment_of_a_higher_epoch),
       TEST(test_ledger_from_before_a_roll),

@@ -123,6 +123,26 @@ static void test_not_appending(void **state)
   assert_int_equal(file_close(&file, &error), FILE_OK);
 }
 
+/* The open file is the one of that name, and as long as it should be. */
+static void test_in_place(void **state)
+{
+  (void)state;
+  make("a", "abcd");
+  make("b", "efgh");
+  assert_int_equal(open_as("a", FILE_WRITE), FILE_OK);
+  assert_int_equal(file_in_place(&file, folder, 4, &error), FILE_OK);
+  assert_int_equal(file_in_place(&file, folder, 5, &error), FILE_ABSENT);
+  assert_non_null(strstr(error.text, "it has 4 bytes, and should have 5"));
+  char from[sizeof path];
+  strcpy(from, path_of("b"));
+  assert_int_equal(rename(from, path_of("a")), 0);
+  assert_int_equal(file_in_place(&file, folder, 4, &error), FILE_ABSENT);
+  assert_non_null(strstr(error.text, "another file was put in its place"));
+  assert_int_equal(unlink(path_of("a")), 0);
+  assert_int_equal(file_in_place(&file, folder, 4, &error), FILE_ABSENT);
+  assert_int_equal(file_close(&file, &error), FILE_OK);
+}
+
 static void test_permissions_whatever_the_umask(void **state)
 {
   (void)state;
@@ -259,7 +279,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       TEST(test_write_and_read), TEST(test_modes),       TEST(test_not_appending), TEST(test_permissions_whatever_the_umask),
       TEST(test_others_refused), TEST(test_guard),       TEST(test_unlink),        TEST(test_place),
-      TEST(test_list),           TEST(test_short_write), TEST(test_failed_sync),
+      TEST(test_list),           TEST(test_short_write), TEST(test_failed_sync),   TEST(test_in_place),
   };
   return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }

@@ -582,6 +582,7 @@ static void test_file_cut_meanwhile(void **state)
   assert_int_equal(file_cut(&holder.writer.file, length - 1, &holder.error), FILE_OK);
   assert_int_equal(holder_write(&holder, 1), WRITER_FAILED);
   assert_contains(holder.error.text, "while it was open");
+  assert_int_equal(writer_append_close(&holder.writer, holder.now_us, &holder.error), WRITER_FAILED);
   size_t size = 0;
   memory_disk_bytes(DIR, "t1.bin", &size);
   assert_int_equal(size, length - 1);
