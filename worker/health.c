@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 enum {
-  CONNECTIONS_MAX = 32,
-  CONNECTIONS_PER_ADDRESS_MAX = 16,
-  CONNECTION_BYTES = 8 * 1024, /* for the request and the head of the answer */
+  CONNECTIONS_KEPT = 32,                  /* one more closes the oldest: an idle client takes no place from one that asks */
+  CONNECTIONS_MAX = CONNECTIONS_KEPT + 8, /* with those that are being closed */
+  CONNECTION_BYTES = 8 * 1024,            /* for the request and the head of the answer */
   IDLE_S = 5,
   LIFE_MS = 10000, /* who sends a byte now and then is never idle */
   BACKLOG = 64,
@@ -21,6 +21,7 @@ enum {
 struct connection {
   int fd; /* -1: free */
   int64_t end_ms;
+  uint64_t number; /* rises with every connection; 0: shut down already */
 };
 
 struct health {
@@ -29,6 +30,7 @@ struct health {
   void *context;
   struct connection connections[CONNECTIONS_MAX];
   int open; /* how many of them there are */
+  uint64_t number;
 };
 
 /* ---- listening ---- */
@@ -84,6 +86,7 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned code, 
   }
   MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
   MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+  MHD_add_response_header(response, MHD_HTTP_HEADER_SERVER, HEALTH_SERVER "/" PAWL_VERSION);
   MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close"); /* there are few of them */
   if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
     MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
@@ -135,6 +138,43 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
 
 /* ---- connections ---- */
 
+/* To the library it looks as if the client had closed it. */
+static void connection_end(struct connection *connection)
+{
+  shutdown(connection->fd, SHUT_RDWR);
+  connection->number = 0;
+}
+
+/* A request is answered in the turn in which its head is complete, so all that stay open are idle or slow. */
+static void connection_make_room(struct health *health)
+{
+  struct connection *oldest = NULL;
+  int living = 0;
+  for (int i = 0; i < CONNECTIONS_MAX; i++) {
+    struct connection *connection = &health->connections[i];
+    if (connection->fd < 0 || connection->number == 0)
+      continue;
+    living++;
+    if (oldest == NULL || connection->number < oldest->number)
+      oldest = connection;
+  }
+  if (living > CONNECTIONS_KEPT)
+    connection_end(oldest);
+}
+
+static void connection_begin(struct health *health, struct MHD_Connection *connection, void **slot)
+{
+  for (int i = 0; i < CONNECTIONS_MAX; i++)
+    if (health->connections[i].fd < 0) {
+      health->connections[i].fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+      health->connections[i].end_ms = clock_boot_ms() + LIFE_MS;
+      health->connections[i].number = ++health->number;
+      *slot = &health->connections[i];
+      health->open++;
+      return;
+    }
+}
+
 static void on_connection(void *context, struct MHD_Connection *connection, void **slot, enum MHD_ConnectionNotificationCode what)
 {
   struct health *health = context;
@@ -143,25 +183,21 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     closed->fd = -1;
     health->open--;
   }
-  for (int i = 0; i < CONNECTIONS_MAX && what == MHD_CONNECTION_NOTIFY_STARTED; i++)
-    if (health->connections[i].fd < 0) {
-      health->connections[i].fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-      health->connections[i].end_ms = clock_boot_ms() + LIFE_MS;
-      *slot = &health->connections[i];
-      health->open++;
-      return;
-    }
+  if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+    connection_begin(health, connection, slot);
+    connection_make_room(health);
+  }
 }
 
-/* They look as if the client had closed them. Returns when the next one's time is over; INT64_MAX: there is none. */
-static int64_t connections_end(const struct health *health)
+/* Returns when the next one's time is over; INT64_MAX: there is none. */
+static int64_t connections_end(struct health *health)
 {
   int64_t now = clock_boot_ms(), next = INT64_MAX;
   for (int i = 0; i < CONNECTIONS_MAX; i++) {
     if (health->connections[i].fd < 0)
       continue;
     if (health->connections[i].end_ms <= now)
-      shutdown(health->connections[i].fd, SHUT_RDWR);
+      connection_end(&health->connections[i]);
     else if (health->connections[i].end_ms < next)
       next = health->connections[i].end_ms;
   }
@@ -181,9 +217,8 @@ struct health *health_open(int listener, health_look *look, void *context)
     health->connections[i].fd = -1;
   health->daemon =
       MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_request, health, MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
-                       (unsigned)CONNECTIONS_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)CONNECTIONS_PER_ADDRESS_MAX,
-                       MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
-                       MHD_OPTION_NOTIFY_CONNECTION, on_connection, health, MHD_OPTION_END);
+                       (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                       (size_t)CONNECTION_BYTES, MHD_OPTION_NOTIFY_CONNECTION, on_connection, health, MHD_OPTION_END);
   if (health->daemon != NULL)
     return health;
   free(health);
@@ -213,7 +248,7 @@ void health_run(struct health *health)
   } while (health->open < before);
 }
 
-int64_t health_timeout_ms(const struct health *health)
+int64_t health_timeout_ms(struct health *health)
 {
   MHD_UNSIGNED_LONG_LONG limit;
   int64_t end = connections_end(health), now = clock_boot_ms(), left = end == INT64_MAX ? -1 : end > now ? end - now : 0;

@@ -4,7 +4,8 @@
  *
  * One thread, the loop's; but health_listen, and health_ask, may be called from any. Only health_ask blocks.
  *
- * A client can do no more than take a few kilobytes: connections are few, fewer from one address, and none lives longer than 10 s.
+ * A client can do no more than take a few kilobytes: connections are few, the oldest ends when there are more,
+ * and none lives longer than 10 s.
  */
 #ifndef PAWL_WORKER_HEALTH_H
 #define PAWL_WORKER_HEALTH_H
@@ -13,7 +14,8 @@
 #include "config/config.h"
 #include "worker/metrics.h"
 
-enum { HEALTH_DESCRIPTORS = 40 }; /* open at once, at most */
+enum { HEALTH_DESCRIPTORS = 48 };   /* open at once, at most */
+#define HEALTH_SERVER "pawl-worker" /* every answer says so in its header Server, and health_ask takes no other */
 
 struct health;
 
@@ -31,9 +33,10 @@ int health_fd(const struct health *health);
 /* Reads, answers and closes what can be now. To be called when health_fd is readable, and when the time of health_timeout_ms is over. */
 void health_run(struct health *health);
 /* How long health_run need not be called unless health_fd is readable; -1: for ever. */
-int64_t health_timeout_ms(const struct health *health);
+int64_t health_timeout_ms(struct health *health);
 
-/* Asks the worker at the address for /healthz, for 3 s at most. False: it does not answer, or not well, and error says why. */
+/* Asks the worker at the address for /healthz, for 3 s at most. False: no answer, not a good one, or another program's; error says which.
+ */
 MUST_CHECK bool health_ask(const struct config_address *address, struct error *error);
 
 #endif

@@ -5,6 +5,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -58,6 +59,16 @@ static bool asked(int fd, int64_t end_ms, char *answer)
   }
 }
 
+/* Another program's 200 on that port says nothing about a worker. */
+static bool pawls_own(const char *answer)
+{
+  const char *body = strstr(answer, "\r\n\r\n");
+  for (const char *line = strstr(answer, "\r\n"); line != NULL && line != body; line = strstr(line + 2, "\r\n"))
+    if (strncasecmp(line + 2, "Server: " HEALTH_SERVER "/", strlen("Server: " HEALTH_SERVER "/")) == 0)
+      return body != NULL && strcmp(body + 4, "ok\n") == 0;
+  return false;
+}
+
 bool health_ask(const struct config_address *address, struct error *error)
 {
   struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV}, *found = NULL;
@@ -65,7 +76,7 @@ bool health_ask(const struct config_address *address, struct error *error)
   bool all = address->host == NULL || strcmp(address->host, "0.0.0.0") == 0 || strcmp(address->host, "::") == 0;
   const char *host = all ? "this machine" : address->host;
   int64_t end_ms = clock_boot_ms() + ASK_LIMIT_MS;
-  bool answered = false;
+  bool answered = false, healthy = false;
   int code = 0;
   snprintf(port, sizeof port, "%u", address->port);
   if (getaddrinfo(all ? NULL : address->host, port, &hints, &found) != 0) /* NULL: the loopback addresses */
@@ -84,7 +95,11 @@ bool health_ask(const struct config_address *address, struct error *error)
     error_set(error, "port %s of %s does not speak HTTP", port, host);
   else if (code != 200)
     error_set(error, "port %s of %s answers with status %d", port, host, code);
+  else if (!pawls_own(answer))
+    error_set(error, "port %s of %s is another program's: it answers, but not as pawl-worker does", port, host);
+  else
+    healthy = true;
   if (found != NULL)
     freeaddrinfo(found);
-  return code == 200;
+  return healthy;
 }

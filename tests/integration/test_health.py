@@ -364,6 +364,17 @@ def test_hostile_clients_hinder_nothing(field, listening):
     field.compare()
 
 
+def test_idle_connections_take_no_probes_place(listening):
+    """Sixty of one address that say nothing, as of a scanner, or of a load balancer that opens them early."""
+    _, port = listening()
+    with ExitStack() as stack:
+        idle = [stack.enter_context(port.connect()) for _ in range(60)]
+        for _ in range(3):
+            assert port.status("/healthz") == 200
+            assert health("--listen", f"127.0.0.1:{port.number}")[:2] == (0, "")
+        assert len(idle) == 60
+
+
 def test_all_connections_end_at_once(listening):
     """As when the clients' machine dies, or this one was frozen: the port listens again."""
     worker, port = listening()
@@ -471,7 +482,10 @@ def test_health_of_a_frozen_worker(listening):
 
 
 @pytest.mark.parametrize("answer,words", [(b"SSH-2.0-x\r\n", "does not speak HTTP"), (b"", "no answer"),
-                                          (b"HTTP/1.1 503 No\r\n\r\n", "status 503"), (b"x" * 100000, "does not speak HTTP")])
+                                          (b"HTTP/1.1 503 No\r\n\r\n", "status 503"), (b"x" * 100000, "does not speak HTTP"),
+                                          (b"HTTP/1.1 200 OK\r\n\r\nok\n", "another program"),
+                                          (b"HTTP/1.0 200 OK\r\nServer: SimpleHTTP/0.6\r\n\r\nServer: pawl-worker/1\r\n", "another program"),
+                                          (b"HTTP/1.1 200 OK\r\nServer: pawl-worker/1\r\n\r\nhello\n", "another program")])
 def test_health_of_something_else(answer, words):
     def serve(server):
         with server.accept()[0] as client:
