@@ -425,6 +425,45 @@ def test_directory_removed_under_the_worker(lingering):
     untouched_queue(field, worker)
 
 
+@pytest.fixture
+def written(field):
+    """A holder that stands still between the write of its third block and the sync; 40 messages of 100 are committed."""
+    field.fill(100)
+    worker = field.worker(*SMALL, *CALM, "--linger", "1h", env={**DISTRUST, "PAWL_FAULT_STOP": "block-written:3"})
+    worker.wait_frozen()
+    ledger = field.ledger()
+    assert ledger["seq"] == 40 and field.queued() >= 60, str(ledger)
+    return field, worker, ledger
+
+
+def test_file_removed_before_the_sync(written):
+    """The sync of a file without a name says yes. What was written is in the queue still, for it was not committed."""
+    field, worker, _ = written
+    (field.dir / "t1.bin").rename(field.folder / "kept")
+    worker.thaw()
+    assert worker.wait() == 74, str(worker)
+    assert events(worker, "disk", "error") and field.ledger()["seq"] == 40 and field.queued() >= 60, field.logs()
+    (field.folder / "kept").rename(field.dir / "t1.bin")
+    field.drain()
+    assert len(field.compare()["t1"]) == 100
+
+
+@pytest.mark.parametrize("change", ["replaced", "cut"])
+def test_file_changed_before_the_sync(written, change):
+    """To its committed end, or by a copy that ends there: the block comes again, once."""
+    field, worker, ledger = written
+    path = field.dir / "t1.bin"
+    if change == "cut":
+        os.truncate(path, ledger["length"])
+    else:
+        (field.dir / "copy").write_bytes(path.read_bytes()[:ledger["length"]])
+        (field.dir / "copy").rename(path)
+    worker.thaw()
+    field.wait_empty()
+    assert events(worker, "disk", "error") and worker.stop()[0] == 0, str(worker)
+    assert len(field.compare()["t1"]) == 100
+
+
 def test_file_removed_between_epochs(field):
     """The worker has let go of the file: it notices at once."""
     field.fill(100)

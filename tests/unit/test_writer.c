@@ -588,6 +588,63 @@ static void test_file_cut_meanwhile(void **state)
   assert_int_equal(size, length - 1);
 }
 
+/* What others do to the file between the write of a block and the end of its sync. */
+enum meddling { REMOVED, REPLACED, CUT, LENGTHENED, MEDDLINGS };
+static enum meddling meddling;
+
+static void meddle(enum disk_call call)
+{
+  struct error ignored;
+  size_t size = 0;
+  uint8_t copy[8192] = {0};
+  if (call != DISK_SYNC)
+    return;
+  memory_disk.before = NULL;
+  const uint8_t *bytes = memory_disk_bytes(DIR, "t1.bin", &size);
+  assert_true(size <= sizeof copy);
+  memcpy(copy, bytes, size);
+  if (meddling == REMOVED)
+    memory_disk_remove(DIR, "t1.bin");
+  else if (meddling == REPLACED)
+    memory_disk_put(DIR, "t1.bin", copy, size); /* the same bytes: it is another file all the same */
+  else if (meddling == CUT)
+    assert_int_equal(file_cut(&holder.writer.file, holder.committed.length, &ignored), FILE_OK);
+  else
+    assert_int_equal(file_write(&holder.writer.file, (int64_t)size, "late", 4, &ignored), FILE_OK);
+}
+
+/* The sync says that all is well, and the block is out of reach: it must not be committed, for its messages would be deleted then. */
+static void test_file_changed_before_the_sync(void **state)
+{
+  (void)state;
+  for (meddling = REMOVED; meddling < MEDDLINGS; meddling++) {
+    begin(NULL);
+    holder_create(&holder, "first");
+    holder_append(&holder, 3);
+    memory_disk.before = meddle;
+    assert_int_equal(holder_write(&holder, 2), WRITER_FAILED);
+    assert_contains(holder.error.text, "while it was open");
+    assert_null(memory_disk.before);
+    holder_drop(&holder);
+  }
+}
+
+/* The same of CLOSE: a clean end that nobody can read must not be in the ledger. */
+static void test_file_changed_before_the_sync_of_close(void **state)
+{
+  (void)state;
+  for (meddling = REMOVED; meddling < MEDDLINGS; meddling++) {
+    begin(NULL);
+    holder_create(&holder, "first");
+    holder_append(&holder, 3);
+    assert_int_equal(writer_append_close(&holder.writer, holder.now_us, &error), WRITER_OK);
+    memory_disk.before = meddle;
+    assert_int_equal(writer_sync(&holder.writer, &error), WRITER_FAILED);
+    assert_contains(error.text, "while it was open");
+    holder_drop(&holder);
+  }
+}
+
 /* ---- the golden files ---- */
 
 enum { GOLDEN_BYTES_MAX = 32768 };
@@ -862,6 +919,8 @@ int main(void)
       TEST(test_open_refuses),
       TEST(test_file_replaced_meanwhile),
       TEST(test_file_cut_meanwhile),
+      TEST(test_file_changed_before_the_sync),
+      TEST(test_file_changed_before_the_sync_of_close),
       TEST(test_golden),
       TEST(test_golden_zstd),
       cmocka_unit_test_setup_teardown(test_whatever_happens, begin, finish_life),
