@@ -204,12 +204,13 @@ static void segment_begin(struct writer *writer, struct file *file, const struct
   memset(&writer->path, 0, sizeof writer->path);
 }
 
-enum writer_status writer_create(struct writer *writer, const char *reason, const uint8_t uuid[16], int64_t now_us, struct error *error)
+enum writer_status writer_create(struct writer *writer, const char *reason, const uint8_t uuid[16], size_t block_bytes, int64_t now_us,
+                                 struct error *error)
 {
   struct segment_header header;
   struct file file;
   struct error ignored;
-  enum writer_status status = space_check(writer, FORMAT_HEADER_BYTES, error);
+  enum writer_status status = space_check(writer, FORMAT_HEADER_BYTES + BATCH_HEADROOM_BYTES + block_bytes, error);
   if (status != WRITER_OK)
     return status;
   bool first = writer->end.file[0] == 0;

@@ -75,10 +75,11 @@ MUST_CHECK enum writer_status writer_cut(struct writer *writer, struct error *er
 
 /*
  * Makes the next segment: `T.bin` for the first, else `T@<epoch>.bin`; header synced, directory too. The old one is closed. After WRITER_OK
- * writer->end is the new segment's, to be committed before anything is appended.
+ * writer->end is the new segment's, to be committed before anything is appended. `block_bytes`: of the documents that come first.
+ * WRITER_NO_SPACE unless there is room for them too: a segment that takes no block would be one more with each try.
  */
-MUST_CHECK enum writer_status writer_create(struct writer *writer, const char *reason, const uint8_t uuid[16], int64_t now_us,
-                                            struct error *error);
+MUST_CHECK enum writer_status writer_create(struct writer *writer, const char *reason, const uint8_t uuid[16], size_t block_bytes,
+                                            int64_t now_us, struct error *error);
 /* Unlinks the segment that writer_create made; only if its commit was never sent. False: it lies there still, named by nobody. */
 MUST_CHECK bool writer_discard(struct writer *writer);
 

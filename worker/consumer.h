@@ -101,6 +101,7 @@ struct action {
   bool write_close, discard;   /* CLOSE: append CLOSE; unlink the segment whose commit was never sent */
   const char *reason;          /* CREATE: static text */
   uint8_t uuid[16];            /* CREATE */
+  size_t block_bytes;          /* CREATE: of the documents that come first */
   int64_t wall_us;             /* CREATE, APPEND, CLOSE: time of the write */
 };
 

@@ -205,6 +205,7 @@ static void write_start(struct turn *turn)
   if (consumer->stage == STAGE_CREATE) {
     action->reason = segment_reason(consumer);
     memcpy(action->uuid, turn->moment->random, sizeof action->uuid);
+    action->block_bytes = consumer->hand->batch.bytes;
   } else if (consumer->stage == STAGE_APPEND) {
     action->load = consumer->hand;
     consumer->hand = NULL;

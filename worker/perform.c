@@ -302,7 +302,7 @@ static enum result perform_guard(struct performer *performer, struct completion 
 static enum result perform_create(struct performer *performer, const struct action *action, struct completion *completion)
 {
   struct writer *writer = &performer->writer;
-  enum result result = of_writer(writer_create(writer, action->reason, action->uuid, action->wall_us, &completion->error));
+  enum result result = of_writer(writer_create(writer, action->reason, action->uuid, action->block_bytes, action->wall_us, &completion->error));
   completion->end = writer->end;
   if (result == RESULT_REFUSED) /* the name is taken by a file with blocks */
     return refused_or_fenced(performer, action, result, completion);

@@ -51,6 +51,13 @@ class Disks:
         self.fields.append(field)
         self._mount("a tmpfs", field.dir, "-t", "tmpfs", "-o", f"size={size}", "none")
 
+    def tmpfs_below(self, field, size):
+        """A small file system as the field's folder, which counts as a network's."""
+        below = self.folder / "below"
+        below.mkdir()
+        self._mount("a tmpfs", below, "-t", "tmpfs", "-o", f"size={size}", "none")
+        self._bind(field, below, field.dir)
+
     def ramfs(self, field):
         """A file system that pawl does not know, and that does not tell its size."""
         self.fields.append(field)

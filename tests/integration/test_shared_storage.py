@@ -211,6 +211,26 @@ def test_unclean_end_is_left_alone(network, disks, point):
     assert len(network.compare()["t1"]) == 220
 
 
+def test_room_for_a_header_and_not_for_a_block(field, disks):
+    """Each try would leave a segment that nothing is ever written to."""
+    disks.tmpfs_below(field, "2m")
+    turn(field, [])
+    field.fill(20, size=20000)
+    victim = field.worker(*SMALL, env={"PAWL_FAULT": "fenced"})
+    assert victim.wait() == -signal.SIGKILL and field.ledger()["clean"] is False
+    free = os.statvfs(field.dir)
+    ballast = field.dir / "ballast"
+    ballast.write_bytes(bytes(free.f_bavail * free.f_frsize - 200000))
+    for _ in range(3):
+        worker = field.worker(*SMALL)
+        worker.wait_log(" no-space: ")
+        assert worker.stop()[0] == 0, str(worker)
+        assert field.segments() == ["t1.bin"], str(worker)
+    ballast.unlink()
+    field.drain(*SMALL)
+    assert len(field.segments()) == 2 and len(field.compare()["t1"]) == 50
+
+
 def test_clean_but_longer_is_left_alone(network):
     """Bytes that arrived late, behind a clean end: never cut, never written over."""
     turn(network, [])

@@ -93,7 +93,7 @@ void holder_create(struct holder *holder, const char *reason)
   for (int i = 0; i < 16; i++)
     uuid[i] = (uint8_t)(16 * holder->epoch + i);
   holder->now_us += 1000000;
-  assert_ok(holder, writer_create(&holder->writer, reason, uuid, holder->now_us, &holder->error) == WRITER_OK);
+  assert_ok(holder, writer_create(&holder->writer, reason, uuid, 0, holder->now_us, &holder->error) == WRITER_OK);
   holder_commit(holder);
 }
 

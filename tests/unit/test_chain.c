@@ -411,7 +411,7 @@ static void fenced_segment(void)
   holder_append(&holder, 2);
   holder_drop(&holder);
   assert_int_equal(holder_open(&holder, "A"), CHECK_OK);
-  assert_int_equal(writer_create(&holder.writer, "unclean", (const uint8_t *)"a uuid like none", holder.now_us, &error), WRITER_OK);
+  assert_int_equal(writer_create(&holder.writer, "unclean", (const uint8_t *)"a uuid like none", 0, holder.now_us, &error), WRITER_OK);
   holder_drop(&holder);
 }
 

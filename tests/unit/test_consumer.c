@@ -509,6 +509,21 @@ static void test_settling_that_fails_for_long(void **state)
 
 /* ---- the disk ---- */
 
+/* The first block of a segment must have room before the segment is made; until then each look is at the same place. */
+static void test_no_space_for_a_segment(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_DRAINING "; READ YES; GUARD YES:busy");
+  rig_expect(&rig, STATE_DRAINING, "CREATE");
+  assert_int_equal(rig.slots[ACTIVITY_MAIN].action.block_bytes, rig.consumer.hand->batch.bytes);
+  rig_play(&rig, "CREATE NO_SPACE");
+  assert_true(rig_noted(&rig, "no-space"));
+  rig_play(&rig, "wake");
+  rig_expect(&rig, STATE_DRAINING, "CREATE");
+  rig_play_all(&rig, "CREATE YES; COMMIT YES; APPEND YES");
+  assert_true(rig_noted(&rig, "no-space"));
+}
+
 static void test_no_space_then_space(void **state)
 {
   (void)state;
@@ -998,6 +1013,7 @@ int main(void)
       STORY(test_stall),
       STORY(test_settles_in_chunks),
       STORY(test_settling_that_fails_for_long),
+      STORY(test_no_space_for_a_segment),
       STORY(test_no_space_then_space),
       STORY(test_failing_disk_backs_off),
       STORY(test_good_disk_ends_the_row),

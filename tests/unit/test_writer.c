@@ -376,9 +376,27 @@ static void test_no_space(void **state)
 
   memory_disk.free_bytes = 1000;
   assert_int_equal(holder_open(&holder, "A"), CHECK_OK);
-  assert_int_equal(writer_create(&holder.writer, "roll", end.uuid, 0, &error), WRITER_NO_SPACE);
+  assert_int_equal(writer_create(&holder.writer, "roll", end.uuid, 0, 0, &error), WRITER_NO_SPACE);
   assert_false(exists("t1@2.bin"));
   assert_true(holder.writer.has_file); /* the old one may still be continued */
+}
+
+/* A segment is made only where its first block has room too. */
+static void test_room_for_a_header_alone(void **state)
+{
+  (void)state;
+  enum { BLOCK = 300000 };
+  holder_create(&holder, "first");
+  holder_append(&holder, 1);
+  holder_drop(&holder);
+  assert_int_equal(holder_open(&holder, "A"), CHECK_OK);
+  for (memory_disk.free_bytes = 4096; memory_disk.free_bytes < BLOCK + 64 * 1024; memory_disk.free_bytes += 30000) {
+    assert_int_equal(writer_create(&holder.writer, "unclean", holder.committed.uuid, BLOCK, 0, &error), WRITER_NO_SPACE);
+    assert_contains(error.text, "no space in d");
+    assert_false(exists("t1@2.bin"));
+  }
+  memory_disk.free_bytes = 4096 + 8192 + BLOCK + 64 * 1024;
+  assert_int_equal(writer_create(&holder.writer, "unclean", (const uint8_t *)"a uuid like none", BLOCK, 0, &error), WRITER_OK);
 }
 
 /* The space was there when it was looked at, and is gone at the write. */
@@ -403,7 +421,7 @@ static void test_space_goes_meanwhile(void **state)
 
 static enum writer_status create(const char *reason)
 {
-  return writer_create(&holder.writer, reason, (const uint8_t *)"0123456789abcdef", 5, &error);
+  return writer_create(&holder.writer, reason, (const uint8_t *)"0123456789abcdef", 0, 5, &error);
 }
 
 static void test_name_taken_by_a_header(void **state)
@@ -763,7 +781,7 @@ static bool epoch_begin(void)
   for (int i = 0; i < 16; i++)
     uuid[i] = (uint8_t)pick(256);
   const char *reason = first ? "first" : roll ? "roll" : "unclean";
-  if (writer_create(&holder.writer, reason, uuid, holder.now_us, &error) != WRITER_OK)
+  if (writer_create(&holder.writer, reason, uuid, 0, holder.now_us, &error) != WRITER_OK)
     return false;
   if (pick(8) == 0)
     return false; /* it dies before the commit */
@@ -908,6 +926,7 @@ int main(void)
       TEST(test_each_failure_once),
       TEST(test_close_of_the_segment_fails),
       TEST(test_no_space),
+      TEST(test_room_for_a_header_alone),
       TEST(test_space_goes_meanwhile),
       TEST(test_name_taken_by_a_header),
       TEST(test_epochs_name_spent),
