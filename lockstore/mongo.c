@@ -39,6 +39,7 @@ struct mongo {
   _Atomic bool clustered;       /* `messages` is */
   _Atomic bool prepared;        /* lockstore_prepare has said YES */
   _Atomic bool without_wakeups; /* their collections are missing, and may not be made */
+  _Atomic uint32_t avoided;     /* mongo_avoids */
   _Atomic int64_t wire_version; /* of the primary; 0: not known yet */
   _Atomic int64_t transactions; /* the number of the last one */
   char program[128];            /* as the server knows it: the URI's appName, or the program's own name */
@@ -249,6 +250,16 @@ void mongo_note_without_wakeups(struct mongo *mongo)
   atomic_store(&mongo->without_wakeups, true);
 }
 
+void mongo_avoid(struct mongo *mongo, uint32_t numbers)
+{
+  atomic_store(&mongo->avoided, numbers);
+}
+
+uint32_t mongo_avoided(const struct mongo *mongo)
+{
+  return atomic_load(&mongo->avoided);
+}
+
 bool mongo_has_wakeups(const struct mongo *mongo)
 {
   return !atomic_load(&mongo->without_wakeups);
@@ -444,7 +455,7 @@ enum outcome mongo_command(struct mongo *mongo, const char *doing, const bson_t 
 
 /* ---- find ---- */
 
-static void batch_each(const bson_t *reply, const char *path, mongo_each *each, void *context)
+void mongo_batch_each(const bson_t *reply, const char *path, mongo_each *each, void *context)
 {
   bson_iter_t at, batch, item;
   if (!bson_iter_init(&at, reply) || !bson_iter_find_descendant(&at, path, &batch) || !bson_iter_recurse(&batch, &item))
@@ -483,7 +494,7 @@ static enum outcome find_in_session(struct mongo *mongo, mongoc_client_t *client
   int code;
   enum outcome outcome = mongo_client_command(mongo, client, doing, command, opts, &reply, &code, error);
   if (outcome == OUTCOME_YES)
-    batch_each(&reply, "cursor.firstBatch", each, context);
+    mongo_batch_each(&reply, "cursor.firstBatch", each, context);
   int64_t id = cursor_id(&reply);
   while (outcome == OUTCOME_YES && id != 0) {
     bson_t *more = BCON_NEW("getMore", BCON_INT64(id), "collection", BCON_UTF8(collection));
@@ -491,7 +502,7 @@ static enum outcome find_in_session(struct mongo *mongo, mongoc_client_t *client
     outcome = mongo_client_command(mongo, client, doing, more, opts, &reply, &code, error);
     bson_destroy(more);
     if (outcome == OUTCOME_YES)
-      batch_each(&reply, "cursor.nextBatch", each, context);
+      mongo_batch_each(&reply, "cursor.nextBatch", each, context);
     id = cursor_id(&reply);
   }
   bson_destroy(&reply);

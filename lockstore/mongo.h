@@ -58,6 +58,14 @@ void mongo_note_clustered(struct mongo *mongo, bool clustered);
 /* Whether lockstore_prepare has ever said YES, and so had all rights that it needs. */
 void mongo_note_prepared(struct mongo *mongo);
 bool mongo_was_prepared(const struct mongo *mongo);
+/*
+ * The collections for wake-ups that are not pawl's, and are neither written to nor watched: by number (bit 0: `wakeups`, 1 + N: `wakeups.N`).
+ * The others may be missing. lockstore_prepare finds out; and mongo_survey_wakeups for who only inserts, if this user may look.
+ */
+void mongo_avoid(struct mongo *mongo, uint32_t numbers);
+uint32_t mongo_avoided(const struct mongo *mongo);
+bool mongo_avoids(const struct mongo *mongo, const char *collection);
+void mongo_survey_wakeups(struct mongo *mongo);
 /* lockstore_prepare and lockstore_prepare_boxes say that they found no collections for wake-ups, and may make none. */
 void mongo_note_without_wakeups(struct mongo *mongo);
 bool mongo_has_wakeups(const struct mongo *mongo);
@@ -89,6 +97,8 @@ void mongo_explain(const bson_error_t *driver, struct error *error);
  * NO.
  */
 typedef void mongo_each(void *context, const bson_t *document);
+/* Those of one reply: `path` is "cursor.firstBatch" or "cursor.nextBatch". */
+void mongo_batch_each(const bson_t *reply, const char *path, mongo_each *each, void *context);
 MUST_CHECK enum outcome mongo_find(struct mongo *mongo, const char *doing, const bson_t *command, mongo_each *each, void *context,
                                    struct error *error);
 

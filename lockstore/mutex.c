@@ -206,6 +206,10 @@ enum outcome lock_wait(struct lockstore *store, const char *type, int slot, cons
 {
   struct waiters waiters, front = {.count = 0};
   bson_t mine = BSON_INITIALIZER, *row;
+  if (mongo_avoids(lockstore_mongo(store), box_of(&store->process).text)) {
+    error_set(error, "waiting for the lock: nothing can wake this process");
+    return OUTCOME_UNKNOWN;
+  }
   handed_take(&store->handed, type, slot, &waiters);
   waiters_add(&front, &store->process);
   for (int i = 0; i < waiters.count; i++)

@@ -10,7 +10,7 @@
  * that a user without the right to make anything can work where all is there.
  */
 
-enum { CODE_UNAUTHORIZED = 13, CODE_NAMESPACE_EXISTS = 48, CODE_INVALID_OPTIONS = 72, CODE_VIEW = 166 };
+enum { CODE_UNAUTHORIZED = 13, CODE_NAMESPACE_EXISTS = 48, CODE_INVALID_OPTIONS = 72 };
 
 struct lockstore *lockstore_open(const struct lockstore_options *options, struct error *error)
 {
@@ -187,6 +187,13 @@ void mongo_make_queue(struct mongo *mongo)
     return; /* the insert makes it, or says what is wrong */
 }
 
+void mongo_survey_wakeups(struct mongo *mongo)
+{
+  struct error ignored;
+  if (wakeups_survey(mongo, &ignored) != OUTCOME_YES)
+    return; /* it may not look: then those who watch do */
+}
+
 /* ---- indexes ---- */
 
 static bool index_has_keys(const bson_t *index, const char *const keys[2])
@@ -326,54 +333,6 @@ static enum outcome index_prepare(struct mongo *mongo, const struct wanted *want
     return outcome;
   error_set(error, "the index %s on %s was made, and is gone again", want->index_text, want->collection);
   return OUTCOME_UNKNOWN;
-}
-
-/* ---- wake-ups ---- */
-
-/* YES: there, and capped. */
-static enum outcome wakeups_look(struct mongo *mongo, const char *name, struct error *error)
-{
-  bson_t *command = BCON_NEW("listCollections", BCON_INT32(1), "nameOnly", BCON_BOOL(false), "filter", "{", "name", BCON_UTF8(name),
-                             "options.capped", BCON_BOOL(true), "}");
-  bson_t reply;
-  bson_iter_t at, first;
-  int code;
-  enum outcome outcome = send_command(mongo, "looking for the collections for wake-ups", command, &reply, &code, error);
-  if (outcome == OUTCOME_YES && !(bson_iter_init(&at, &reply) && bson_iter_find_descendant(&at, "cursor.firstBatch.0", &first)))
-    outcome = OUTCOME_NO;
-  bson_destroy(&reply);
-  return outcome;
-}
-
-/* Of an attempt at it. One can do without, but not with a view of that name. */
-static enum outcome wakeups_judge(struct mongo *mongo, enum outcome outcome, int code)
-{
-  if (outcome == OUTCOME_YES || code == 0)
-    return outcome == OUTCOME_YES ? OUTCOME_YES : OUTCOME_UNKNOWN;
-  mongo_note_without_wakeups(mongo);
-  return code == CODE_VIEW ? OUTCOME_REFUSED : OUTCOME_YES;
-}
-
-/*
- *   there, capped                  YES
- *   missing                        made
- *   there, not capped              converted; a view: REFUSED
- *   not allowed to                 YES: the workers do without, and say so
- */
-static enum outcome wakeups_prepare(struct mongo *mongo, const char *name, struct error *error)
-{
-  int code = 0;
-  enum outcome outcome = wakeups_look(mongo, name, error);
-  if (outcome != OUTCOME_NO)
-    return outcome;
-  outcome = wakeups_make(mongo, name, &code, error);
-  if (outcome != OUTCOME_YES)
-    return wakeups_judge(mongo, outcome, code);
-  outcome = wakeups_look(mongo, name, error);
-  if (outcome != OUTCOME_NO)
-    return outcome;
-  outcome = wakeups_convert(mongo, name, &code, error);
-  return wakeups_judge(mongo, outcome, code);
 }
 
 bool lockstore_is_known(struct lockstore *store)

@@ -14,7 +14,6 @@ enum {
   HISTORY_MAX = 100000, /* documents; all that fit */
   CODE_BAD_VALUE = 2,   /* not capped */
   CODE_UNAUTHORIZED = 13,
-  CODE_NAMESPACE_EXISTS = 48,
   CODE_VIEW = 166,
 };
 
@@ -58,38 +57,13 @@ void waiters_parse(const bson_t *document, struct waiters *waiters)
 
 /* ---- sending ---- */
 
-struct wakeups_name box_name(int number)
-{
-  struct wakeups_name name;
-  snprintf(name.text, sizeof name.text, "%s.%d", WAKEUPS_FOR_ALL, number);
-  return name;
-}
-
-struct wakeups_name box_of(const struct owner *process)
-{
-  return box_name(process->bytes[0] % BOXES);
-}
-
-static enum outcome insert(struct mongo *mongo, const char *name, bson_t *document, int *code, struct error *error)
-{
-  bson_t *command =
-      BCON_NEW("insert", BCON_UTF8(name), "documents", "[", BCON_DOCUMENT(document), "]", "writeConcern", "{", "w", BCON_INT32(1), "}");
-  bson_t reply;
-  mongo_append_max_time(mongo, command);
-  enum outcome outcome = mongo_command(mongo, "sending a wake-up", command, &reply, code, error);
-  bson_destroy(&reply);
-  bson_destroy(command);
-  bson_destroy(document);
-  return outcome;
-}
-
 enum outcome wakeup_send(struct lockstore *store, const char *type, enum wakeup_about about, const struct owner *to, struct error *error)
 {
   bson_t *document = BCON_NEW("type", BCON_UTF8(type), "about", BCON_UTF8(abouts[about]));
   int code;
   if (to)
     BSON_APPEND_BINARY(document, "to", BSON_SUBTYPE_BINARY, to->bytes, OWNER_BYTES);
-  return insert(store->mongo, to ? box_of(to).text : WAKEUPS_FOR_ALL, document, &code, error);
+  return wakeups_insert(store->mongo, to ? box_of(to).text : WAKEUPS_FOR_ALL, document, &code, error);
 }
 
 void waiters_wake(struct lockstore *store, const char *type, int slot, int64_t epoch, struct waiters *waiters)
@@ -104,36 +78,7 @@ void waiters_wake(struct lockstore *store, const char *type, int slot, int64_t e
   waiters_append(document, "waiters", waiters);
   if (epoch > 0)
     BSON_APPEND_INT64(document, "epoch", epoch);
-  (void)insert(store->mongo, box_of(&first).text, document, &code, &ignored); /* lost: their timers see it */
-}
-
-/* ---- the collection ---- */
-
-static int32_t capped_bytes(const char *name)
-{
-  return strcmp(name, WAKEUPS_FOR_ALL) == 0 ? WAKEUPS_BYTES : BOX_BYTES;
-}
-
-enum outcome wakeups_make(struct mongo *mongo, const char *name, int *code, struct error *error)
-{
-  bson_t *command = BCON_NEW("create", BCON_UTF8(name), "capped", BCON_BOOL(true), "size", BCON_INT32(capped_bytes(name))), reply;
-  mongo_append_write_concern(command);
-  enum outcome outcome = mongo_command(mongo, "making a collection for wake-ups", command, &reply, code, error);
-  bson_destroy(&reply);
-  bson_destroy(command);
-  if (outcome != OUTCOME_YES && *code != CODE_NAMESPACE_EXISTS)
-    return outcome;
-  return insert(mongo, name, BCON_NEW("about", "made"), code, error);
-}
-
-enum outcome wakeups_convert(struct mongo *mongo, const char *name, int *code, struct error *error)
-{
-  bson_t *command = BCON_NEW("convertToCapped", BCON_UTF8(name), "size", BCON_INT32(capped_bytes(name))), reply;
-  mongo_append_write_concern(command);
-  enum outcome outcome = mongo_command(mongo, "making a collection for wake-ups a capped one", command, &reply, code, error);
-  bson_destroy(&reply);
-  bson_destroy(command);
-  return outcome;
+  (void)wakeups_insert(store->mongo, box_of(&first).text, document, &code, &ignored); /* lost: their timers see it */
 }
 
 /* ---- watching ---- */
@@ -280,12 +225,12 @@ static enum outcome find(struct watcher *watcher, int *code, struct error *error
   return outcome;
 }
 
-/* What is not there is made, and what is not capped is made so: then once more. */
+/* What is not there is made, and what is not capped and pawl's own is made so: then once more. */
 static enum outcome find_or_make(struct watcher *watcher, int *code, struct error *error)
 {
   enum outcome outcome = find(watcher, code, error);
   if (outcome == OUTCOME_UNKNOWN && *code == CODE_BAD_VALUE) {
-    outcome = wakeups_convert(watcher->mongo, watcher->name.text, code, error);
+    outcome = wakeups_convert_own(watcher->mongo, watcher->name.text, code, error);
     if (outcome == OUTCOME_YES)
       outcome = find(watcher, code, error);
   }
@@ -300,6 +245,10 @@ static enum outcome find_or_make(struct watcher *watcher, int *code, struct erro
 enum outcome watcher_begin(struct watcher *watcher, struct error *error)
 {
   int code;
+  if (mongo_avoids(watcher->store->mongo, watcher->name.text)) {
+    wakeups_explain_foreign(watcher->mongo, watcher->name.text, error);
+    return OUTCOME_REFUSED;
+  }
   if (!connect_session(watcher, error))
     return OUTCOME_UNKNOWN;
   enum outcome outcome = find_or_make(watcher, &code, error);
@@ -400,5 +349,5 @@ void watcher_interrupt(struct watcher *watcher)
     return;
   const struct owner *me = &watcher->store->process;
   bson_t *document = BCON_NEW("about", BCON_UTF8("end"), "to", BCON_BIN(BSON_SUBTYPE_BINARY, me->bytes, OWNER_BYTES));
-  (void)insert(watcher->store->mongo, watcher->name.text, document, &code, &ignored); /* else it ends by itself after await_ms */
+  (void)wakeups_insert(watcher->store->mongo, watcher->name.text, document, &code, &ignored); /* else it ends by itself after await_ms */
 }

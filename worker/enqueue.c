@@ -415,6 +415,7 @@ static int connect_mongo(struct enqueue *enqueue)
   enum outcome outcome = mongo_hello(enqueue->mongo, &error);
   if (outcome == OUTCOME_YES) {
     mongo_make_queue(enqueue->mongo);
+    mongo_survey_wakeups(enqueue->mongo);
     enqueue->client = mongoc_client_pool_pop(mongo_pool(enqueue->mongo));
     return EXIT_DONE;
   }

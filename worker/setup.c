@@ -133,9 +133,12 @@ static void show(const struct mongo *mongo)
   struct error text;
   mongo_describe(mongo, text.text, sizeof text.text);
   say(text.text);
-  say(mongo_has_wakeups(mongo) ? "collections messages, locks and ledger: there, with their indexes; and those for wake-ups"
-                               : "collections messages, locks and ledger: there, with their indexes; those for wake-ups could not be made: "
-                                 "workers go by their timers");
+  const char *wakeups = mongo_avoided(mongo)        ? "; but not all those for wake-ups are pawl's, and these are left as they are: workers "
+                                                      "go by their timers"
+                        : mongo_has_wakeups(mongo) ? "; and those for wake-ups"
+                                                   : "; those for wake-ups could not be made: workers go by their timers";
+  printf("collections messages, locks and ledger: there, with their indexes%s\n", wakeups);
+  fflush(stdout);
 }
 
 static int prepare(struct setup *setup)

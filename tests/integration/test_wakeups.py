@@ -121,6 +121,20 @@ def test_setup_makes_all_boxes_and_a_worker_only_its_own(field):
     assert made() == {"wakeups", *BOXES}
 
 
+def test_a_foreign_collection_is_left_alone(field):
+    """Of that name, with somebody else's documents: neither converted, nor cut, nor written to; said once. All works without."""
+    foreign = [{"_id": n, "user": f"u{n}", "at": n} for n in range(1500)]
+    field.db.wakeups.insert_many(foreign)
+    done = field.run("pawl-setup")
+    assert done.returncode == 0 and b"are left as they are: workers go by their timers" in done.stdout, done
+    worker = field.worker()
+    enqueue(field, b"one\ntwo\n")
+    field.wait_settled()
+    worker.wait_log(rf"no wake-ups come: .*{field.name}\.wakeups holds other documents than wake-ups")
+    assert worker.stop()[0] == 0 and worker.log().count("no wake-ups come") == 1, str(worker)
+    assert list(field.db.wakeups.find()) == foreign and "capped" not in field.db.wakeups.options()
+
+
 def test_waiters_are_woken_one_by_one(field):
     """Each release wakes the one that came first of those that wait, and nobody else; the row goes on with the lock."""
     slow = ["-v", "--lease", "10m", "--linger", "10m", "--retry", "10m", "--batch-messages", "10", "--batch-bytes", "1KiB"]

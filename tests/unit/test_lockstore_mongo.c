@@ -679,6 +679,79 @@ static void wakeups_collections_are_mended(void **state)
   }
 }
 
+/* {insert: name, documents: [{field: "message", type: "t", n}, …]}; the rest is as somebody else's documents are. */
+static void fill(struct lockstore *other, const char *name, int count, const char *field)
+{
+  bson_t *command = BCON_NEW("insert", BCON_UTF8(name)), documents;
+  bson_append_array_begin(command, "documents", -1, &documents);
+  for (int i = 0; i < count; i++) {
+    char key[16];
+    bson_t document;
+    snprintf(key, sizeof key, "%d", i);
+    bson_append_document_begin(&documents, key, -1, &document);
+    BCON_APPEND(&document, "type", "t", field, "message");
+    bson_append_document_end(&documents, &document);
+  }
+  bson_append_array_end(command, &documents);
+  char *json = bson_as_relaxed_extended_json(command, NULL);
+  real_run(other, NULL, json);
+  bson_free(json);
+  bson_destroy(command);
+}
+
+static int held(struct lockstore *other, const char *name)
+{
+  int found = 0;
+  bson_t *query = BCON_NEW("find", BCON_UTF8(name), "filter", "{", "}");
+  assert_int_equal(mongo_find(lockstore_mongo(other), "counting", query, count_document, &found, &error), OUTCOME_YES);
+  bson_destroy(query);
+  return found;
+}
+
+/* Somebody else's, of that name: neither converted nor written to, whoever comes upon it first. One does without. */
+static void foreign_collections_are_left_alone(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *create;
+    int count;
+    const char *field;
+  } cases[] = {
+      {NULL, 5, "body"},
+      {NULL, 2000, "about"},
+      {"\"capped\": true, \"size\": 1000000", 5, "body"},
+  };
+  for (int i = 0; i < 12; i++) {
+    bool prepared = i / 6, box = i / 3 % 2;
+    char name[64], create[256];
+    snprintf(name, sizeof name, "pawl_test_foreign_%d_%lld", i, (long long)time(NULL));
+    struct lockstore *other = real_open(name, 30000);
+    struct watcher *watcher = watcher_of(other, 200, box);
+    const char *collection = box ? box_of(lockstore_process(other)).text : WAKEUPS_FOR_ALL;
+    if (cases[i % 3].create && !prepared) { /* who begins to watch does so in a prepared database */
+      watcher_close(watcher);
+      lockstore_close(other);
+      continue;
+    }
+    snprintf(create, sizeof create, "{\"create\": \"%s\"%s%s}", collection, cases[i % 3].create ? ", " : "",
+             cases[i % 3].create ? cases[i % 3].create : "");
+    real_run(other, NULL, create);
+    fill(other, collection, cases[i % 3].count, cases[i % 3].field);
+    if (prepared) {
+      assert_int_equal(lockstore_prepare(other, &error), OUTCOME_YES);
+      assert_int_equal(lockstore_prepare_boxes(other, &error), OUTCOME_YES);
+      assert_int_equal(wakeup_send(other, "t", WAKEUP_LOST, box ? lockstore_process(other) : NULL, &error), OUTCOME_YES);
+      assert_int_equal(lock_take(other, "t", 0, &alice, 30000, &someone, &error), OUTCOME_YES);
+      assert_int_equal(lock_wait(other, "t", 0, &alice, &error), box ? OUTCOME_UNKNOWN : OUTCOME_YES);
+    }
+    if (watcher_begin(watcher, &error) != OUTCOME_REFUSED || !strstr(error.text, collection))
+      fail_msg("case %d: %s", i, error.text);
+    assert_int_equal(held(other, collection), cases[i % 3].count);
+    watcher_close(watcher);
+    real_drop(other);
+  }
+}
+
 /* A row as long as can be fits into a box, and several do. */
 static void longest_row_fits(void **state)
 {
@@ -781,6 +854,7 @@ int main(void)
       cmocka_unit_test(watcher_is_interrupted),
       cmocka_unit_test(lost_watch_is_begun_again),
       cmocka_unit_test(wakeups_collections_are_mended),
+      cmocka_unit_test(foreign_collections_are_left_alone),
       cmocka_unit_test(longest_row_fits),
       cmocka_unit_test(unknown_release_is_repeated),
       cmocka_unit_test(release_that_was_undone_is_done_again),
