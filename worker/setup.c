@@ -176,6 +176,11 @@ static int adopt_type(struct setup *setup)
   struct lockstore *store = open_store(setup->config.uri, setup->config.db, false, &error);
   if (!store)
     return fail(&error, EXIT_USAGE);
+  enum outcome prepared = lockstore_prepare(store, &error); /* the lock rests on its index, which a restored database may lack */
+  if (prepared != OUTCOME_YES) {
+    lockstore_close(store);
+    return fail(&error, exit_code_of(prepared));
+  }
   struct adoption adoption = {.type = setup->config.adopt, .dir = setup->config.dir, .confirm = confirm, .context = setup};
   enum adopt_status status = adopt(store, &adoption, &error);
   lockstore_close(store);

@@ -493,6 +493,18 @@ def test_without_a_server(field):
     assert done.returncode == 69, done
 
 
+def test_lock_rests_on_its_index(field):
+    """A restored database may lack it; a worker that was there before would not notice. And what workers refuse, is not adopted."""
+    field.fill(10)
+    field.drain()
+    index = next(name for name, spec in field.locks.index_information().items() if spec.get("unique"))
+    field.locks.drop_index(index)
+    adopt(field)
+    assert field.locks.index_information()[index]["unique"]
+    field.messages.create_index("at", expireAfterSeconds=3600)
+    refused(field, 1, "expire")
+
+
 def test_reply_of_the_write_is_lost(field):
     """The ledger was written and the answer did not come: 69, and running it again mends it."""
     field.fill(100)

@@ -1,0 +1,216 @@
+"""What each request carries: every command that pawl's programs send, from the server's log, against the table of docs/protocol.md."""
+import json
+import signal
+import subprocess
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from harness import CALM, ROOT, environment, program, wait_until
+
+SMALL = ["--batch-messages", 100]
+TITLE = "## What each request carries"
+# The driver's own.
+DRIVER = {"isMaster", "ping", "saslStart", "saslContinue", "endSessions"}
+
+
+def table():
+    """{request: (command, write concern, read concern)}, as docs/protocol.md has them."""
+    text = (ROOT / "docs/protocol.md").read_text().partition(TITLE)[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")]
+    return {row[0]: (row[1].strip("`"), *row[2:]) for row in rows[1:]}
+
+
+class Log:
+    """The commands that a server says it runs, by program."""
+
+    def __init__(self, server):
+        self.path = server.folder / "node1/log"
+        server.client.admin.command({"setParameter": 1, "logComponentVerbosity": {"command": {"verbosity": 2}}, "maxLogSizeKB": 4096})
+        self.offset, self.programs = 0, {}
+
+    def read(self):
+        """What pawl has sent since the last call: (program, command), in order."""
+        found = []
+        with open(self.path, "rb") as log:
+            log.seek(self.offset)
+            for line in log:
+                if not line.endswith(b"\n"):
+                    break
+                self.offset += len(line)
+                if b'"client metadata"' in line:
+                    attr = json.loads(line)["attr"]
+                    self.programs[attr["remote"]] = attr["doc"].get("application", {}).get("name", "")
+                elif b'"About to run the command"' in line:
+                    attr = json.loads(line)["attr"]
+                    who = self.programs.get(attr["client"], "")
+                    if "pawl" in who:
+                        found.append((who, attr["commandArgs"]))
+        return found
+
+
+def statement(command, name):
+    """The one statement of a write."""
+    assert len(command[name]) == 1, command
+    return command[name][0]
+
+
+def request(who, command, fenced, cut):
+    """What the protocol calls it; by anything but its concerns."""
+    verb, of = next(iter(command.items()))
+    where = command.get("collection", of) if verb == "getMore" else of
+    wakeups = isinstance(where, str) and where.split(".")[0] == "wakeups"
+    if verb == "find" and where == "messages":
+        if "batchSize" in command:
+            return "begin a pass"
+        return "look at the queue" if "sort" in command or "_id" in command["filter"] else "last look of `--exit-when-empty`"
+    if verb == "find" and where == "ledger":
+        if not command["filter"]:
+            return "list the ledgers"
+        return "read the ledger before a cut" if fenced and cut else "read the ledger"
+    if verb == "find" and where == "locks":
+        return "read the lock" if command["filter"] else "list the locks"
+    if verb == "update" and where == "locks":
+        change = statement(command, "updates")
+        if change.get("upsert"):
+            return "take the lock"
+        return "wait for the lock" if "waiters" in change["u"][0]["$set"] else "renew the lock"
+    if verb == "findAndModify" and where == "locks":
+        return "steal the lock" if "$expr" in command["query"] else "release the lock"
+    if verb == "delete" and where == "locks":
+        return "confirm the release"
+    if verb == "findAndModify" and where == "ledger":
+        return "fence"
+    if verb == "update" and where == "ledger":
+        change = statement(command, "updates")
+        if "_id" in change["u"]:
+            return "adopt"
+        return "commit" if "link" in change["q"] else "record what is settled"
+    if verb == "delete" and where == "messages":
+        return "delete by range" if "txnNumber" in command else "delete by `_id`s"
+    if verb == "insert" and where == "messages":
+        return "insert messages"
+    if verb == "aggregate":
+        return "count the queue" if where == "messages" else "look for left transactions"
+    if wakeups and verb == "insert":
+        return "tell that messages came" if "pawl-enqueue" in who else "send a wake-up"
+    if wakeups and verb in ("find", "getMore"):
+        return f"{'begin' if verb == 'find' else 'go on'} to wait for wake-ups"
+    return {"getMore": "continue a pass", "killCursors": "end a pass", "commitTransaction": "commit the range", "abortTransaction": "abort the range",
+            "create": "make a collection", "createIndexes": "make an index", "listCollections": "look at the collections",
+            "listIndexes": "look at the indexes", "hello": "what the server is", "buildInfo": "which version it is"}.get(verb, verb)
+
+
+def concerns(command):
+    """As the table's last two columns."""
+    write, read = command.get("writeConcern"), command.get("readConcern")
+    if write == {"w": "majority", "j": True}:
+        write = "majority and journal"
+    elif write is not None:
+        assert set(write) == {"w"}, command
+        write = f"w: {write['w']}"
+    if read is not None:
+        level, rest = read["level"], set(read) - {"level"}
+        read = level + {(): "", ("afterClusterTime",): ", `afterClusterTime`", ("atClusterTime",): ", `atClusterTime`"}[tuple(sorted(rest))]
+    return write or "", read or ""
+
+
+def observed(field, log, cut=False):
+    """Each request since the last call: (request, verb and collection, write concern, read concern)."""
+    fenced, seen = set(), []
+    for who, command in log.read():
+        verb, of = next(iter(command.items()))
+        if verb in DRIVER or command["$db"] not in (field.name, "admin"): # the server writes its own accounts of transactions
+            continue
+        name = request(who, command, who in fenced, cut)
+        where = command.get("collection", of)
+        if isinstance(where, str) and where.split(".")[0] == "wakeups":
+            where = "wakeups"
+        seen.append((name, f"{verb} {where}" if isinstance(where, str) else verb, *concerns(command)))
+        if name == "fence":
+            fenced.add(who)
+        elif name == "commit":
+            fenced.discard(who)
+    return seen
+
+
+def everything(field, log):
+    """All that pawl does, as a list of what observed() gives."""
+    seen = []
+
+    def note(**how):
+        seen.extend(observed(field, log, **how))
+
+    def stopped_at(point):
+        worker = field.worker(*SMALL, *CALM, env={"PAWL_FAULT_STOP": point})
+        worker.wait_frozen()
+        return worker
+
+    def crash(point):
+        victim = field.worker(*SMALL, *CALM, env={"PAWL_FAULT": point})
+        assert victim.wait() == -signal.SIGKILL, str(victim)
+        field.locks.update_one({"type": "t1"}, {"$set": {"expires_at": datetime.now(timezone.utc) - timedelta(hours=1)}})
+
+    assert field.run("pawl-setup").returncode == 0
+    assert field.run("pawl-enqueue", "--type", "t2", stdin=b"one\ntwo\n").returncode == 0
+    field.fill(250, size=1000)  # blocks of 100 go by their range, the rest by their _ids; the segments are full after each
+    field.drain(*SMALL, *CALM, "--segment-bytes", 65536)
+    assert len(field.segments()) > 1
+    field.fill(150)
+    crash("block-written")
+    note()
+    field.drain(*SMALL, *CALM)
+    note(cut=True)
+    field.fill(150)
+    crash("block-committed")
+    field.drain(*SMALL, *CALM)
+
+    # One that somebody removes meanwhile: the range does not fit. A pass that is left.
+    field.fill(1000)
+    worker = stopped_at("block-committed")
+    field.messages.delete_one({"n": 560})
+    worker.signal(signal.SIGTERM)
+    worker.thaw()
+    assert worker.wait() == 0
+    field.drain(*SMALL, *CALM)
+
+    # A holder that renews, and a command that waits for the lock and is told when it is free.
+    worker = field.worker("--linger", "1h")
+    field.fill(10)
+    field.wait_empty()
+
+    until = field.locks.find_one()["expires_at"]
+    wait_until(lambda: field.locks.find_one()["expires_at"] > until, "a renewal")
+    command = subprocess.Popen([program("pawl-lock"), *field.mongo, "--lease", "1s", "t1", "--", "true"], env=environment())
+    wait_until(lambda: field.locks.find_one().get("waiters"), "one that waits")
+    assert worker.stop()[0] == 0 and command.wait(60) == 0
+
+    assert field.run("pawl-status").returncode == 0
+    field.compare()
+    field.ledgers.delete_one({"_id": "t1"})
+    assert field.run("pawl-setup", "--adopt", "t1", "--dir", field.dir, "--yes").returncode == 0
+    field.fill(10)
+    field.drain(*SMALL, *CALM)
+    field.compare()
+    note()
+    return seen
+
+
+def as_found(row, replica_set):
+    """A row of the table; a standalone server has one view only."""
+    command, write, read = row
+    return command, write, read if replica_set or not read else "local"
+
+
+@pytest.mark.parametrize("kind", ["replica-set", "standalone"])
+def test_each_request_carries_what_the_protocol_says(own_server, make_field, kind):
+    server = own_server(f"--{kind}", "--test-commands").start()
+    log, rows = Log(server), table()
+    seen = everything(make_field(server), log)
+    assert len(seen) > 100
+    for request_, command, *found in sorted(set(seen)):
+        assert request_ in rows, f"docs/protocol.md has no row for {request_} ({command}), which carries {found}"
+        wanted_command, *wanted = as_found(rows[request_], server.replica_set)
+        assert (command.startswith(wanted_command), found) == (True, wanted), f"{request_}: {command} carries {found}, not {wanted}"
+    if server.replica_set:
+        assert not set(rows) - {row[0] for row in seen}, "requests of docs/protocol.md that were not sent"
