@@ -48,6 +48,14 @@ static int64_t jitter(int64_t ms)
   return ms - ms / 5 + (int64_t)(random % (uint64_t)(2 * (ms / 5) + 1));
 }
 
+static int64_t backoff(int64_t failures)
+{
+  int64_t ms = BACKOFF_MS;
+  for (int64_t i = 1; i < failures && ms < BACKOFF_MS_MAX; i++)
+    ms *= 2;
+  return jitter(least(ms, BACKOFF_MS_MAX));
+}
+
 static void sleep_ms(int64_t ms)
 {
   struct timespec pause = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
@@ -128,7 +136,7 @@ static enum outcome give_back(struct claim *claim, struct error *error)
 }
 
 /* Nothing was written in this epoch, so the end of the type's file is as clean as it was. */
-static enum outcome put_clean_back(struct claim *claim, struct error *error)
+static enum outcome put_clean_back(struct claim *claim, bool again, struct error *error)
 {
   struct ledger_commit commit = {.epoch = claim->epoch,
                                  .owner = claim->owner,
@@ -137,7 +145,9 @@ static enum outcome put_clean_back(struct claim *claim, struct error *error)
                                  .settled = claim->before.settled,
                                  .set_clean = true,
                                  .clean = true};
-  return claim->before.clean ? ledger_commit(claim->store, claim->config->name, &commit, error) : OUTCOME_YES;
+  if (!claim->before.clean)
+    return OUTCOME_YES;
+  return (again ? ledger_commit_again : ledger_commit)(claim->store, claim->config->name, &commit, error);
 }
 
 static enum outcome look(struct claim *claim, struct error *error)
@@ -159,7 +169,26 @@ static enum outcome confirm(struct claim *claim, struct error *error)
   return mine && !claim->view.stealable ? OUTCOME_YES : OUTCOME_NO;
 }
 
-static enum outcome insert_and_fence(struct claim *claim, int64_t epoch_seen, struct error *error)
+/*
+ * What is not known is asked again, as long as two thirds of the lease are not over, and nobody wants this to end. A ledger that was not
+ * read, for its epoch was told, is not known to have been clean.
+ */
+static enum outcome fence(struct claim *claim, const struct ledger *seen, struct error *error)
+{
+  const char *name = claim->config->name;
+  int64_t until_ms = least(claim->sent_ms + claim->config->lease_ms / 3 * 2, claim->deadline_ms);
+  enum outcome outcome = ledger_fence(claim->store, name, seen->epoch, &claim->owner, &claim->before, error);
+  for (int64_t row = 1; outcome == OUTCOME_UNKNOWN && !command_signalled(); row++) {
+    int64_t left_ms = until_ms - command_now_ms();
+    if (left_ms <= 0)
+      break;
+    sleep_ms(least(backoff(row), left_ms));
+    outcome = ledger_fence_again(claim->store, name, seen->epoch, seen->clean, &claim->owner, &claim->before, error);
+  }
+  return outcome;
+}
+
+static enum outcome insert_and_fence(struct claim *claim, const struct ledger *seen, struct error *error)
 {
   const char *name = claim->config->name;
   random_fill(&claim->owner, sizeof claim->owner);
@@ -169,23 +198,23 @@ static enum outcome insert_and_fence(struct claim *claim, int64_t epoch_seen, st
   claim->taken = outcome != OUTCOME_NO;
   if (outcome != OUTCOME_YES)
     return outcome;
-  claim->epoch = epoch_seen + 1;
-  outcome = ledger_fence(claim->store, name, epoch_seen, &claim->owner, &claim->before, error);
+  claim->epoch = seen->epoch + 1;
+  outcome = fence(claim, seen, error);
   claim->fenced = outcome == OUTCOME_YES;
   return claim->fenced ? confirm(claim, error) : outcome;
 }
 
 /* A signal that comes meanwhile ends this process when no lock document of it is left. */
-static enum outcome take(struct claim *claim, int64_t epoch_seen, struct error *error)
+static enum outcome take(struct claim *claim, const struct ledger *seen, struct error *error)
 {
   struct error ignored;
   command_signals_hold();
-  enum outcome outcome = insert_and_fence(claim, epoch_seen, error);
+  enum outcome outcome = insert_and_fence(claim, seen, error);
   bool late = command_now_ms() >= claim->sent_ms + claim->config->lease_ms / 3 * 2; /* it would be lost before the command has begun */
   if (outcome == OUTCOME_YES && !late)
     return outcome;
   if (claim->fenced)
-    (void)put_clean_back(claim, &ignored);
+    (void)put_clean_back(claim, false, &ignored);
   if (outcome == OUTCOME_YES)
     outcome = OUTCOME_NO;
   if (claim->taken)
@@ -208,7 +237,7 @@ static enum outcome get_ready(struct claim *claim, struct error *error)
 /* YES: mine. NO: not yet. UNKNOWN: no answer. REFUSED: never; *code is the exit code. */
 static enum outcome attempt(struct claim *claim, int *code, struct error *error)
 {
-  struct ledger ledger;
+  struct ledger ledger = {0};
   *code = EXIT_USAGE;
   enum outcome outcome = get_ready(claim, error);
   if (outcome != OUTCOME_YES)
@@ -234,7 +263,7 @@ static enum outcome attempt(struct claim *claim, int *code, struct error *error)
   if (outcome == OUTCOME_UNKNOWN || outcome == OUTCOME_REFUSED)
     return outcome;
   outcome = expired ? lock_steal(claim->store, claim->config->name, 0, &claim->view.owner, error) : OUTCOME_YES;
-  return outcome == OUTCOME_YES ? take(claim, ledger.epoch, error) : outcome;
+  return outcome == OUTCOME_YES ? take(claim, &ledger, error) : outcome;
 }
 
 /* ---- acquiring ---- */
@@ -271,14 +300,6 @@ static int timed_out(struct claim *claim, enum outcome outcome, const struct err
   else
     claim_say(claim, CONFIG_LOG_ERROR, "%s: the time is over, and others were faster", claim->config->name);
   return EXIT_UNAVAILABLE;
-}
-
-static int64_t backoff(int64_t failures)
-{
-  int64_t ms = BACKOFF_MS;
-  for (int64_t i = 1; i < failures && ms < BACKOFF_MS_MAX; i++)
-    ms *= 2;
-  return jitter(least(ms, BACKOFF_MS_MAX));
 }
 
 int claim_acquire(struct claim *claim)
@@ -320,7 +341,7 @@ enum outcome claim_renew(struct claim *claim, struct error *error)
 bool claim_release(struct claim *claim, struct error *error)
 {
   int64_t until_ms = least(command_now_ms() + RELEASE_MS, claim->sent_ms + claim->config->lease_ms);
-  while (put_clean_back(claim, error) == OUTCOME_UNKNOWN && command_now_ms() < until_ms)
+  for (bool again = false; put_clean_back(claim, again, error) == OUTCOME_UNKNOWN && command_now_ms() < until_ms; again = true)
     sleep_ms(jitter(BACKOFF_MS));
   while (give_back(claim, error) == OUTCOME_UNKNOWN && command_now_ms() < until_ms)
     sleep_ms(jitter(BACKOFF_MS));
@@ -334,7 +355,7 @@ bool claim_open(struct claim *claim, const struct config *config, struct error *
   int64_t timeout_ms = least(config->lease_ms / 3, REQUEST_MS_MAX);
   *claim = (struct claim){.config = config};
   claim->options = (struct lockstore_options){
-      .uri = config->uri, .db = config->db, .timeout_ms = timeout_ms, .connections_max = 1, .program = config_program_name(CONFIG_LOCK)};
+      .uri = config->uri, .db = config->db, .timeout_ms = timeout_ms, .majority_ms = config->lease_ms / 3, .connections_max = 1, .program = config_program_name(CONFIG_LOCK)};
   claim->deadline_ms = config->timeout_ms < 0 ? INT64_MAX : command_now_ms() + config->timeout_ms;
   claim->store = lockstore_open(&claim->options, error);
   if (claim->store)

@@ -40,6 +40,7 @@ struct lockstore_options {
   const char *uri;     /* what it says about read and write concerns and time-outs is overridden */
   const char *db;      /* NULL or empty: the URI's, else "pawl" */
   int64_t timeout_ms;  /* of one request */
+  int64_t majority_ms; /* of one that waits for the majority: a write, or a read of what was just written; 0: timeout_ms */
   int64_t await_ms;    /* a request may wait so long on the server, on top of timeout_ms; for a watcher (wakeup.h) alone, else 0 */
   int connections_max; /* threads that may be in a call at once */
   const char *program; /* application name shown in the server's log, unless the URI has one */
@@ -155,6 +156,13 @@ MUST_CHECK enum outcome ledger_read_now(struct lockstore *store, const char *typ
  */
 MUST_CHECK enum outcome ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner,
                                      struct ledger *before, struct error *error);
+/*
+ * The same once more, after UNKNOWN: reads the ledger (majority), which says what became of it, and fences only where that is open. YES:
+ * *before as above; `clean` is clean_seen: the ledger was read at exactly epoch_seen, and was clean. NO: it is another's, or of no use.
+ * UNKNOWN: it may still come about; ask again, or let the lock go.
+ */
+MUST_CHECK enum outcome ledger_fence_again(struct lockstore *store, const char *type, int64_t epoch_seen, bool clean_seen,
+                                           const struct owner *owner, struct ledger *before, struct error *error);
 
 struct ledger_commit {
   int64_t epoch; /* mine */
@@ -166,6 +174,9 @@ struct ledger_commit {
 };
 /* YES: committed (also a repetition). NO: fenced. */
 MUST_CHECK enum outcome ledger_commit(struct lockstore *store, const char *type, const struct ledger_commit *commit, struct error *error);
+/* The same once more, after UNKNOWN: reads the ledger (majority) first, and sends it only where it was not done. Answers as above. */
+MUST_CHECK enum outcome ledger_commit_again(struct lockstore *store, const char *type, const struct ledger_commit *commit,
+                                            struct error *error);
 /*
  * For adopting files whose ledger is lost or wrong: replaces the whole document, if it still is in the state `before` (epoch 0: there
  * was none). `malformed`: what is there was REFUSED by ledger_read, and is replaced whatever it says, unless it is of a newer v. YES:

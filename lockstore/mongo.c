@@ -32,7 +32,7 @@ struct mongo {
   mongoc_client_pool_t *pool; /* or, for one that awaits: */
   mongoc_client_t *alone;     /* has no threads that keep looking at the servers */
   char db[DB_BYTES_MAX + 1];
-  int64_t timeout_ms;
+  int64_t timeout_ms, majority_ms;
   _Atomic uint64_t operation_time; /* the latest seen: seconds << 32 | increment; 0: none */
   _Atomic int deployment;
   _Atomic uint64_t version;     /* major << 32 | minor << 16 | patch; 0: not known yet */
@@ -86,10 +86,15 @@ static bool uri_set_number(mongoc_uri_t *uri, const char *option, int64_t value)
   return mongoc_uri_set_option_as_int32(uri, option, value > INT32_MAX ? INT32_MAX : (int32_t)value);
 }
 
+static int64_t majority_ms(const struct lockstore_options *options)
+{
+  return options->majority_ms > options->timeout_ms ? options->majority_ms : options->timeout_ms;
+}
+
 static bool uri_set_options(mongoc_uri_t *uri, const struct lockstore_options *options)
 {
   bool ok = uri_set_number(uri, MONGOC_URI_CONNECTTIMEOUTMS, options->timeout_ms) &&
-            uri_set_number(uri, MONGOC_URI_SOCKETTIMEOUTMS, options->timeout_ms + options->await_ms) &&
+            uri_set_number(uri, MONGOC_URI_SOCKETTIMEOUTMS, majority_ms(options) + options->await_ms) &&
             uri_set_number(uri, MONGOC_URI_SERVERSELECTIONTIMEOUTMS, options->timeout_ms) &&
             uri_set_number(uri, MONGOC_URI_WAITQUEUETIMEOUTMS, options->timeout_ms) &&
             uri_set_number(uri, MONGOC_URI_MAXPOOLSIZE, options->connections_max + SPARE_CONNECTIONS) &&
@@ -170,6 +175,7 @@ struct mongo *mongo_open(const struct lockstore_options *options, struct error *
   bool ok = mongo && db_choose(mongo, uri, options->db, error);
   if (ok) {
     mongo->timeout_ms = options->timeout_ms;
+    mongo->majority_ms = majority_ms(options);
     uri_clear_concerns(uri);
     bool set = uri_set_options(uri, options);
     snprintf(mongo->program, sizeof mongo->program, "%s", mongoc_uri_get_appname(uri) ? mongoc_uri_get_appname(uri) : "");
@@ -536,9 +542,19 @@ void mongo_append_write_concern(bson_t *command)
   BCON_APPEND(command, "writeConcern", "{", "w", BCON_UTF8("majority"), "j", BCON_BOOL(true), "}");
 }
 
+/* A write that is to be acknowledged by the majority, or a read that waits until it has what was written. */
+static bool waits_for_majority(const bson_t *command)
+{
+  bson_iter_t at, found;
+  return (bson_iter_init(&at, command) && bson_iter_find_descendant(&at, "writeConcern.w", &found) && BSON_ITER_HOLDS_UTF8(&found)) ||
+         (bson_iter_init(&at, command) && bson_iter_find_descendant(&at, "readConcern.afterClusterTime", &found)) ||
+         (bson_iter_init(&at, command) && bson_iter_find_descendant(&at, "readConcern.level", &found) && BSON_ITER_HOLDS_UTF8(&found) &&
+          strcmp(bson_iter_utf8(&found, NULL), "linearizable") == 0);
+}
+
 void mongo_append_max_time(const struct mongo *mongo, bson_t *command)
 {
-  int64_t ms = mongo->timeout_ms - mongo->timeout_ms / 8;
+  int64_t whole_ms = waits_for_majority(command) ? mongo->majority_ms : mongo->timeout_ms, ms = whole_ms - whole_ms / 8;
   BSON_APPEND_INT64(command, "maxTimeMS", ms > INT32_MAX ? INT32_MAX : ms);
 }
 

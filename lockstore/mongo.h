@@ -104,7 +104,10 @@ MUST_CHECK enum outcome mongo_find(struct mongo *mongo, const char *doing, const
 
 /* Appends writeConcern {w: "majority", j: true}. */
 void mongo_append_write_concern(bson_t *command);
-/* Appends maxTimeMS, a little below the time-out: the server gives up first, and the connection survives. Not for getMore. */
+/*
+ * Appends maxTimeMS, a little below the time-out: the server gives up first, and the connection survives. Not for getMore. After the concerns,
+ * for what waits for the majority has more time.
+ */
 void mongo_append_max_time(const struct mongo *mongo, bson_t *command);
 /* Appends readConcern `level`; on a standalone server always "local". With `after`, afterClusterTime as well (nothing if none was seen). */
 void mongo_append_read_concern(struct mongo *mongo, bson_t *command, const char *level, bool after);

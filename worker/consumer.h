@@ -90,6 +90,7 @@ struct action {
   bool steal;                  /* TAKE: first delete the lock of `seen` */
   struct owner seen;           /* TAKE */
   int64_t epoch_seen;          /* FENCE */
+  bool clean_seen;             /* FENCE: the ledger was clean when it was read at that epoch */
   struct ledger ledger;        /* OPEN: as the fence found it */
   struct ledger_commit commit; /* COMMIT */
   struct committed end;        /* SETTLE_FIND */
@@ -99,6 +100,7 @@ struct action {
   bool glance;                 /* PEEK: a look above what was read last will do */
   bool wait;                   /* LOOK: and where it is busy, ask to be woken */
   bool write_close, discard;   /* CLOSE: append CLOSE; unlink the segment whose commit was never sent */
+  bool again;                  /* FENCE, COMMIT: it was sent, and the answer is not known */
   const char *reason;          /* CREATE: static text */
   uint8_t uuid[16];            /* CREATE */
   size_t block_bytes;          /* CREATE: of the documents that come first */
@@ -270,6 +272,8 @@ struct consumer {
   bool empty;                /* and nothing was in it */
   int64_t seq_seen;          /* in the ledger, or committed by me: for the notes */
   int64_t epoch_seen;        /* by the check */
+  bool clean_seen;           /* at that epoch */
+  int64_t fence_until_ms;    /* FENCING: for so long what is not known is asked again */
   int64_t distrust_since_ms; /* the check has failed since; -1: it has not */
   char distrust_file[FILE_NAME_SIZE]; /* with this segment as the current one */
   int64_t open_refused_since_ms;      /* OPEN has failed since, while the check said yes; -1: it has not */

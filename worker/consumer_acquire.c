@@ -108,6 +108,7 @@ static void checking_main(struct turn *turn, const struct completion *completion
     consumer->distrust_since_ms = -1;
     consumer->said_distrust = consumer->said_newer = false;
     consumer->epoch_seen = completion->ledger.epoch;
+    consumer->clean_seen = completion->ledger.clean;
     consumer->seq_seen = completion->ledger.end.seq;
     consumer->settled = completion->ledger.settled;
     consumer->check_fresh = true;
@@ -225,6 +226,7 @@ static void taking_main(struct turn *turn, const struct completion *completion)
   consumer->taken_number = completion->number;
   consumer->deadline_ms = completion->sent_ms + consumer->options.lease_ms * 2 / 3;
   consumer->renew_ms = completion->sent_ms + consumer->options.lease_ms / 3;
+  consumer->fence_until_ms = consumer->deadline_ms;
   if (completion->result == RESULT_YES)
     consumer_enter(turn, STATE_FENCING, "the lock is mine");
   else {
@@ -233,14 +235,22 @@ static void taking_main(struct turn *turn, const struct completion *completion)
   }
 }
 
+/* A server that refuses this but lets the lock go would be asked without a pause. */
+static void fence_given_up(struct turn *turn, bool moved)
+{
+  struct consumer *consumer = turn->consumer;
+  consumer->give_up_row += !moved;
+  consumer_epoch_end(consumer);
+  give_up(turn, STATE_IDLE, moved ? "the ledger has moved on" : "whether the ledger is mine is not known");
+}
+
 static void fencing_main(struct turn *turn, const struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
+  if (completion->result == RESULT_UNKNOWN)
+    return; /* it may be done: the ledger will say so */
   if (completion->result != RESULT_YES) {
-    /* A server that refuses this but lets the lock go would be asked without a pause. */
-    consumer->give_up_row += completion->result != RESULT_NO;
-    consumer_epoch_end(consumer);
-    give_up(turn, STATE_IDLE, completion->result == RESULT_NO ? "the ledger has moved on" : "whether the ledger is mine is not known");
+    fence_given_up(turn, completion->result == RESULT_NO);
     return;
   }
   consumer->give_up_row = 0;
@@ -326,6 +336,21 @@ static void take_step(struct turn *turn)
   action->seen = consumer->seen;
 }
 
+/* After two thirds of the lease the lock goes, whatever became of the fence: by then others can do it as well. */
+static void fence_step(struct turn *turn)
+{
+  struct consumer *consumer = turn->consumer;
+  bool again = consumer->unknown_row > 0;
+  if (again && (!consumer_alive(turn) || turn->moment->now_ms >= consumer->fence_until_ms)) {
+    fence_given_up(turn, false);
+    return;
+  }
+  struct action *action = consumer_start(turn, ACTION_FENCE);
+  action->epoch_seen = consumer->epoch_seen;
+  action->clean_seen = consumer->clean_seen;
+  action->again = again;
+}
+
 void consumer_acquire_main(struct turn *turn, const struct completion *completion)
 {
   if (completion->kind == ACTION_PEEK)
@@ -356,7 +381,7 @@ void consumer_acquire_step(struct turn *turn)
   else if (consumer->state == STATE_TAKING)
     take_step(turn);
   else if (consumer->state == STATE_FENCING)
-    consumer_start(turn, ACTION_FENCE)->epoch_seen = consumer->epoch_seen;
+    fence_step(turn);
   else if (consumer->state == STATE_UNLOCKING)
     consumer_start(turn, ACTION_UNLOCK)->epoch = consumer->epoch_left;
   else

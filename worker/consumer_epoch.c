@@ -223,6 +223,7 @@ void consumer_commit_fill(struct turn *turn, struct action *action, const struct
   action->commit.before = consumer->committed;
   action->commit.after = *after;
   action->commit.settled = consumer->settled;
+  action->again = consumer->unknown_row > 0;
 }
 
 static void unlock(struct turn *turn, const char *why)
@@ -237,7 +238,8 @@ static void rolled(struct turn *turn)
   int64_t epoch = consumer->epoch;
   consumer_epoch_end(consumer);
   consumer->epoch_seen = epoch;
-  consumer->rolling = true;
+  consumer->clean_seen = consumer->rolling = true;
+  consumer->fence_until_ms = turn->moment->now_ms + consumer->options.lease_ms * 2 / 3;
   consumer_enter(turn, STATE_FENCING, "the next segment is a new epoch");
 }
 

@@ -151,8 +151,11 @@ static enum result perform_take(struct performer *performer, const struct action
 
 static enum result perform_fence(struct performer *performer, const struct action *action, struct completion *completion)
 {
-  enum outcome fenced = ledger_fence(performer->options.store, performer->options.writer.type, action->epoch_seen, &action->owner,
-                                     &completion->ledger, &completion->error);
+  struct lockstore *store = performer->options.store;
+  const char *type = performer->options.writer.type;
+  enum outcome fenced = action->again ? ledger_fence_again(store, type, action->epoch_seen, action->clean_seen, &action->owner,
+                                                           &completion->ledger, &completion->error)
+                                      : ledger_fence(store, type, action->epoch_seen, &action->owner, &completion->ledger, &completion->error);
   if (fenced == OUTCOME_YES)
     fault_point(FAULT_FENCED);
   return of_outcome(fenced);
@@ -331,7 +334,8 @@ static enum result perform_commit(struct performer *performer, const struct acti
   struct ledger_commit commit = action->commit;
   bool moves = commit.before.link != commit.after.link || strcmp(commit.before.file, commit.after.file) != 0;
   commit.machine = moves ? performer->options.writer.identity.machine : NULL;
-  enum outcome outcome = ledger_commit(performer->options.store, performer->options.writer.type, &commit, &completion->error);
+  enum outcome outcome = (action->again ? ledger_commit_again : ledger_commit)(performer->options.store, performer->options.writer.type,
+                                                                               &commit, &completion->error);
   if (outcome == OUTCOME_YES)
     fault_point(commit.set_clean ? FAULT_RELEASED : FAULT_BLOCK_COMMITTED);
   return of_outcome(outcome);

@@ -119,6 +119,7 @@ static int run(const struct config *config)
   struct lockstore_options connection = {.uri = config->uri,
                                          .db = config->db,
                                          .timeout_ms = config->lease_ms / 3 < REQUEST_MS_MAX ? config->lease_ms / 3 : REQUEST_MS_MAX,
+                                         .majority_ms = config->lease_ms / 3,
                                          .connections_max = loop_connections(config->type_count),
                                          .program = "pawl-worker"};
   const char **types = calloc(config->type_count, sizeof *types);

@@ -386,6 +386,44 @@ static void test_fence_lost(void **state)
   rig_expect(&rig, STATE_IDLE, "PEEK");
 }
 
+/* It may be done: the ledger says so, and with that answer the epoch begins. */
+static void test_unknown_fence_is_judged(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_FENCING);
+  struct action first = *running(ACTIVITY_MAIN);
+  assert_false(first.again);
+  for (int i = 0; i < 3; i++) {
+    rig_play_all(&rig, "FENCE UNKNOWN; wake");
+    rig_expect(&rig, STATE_FENCING, "FENCE");
+    const struct action *again = running(ACTIVITY_MAIN);
+    assert_true(again->again && again->clean_seen == rig.ledger.clean);
+    assert_int_equal(again->epoch_seen, first.epoch_seen);
+    assert_memory_equal(&again->owner, &first.owner, sizeof first.owner);
+  }
+  rig_play_all(&rig, "FENCE YES:unclean; OPEN YES; READ YES");
+  assert_int_equal(rig.consumer.epoch, first.epoch_seen + 1);
+}
+
+/* For two thirds of the lease, renewed or not: then the lock goes, for others may be able to. */
+static void test_unknown_fence_is_given_up(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_FENCING "; FENCE UNKNOWN; wait 10000; RENEW YES; FENCE UNKNOWN; wait 9000; FENCE UNKNOWN");
+  rig_expect(&rig, STATE_FENCING, "");
+  rig_play_all(&rig, "wait 3000");
+  rig_expect(&rig, STATE_UNLOCKING, "RENEW UNLOCK");
+  rig_play_all(&rig, "RENEW YES; UNLOCK YES");
+  rig_expect(&rig, STATE_IDLE, ""); /* not at once: it would be asked without a pause */
+}
+
+static void test_unknown_fence_of_a_lost_lock(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_FENCING "; wait 10000; RENEW NO; FENCE UNKNOWN; wake");
+  rig_expect(&rig, STATE_UNLOCKING, "UNLOCK");
+}
+
 static void test_unknown_commit_is_sent_again(void **state)
 {
   (void)state;
@@ -395,6 +433,7 @@ static void test_unknown_commit_is_sent_again(void **state)
     rig_play_all(&rig, "COMMIT UNKNOWN; wake");
     rig_expect(&rig, STATE_DRAINING, "COMMIT");
     assert_memory_equal(&running(ACTIVITY_MAIN)->commit, &first, sizeof first);
+    assert_true(running(ACTIVITY_MAIN)->again);
   }
   rig_play_all(&rig, "READ NO; COMMIT NO");
   assert_true(rig_noted(&rig, "fenced"));
@@ -1005,6 +1044,9 @@ int main(void)
       STORY(test_unlock_gives_up_with_the_lease),
       STORY(test_tells_the_epoch),
       STORY(test_fence_lost),
+      STORY(test_unknown_fence_is_judged),
+      STORY(test_unknown_fence_is_given_up),
+      STORY(test_unknown_fence_of_a_lost_lock),
       STORY(test_unknown_commit_is_sent_again),
       STORY(test_deadline),
       STORY(test_lost_lease),

@@ -49,6 +49,8 @@ static const struct situation situations[] = {
 
   {"fencing",                  "taking",                     "TAKE YES"},
   {"fencing, renewing",        "fencing",                    "wait 10000"},
+  {"fencing, unknown",         "fencing",                    "FENCE UNKNOWN"},
+  {"fencing, again",           "fencing, unknown",           "wake"},
   {"fencing, roll",            "releasing, clean, roll",     "COMMIT YES"},
 
   {"opening",                  "fencing",                    "FENCE YES:clean"},
@@ -319,7 +321,7 @@ static const struct row rows[] = {
   {"fencing",                   "FENCE YES:unclean",       STATE_OPENING,       "OPEN"},
   {"fencing",                   "FENCE YES:unsettled",     STATE_OPENING,       "OPEN"},
   {"fencing",                   "FENCE NO",                STATE_UNLOCKING,     "UNLOCK"},
-  {"fencing",                   "FENCE UNKNOWN",           STATE_UNLOCKING,     "UNLOCK"},
+  {"fencing",                   "FENCE UNKNOWN",           STATE_FENCING,       ""},
   {"fencing",                   "FENCE REFUSED",           STATE_UNLOCKING,     "UNLOCK"},
 
   {"fencing, renewing",         "stop",                    STATE_FENCING,       ""},
@@ -331,11 +333,30 @@ static const struct row rows[] = {
   {"fencing, renewing",         "FENCE YES:unclean",       STATE_OPENING,       "OPEN"},
   {"fencing, renewing",         "FENCE YES:unsettled",     STATE_OPENING,       "OPEN"},
   {"fencing, renewing",         "FENCE NO",                STATE_UNLOCKING,     "UNLOCK"},
-  {"fencing, renewing",         "FENCE UNKNOWN",           STATE_UNLOCKING,     "UNLOCK"},
+  {"fencing, renewing",         "FENCE UNKNOWN",           STATE_FENCING,       ""},
   {"fencing, renewing",         "FENCE REFUSED",           STATE_UNLOCKING,     "UNLOCK"},
   {"fencing, renewing",         "RENEW YES",               STATE_FENCING,       ""},
   {"fencing, renewing",         "RENEW NO",                STATE_FENCING,       ""},
   {"fencing, renewing",         "RENEW UNKNOWN",           STATE_FENCING,       ""},
+
+  {"fencing, unknown",          "stop",                    STATE_UNLOCKING,     "UNLOCK"},
+  {"fencing, unknown",          "wake",                    STATE_FENCING,       "FENCE"},
+  {"fencing, unknown",          "message",                 STATE_FENCING,       ""},
+  {"fencing, unknown",          "lock",                    STATE_FENCING,       ""},
+  {"fencing, unknown",          "lost",                    STATE_FENCING,       "RENEW"},
+
+  {"fencing, again",            "stop",                    STATE_FENCING,       ""},
+  {"fencing, again",            "wake",                    STATE_FENCING,       "RENEW"},
+  {"fencing, again",            "message",                 STATE_FENCING,       ""},
+  {"fencing, again",            "lock",                    STATE_FENCING,       ""},
+  {"fencing, again",            "lost",                    STATE_FENCING,       "RENEW"},
+  {"fencing, again",            "FENCE YES:none",          STATE_OPENING,       "OPEN"},
+  {"fencing, again",            "FENCE YES:clean",         STATE_OPENING,       "OPEN"},
+  {"fencing, again",            "FENCE YES:unclean",       STATE_OPENING,       "OPEN"},
+  {"fencing, again",            "FENCE YES:unsettled",     STATE_OPENING,       "OPEN"},
+  {"fencing, again",            "FENCE NO",                STATE_UNLOCKING,     "UNLOCK"},
+  {"fencing, again",            "FENCE UNKNOWN",           STATE_FENCING,       ""},
+  {"fencing, again",            "FENCE REFUSED",           STATE_UNLOCKING,     "UNLOCK"},
 
   {"fencing, roll",             "stop",                    STATE_FENCING,       ""},
   {"fencing, roll",             "wake",                    STATE_FENCING,       "RENEW"},
@@ -347,7 +368,7 @@ static const struct row rows[] = {
   {"fencing, roll",             "FENCE YES:unclean",       STATE_OPENING,       "OPEN"},
   {"fencing, roll",             "FENCE YES:unsettled",     STATE_OPENING,       "OPEN"},
   {"fencing, roll",             "FENCE NO",                STATE_UNLOCKING,     "UNLOCK"},
-  {"fencing, roll",             "FENCE UNKNOWN",           STATE_UNLOCKING,     "UNLOCK"},
+  {"fencing, roll",             "FENCE UNKNOWN",           STATE_FENCING,       ""},
   {"fencing, roll",             "FENCE REFUSED",           STATE_UNLOCKING,     "UNLOCK"},
 
   {"opening",                   "stop",                    STATE_OPENING,       ""},

@@ -210,6 +210,11 @@ static void one_fence_an_epoch(void **state)
   assert_int_equal(ledger_fence(store, MY_TYPE, 0, &alice, &before, &error), OUTCOME_NO);
 }
 
+static enum outcome fence_again(const char *type, int64_t epoch_seen, bool clean_seen, const struct owner *owner, struct ledger *before)
+{
+  return ledger_fence_again(store, type, epoch_seen, clean_seen, owner, before, &error);
+}
+
 /* ---- ledger: commit ---- */
 
 static struct committed end_at(const char *type, int64_t seq)
@@ -258,6 +263,76 @@ static void commit_moves_the_end(void **state)
   assert_int_equal(ledger.settled, 3);
   assert_string_equal(ledger.machine, "machine-1");
   assert_false(ledger.clean);
+}
+
+/* Done, and the answer was lost: yes, with what was there before. `clean` is known only to who has read it. */
+static void unknown_fence_that_was_done(void **state)
+{
+  (void)state;
+  struct ledger before, ledger;
+  assert_int_equal(ledger_fence(store, MY_TYPE, 0, &alice, &before, &error), OUTCOME_YES);
+  assert_int_equal(fence_again(MY_TYPE, 0, false, &alice, &before), OUTCOME_YES);
+  assert_int_equal(before.epoch, 0);
+  assert_int_equal(fence_again(MY_TYPE, 0, false, &bob, &before), OUTCOME_NO);
+  begin_file("done");
+  struct ledger_commit commit = commit_of("done", 1, &alice, 0, 10);
+  commit.settled = 3;
+  assert_int_equal(ledger_commit(store, "done", &commit, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence(store, "done", 1, &bob, &before, &error), OUTCOME_YES);
+  for (int clean = 0; clean < 2; clean++) {
+    assert_int_equal(fence_again("done", 1, clean, &bob, &ledger), OUTCOME_YES);
+    assert_int_equal(ledger.epoch, 1);
+    assert_true(ledger.clean == (clean == 1));
+    assert_memory_equal(&ledger.end, &commit.after, sizeof ledger.end);
+    assert_int_equal(ledger.settled, 3);
+    assert_string_equal(ledger.machine, "machine-1");
+  }
+  assert_int_equal(read_ledger("done").epoch, 2);
+}
+
+/* Not done: the same request, once more. Of what went on meanwhile nothing is taken; what is older than was seen is read again. */
+static void unknown_fence_that_was_not_done(void **state)
+{
+  (void)state;
+  struct ledger before;
+  assert_int_equal(fence_again(MY_TYPE, 0, false, &alice, &before), OUTCOME_YES);
+  assert_int_equal(before.epoch, 0);
+  begin_file("open");
+  struct ledger_commit same = commit_of("open", 1, &alice, 0, 0);
+  same.set_clean = same.clean = true;
+  assert_int_equal(ledger_commit(store, "open", &same, &error), OUTCOME_YES);
+  assert_int_equal(fence_again("open", 2, true, &bob, &before), OUTCOME_UNKNOWN);
+  assert_int_equal(fence_again("open", 1, false, &bob, &before), OUTCOME_YES);
+  assert_true(before.clean && before.epoch == 1);
+  assert_int_equal(fence_again("open", 1, true, &alice, &before), OUTCOME_NO);
+  assert_int_equal(before.epoch, 0);
+  assert_int_equal(ledger_fence(store, "open", 2, &alice, &before, &error), OUTCOME_YES);
+  assert_int_equal(fence_again("open", 1, true, &bob, &before), OUTCOME_NO);
+}
+
+static void unknown_commit_is_judged(void **state)
+{
+  (void)state;
+  struct ledger before;
+  begin_file(MY_TYPE);
+  struct ledger_commit first = commit_of(MY_TYPE, 1, &alice, 0, 10), second = commit_of(MY_TYPE, 1, &alice, 10, 20);
+  struct ledger_commit early = commit_of(MY_TYPE, 2, &alice, 0, 10), foreign = commit_of(MY_TYPE, 1, &bob, 0, 10);
+  assert_int_equal(ledger_commit_again(store, MY_TYPE, &early, &error), OUTCOME_UNKNOWN);
+  assert_int_equal(ledger_commit_again(store, MY_TYPE, &foreign, &error), OUTCOME_NO);
+  assert_int_equal(ledger_commit_again(store, MY_TYPE, &second, &error), OUTCOME_NO); /* a third link */
+  assert_int_equal(ledger_commit_again(store, MY_TYPE, &first, &error), OUTCOME_YES); /* sent now */
+  assert_int_equal(read_ledger(MY_TYPE).end.seq, 10);
+  assert_int_equal(ledger_commit_again(store, MY_TYPE, &first, &error), OUTCOME_YES); /* done */
+  struct ledger_commit clean = commit_of(MY_TYPE, 1, &alice, 10, 10);
+  clean.set_clean = clean.clean = true;
+  clean.settled = 7;
+  for (int i = 0; i < 2; i++) { /* what moves is not the end */
+    assert_int_equal(ledger_commit_again(store, MY_TYPE, &clean, &error), OUTCOME_YES);
+    assert_true(read_ledger(MY_TYPE).clean);
+    assert_int_equal(read_ledger(MY_TYPE).settled, 7);
+  }
+  assert_int_equal(ledger_fence(store, MY_TYPE, 1, &bob, &before, &error), OUTCOME_YES);
+  assert_int_equal(ledger_commit_again(store, MY_TYPE, &clean, &error), OUTCOME_NO);
 }
 
 static void repeated_commit_is_yes(void **state)
@@ -608,6 +683,9 @@ int main(void)
       cmocka_unit_test(fence_from_nothing),
       cmocka_unit_test(one_fence_an_epoch),
       cmocka_unit_test(commit_moves_the_end),
+      cmocka_unit_test(unknown_fence_that_was_done),
+      cmocka_unit_test(unknown_fence_that_was_not_done),
+      cmocka_unit_test(unknown_commit_is_judged),
       cmocka_unit_test(repeated_commit_is_yes),
       cmocka_unit_test(late_commit_changes_nothing),
       cmocka_unit_test(first_commit_late_changes_nothing),

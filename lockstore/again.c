@@ -1,0 +1,83 @@
+#include "lockstore/lockstore.h"
+
+/*
+ * A fence or a commit whose answer is not known: the ledger as the majority has it says what became of it. What it shows cannot be rolled
+ * back. Only what it leaves open is sent once more, as it was.
+ */
+
+static bool owner_is(const struct ledger *ledger, const struct owner *owner)
+{
+  return ledger->has_owner && memcmp(&ledger->owner, owner, sizeof *owner) == 0;
+}
+
+static enum outcome read_older(const char *doing, const char *type, struct error *error)
+{
+  error_set(error, "%s: the ledger of %s is read as it was before, from a primary that was replaced", doing, type);
+  return OUTCOME_UNKNOWN;
+}
+
+/* A repetition that matches nothing may have met its own first copy, which the majority does not have yet. */
+static enum outcome fence_repeat(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner,
+                                 struct ledger *before, struct error *error)
+{
+  enum outcome outcome = ledger_fence(store, type, epoch_seen, owner, before, error);
+  if (outcome != OUTCOME_NO)
+    return outcome;
+  error_set(error, "fencing: the ledger of %s has moved, and the majority does not have that yet", type);
+  return OUTCOME_UNKNOWN;
+}
+
+/*
+ *   epoch e + 1, my owner       YES: what was there before is what is there now, but for `clean`
+ *   epoch e                     the same request again
+ *   below e                     UNKNOWN: a primary that was replaced
+ *   anything else               NO
+ */
+enum outcome ledger_fence_again(struct lockstore *store, const char *type, int64_t epoch_seen, bool clean_seen, const struct owner *owner,
+                                struct ledger *before, struct error *error)
+{
+  enum outcome outcome = ledger_read(store, type, before, error);
+  if (outcome == OUTCOME_UNKNOWN)
+    return OUTCOME_UNKNOWN;
+  if (outcome != OUTCOME_REFUSED && before->epoch == epoch_seen)
+    return fence_repeat(store, type, epoch_seen, owner, before, error);
+  if (outcome != OUTCOME_REFUSED && before->epoch < epoch_seen)
+    outcome = read_older("fencing", type, error);
+  else
+    outcome = outcome == OUTCOME_YES && before->epoch == epoch_seen + 1 && owner_is(before, owner) ? OUTCOME_YES : OUTCOME_NO;
+  if (outcome == OUTCOME_YES && epoch_seen > 0) {
+    before->epoch = epoch_seen;
+    before->clean = clean_seen;
+  } else {
+    *before = (struct ledger){0};
+  }
+  return outcome;
+}
+
+static bool end_is(const struct ledger *ledger, const struct committed *end)
+{
+  return (ledger->end.file[0] == '\0') == (end->file[0] == '\0') && ledger->end.link == end->link;
+}
+
+/*
+ *   epoch and owner mine, the new link      YES, if `settled` and `clean` say so too, where they are all that moves
+ *                         the link before   the same request again
+ *                         a third link      NO
+ *   epoch below                             UNKNOWN: a primary that was replaced
+ *   anything else                           NO
+ */
+enum outcome ledger_commit_again(struct lockstore *store, const char *type, const struct ledger_commit *commit, struct error *error)
+{
+  struct ledger ledger;
+  enum outcome outcome = ledger_read(store, type, &ledger, error);
+  if (outcome == OUTCOME_UNKNOWN)
+    return OUTCOME_UNKNOWN;
+  if (outcome != OUTCOME_REFUSED && ledger.epoch < commit->epoch)
+    return read_older("committing", type, error);
+  if (outcome != OUTCOME_YES || ledger.epoch != commit->epoch || !owner_is(&ledger, &commit->owner))
+    return OUTCOME_NO;
+  bool moved = end_is(&ledger, &commit->after), open = end_is(&ledger, &commit->before);
+  if (moved && ledger.settled >= commit->settled && (!commit->set_clean || ledger.clean == commit->clean))
+    return OUTCOME_YES;
+  return moved || open ? ledger_commit(store, type, commit, error) : OUTCOME_NO;
+}
