@@ -277,6 +277,15 @@ static void ledger_trace(int type, const struct ledger *before, const struct led
               now->clean ? ", clean" : "");
 }
 
+void checks_not_fenced(const struct station *station)
+{
+  struct ledger ledger;
+  server_ledger(station->type, &ledger);
+  if (ledger.epoch == station->consumer.epoch_seen + 1 && memcmp(&ledger.owner, &station->consumer.owner, sizeof ledger.owner) == 0)
+    world_fail("t%d: worker %d takes epoch %lld for another's, and it is its own", station->type, station->process->index,
+               (long long)ledger.epoch);
+}
+
 void checks_ledger(int type, const struct caller *caller)
 {
   struct watch *watch = &watches[type];

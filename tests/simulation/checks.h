@@ -6,6 +6,7 @@
  *                                      the end before to the new one, and holds each message at most once and each producer's in order;
  *                                      nothing that is settled is in the queue
  *   after every removal from the queue the message is in committed file data, once
+ *   when a fence says no               the majority's ledger is not of the epoch and owner that it asked for
  *   at every call to the disk          committed bytes are not written to, cut or unlinked (disk.c)
  *   when a machine has crashed         committed bytes are what they were (disk.c)
  *   now and then, and in the end       pawl's own reader accepts the whole chain by the ledger, and finds the messages that were
@@ -29,6 +30,9 @@ void checks_end(void);
 void checks_taken(int type, const struct owner *owner, struct caller caller);
 /* The ledger, as the majority sees it, may have changed, by a request of `caller` (NULL: not known). */
 void checks_ledger(int type, const struct caller *caller);
+struct station;
+/* Its fence has said NO. */
+void checks_not_fenced(const struct station *station);
 /* The majority has removed it from the queue. */
 void checks_removed(struct message *message);
 

@@ -12,6 +12,8 @@ static const char *const names[PLANT_COUNT] = {
     [PLANT_NOLINK] = "NOLINK", [PLANT_CLEAN] = "CLEAN",         [PLANT_NOBARRIER] = "NOBARRIER", [PLANT_STALE] = "STALE",
     [PLANT_EARLY] = "EARLY",   [PLANT_NOVERIFY] = "NOVERIFY",   [PLANT_UNSYNCED] = "UNSYNCED",   [PLANT_INCREMENT] = "INCREMENT",
     [PLANT_RANGE] = "RANGE",   [PLANT_HANGCLEAN] = "HANGCLEAN", [PLANT_STUCK] = "STUCK",         [PLANT_CLIENTCLOCK] = "CLIENTCLOCK",
+    [PLANT_FENCELOCAL] = "FENCELOCAL", [PLANT_COMMITLOCAL] = "COMMITLOCAL", [PLANT_FENCEOLD] = "FENCEOLD",
+    [PLANT_FENCENO] = "FENCENO", [PLANT_FENCECLEAN] = "FENCECLEAN",
 };
 
 const char *plant_name(enum plant which)
@@ -71,11 +73,26 @@ static void delete_early(const struct station *station, const struct load *load)
     queue_remove(station->type, load->ids[i], false);
 }
 
+static void fence_completion(struct station *station, struct completion *completion)
+{
+  bool again = station->consumer.unknown_row > 0 && completion->result == RESULT_YES;
+  if (plant == PLANT_FENCEOLD && again && !station->consumer.rolling)
+    completion->ledger = station->checked;
+  else if (plant == PLANT_FENCECLEAN && again)
+    completion->ledger.clean = true;
+  else if (plant == PLANT_FENCENO && station->matched_nothing)
+    completion->result = RESULT_NO;
+}
+
 void plants_completion(struct station *station, struct completion *completion)
 {
   bool yes = completion->result == RESULT_YES;
   if (completion->kind == ACTION_COMMIT && yes)
     station->commit_operation = queue_operation();
+  if (completion->kind == ACTION_CHECK)
+    station->checked = completion->ledger;
+  if (completion->kind == ACTION_FENCE)
+    fence_completion(station, completion);
   if (plant == PLANT_SAMEFILE && completion->kind == ACTION_GUARD && yes)
     completion->ground.local = completion->ground.guarded = true;
   else if (plant == PLANT_NOSETTLE && completion->kind == ACTION_FENCE && yes)
@@ -117,6 +134,18 @@ void plants_view(int process, struct lock_view *view)
     return;
   view->left_ms = left_by_client_ms(process, view);
   view->stealable = view->left_ms < 0;
+}
+
+bool plants_read_locally(void)
+{
+  const struct action *action = fiber_action();
+  return action != NULL && ((plant == PLANT_FENCELOCAL && action->kind == ACTION_FENCE) ||
+                            (plant == PLANT_COMMITLOCAL && action->kind == ACTION_COMMIT));
+}
+
+void plants_fence(enum outcome outcome)
+{
+  fiber_station()->matched_nothing = fiber_action()->again && outcome == OUTCOME_NO;
 }
 
 bool plants_commit(int type, const struct ledger_commit *commit, enum outcome *outcome)

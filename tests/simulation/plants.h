@@ -27,6 +27,12 @@ enum plant {
   PLANT_HANGCLEAN,   /* clean: true sent while a write hangs */
   PLANT_STUCK,       /* a renewal that never stops for a stuck writer */
   PLANT_CLIENTCLOCK, /* steal by the client's clock */
+  /* of answers that are not known */
+  PLANT_FENCELOCAL,  /* a fence is judged by what the primary alone has */
+  PLANT_COMMITLOCAL, /* and a commit */
+  PLANT_FENCEOLD,    /* a fence that the ledger shows begins where the check saw the end */
+  PLANT_FENCENO,     /* a repetition that matches nothing is taken for a fence that was not done */
+  PLANT_FENCECLEAN,  /* a fence that the ledger shows found a clean end */
   PLANT_COUNT
 };
 extern enum plant plant;
@@ -44,6 +50,8 @@ void plants_completion(struct station *station, struct completion *completion);
 int64_t plants_epoch_seen(int type, int64_t epoch_seen);
 bool plants_steal_anyway(int process, const struct lock_view *view);
 void plants_view(int process, struct lock_view *view);
+bool plants_read_locally(void);
+void plants_fence(enum outcome outcome);
 /* True: done, another way than the ledger would. */
 bool plants_commit(int type, const struct ledger_commit *commit, enum outcome *outcome);
 /* The queue. */

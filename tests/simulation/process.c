@@ -125,6 +125,8 @@ void station_done(struct station *station, struct completion *completion)
   station->fibers[completion->activity] = NULL;
   station->wrote = station->wrote || (completion->kind == ACTION_APPEND && completion->result != RESULT_NO_SPACE);
   plants_completion(station, completion);
+  if (completion->kind == ACTION_FENCE && completion->result == RESULT_NO)
+    checks_not_fenced(station);
   feed(station, &event);
   process_look(station->process);
 }

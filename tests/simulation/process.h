@@ -22,6 +22,8 @@ struct station { /* a type in a process */
   struct owner owner;
   bool wrote;
   uint64_t commit_operation;
+  struct ledger checked;
+  bool matched_nothing; /* the last fence, a repetition */
 };
 
 struct process {

@@ -471,9 +471,16 @@ enum outcome __wrap_ledger_read(struct lockstore *store, const char *type, struc
   (void)store;
   if (!server_reach(error))
     return OUTCOME_UNKNOWN;
-  enum outcome outcome = __real_ledger_read(electing ? majority_store : server_store, type, ledger, error);
+  uint64_t operation = queue_operation(); /* its answer says up to where the majority is */
+  enum outcome outcome = __real_ledger_read(electing && !plants_read_locally() ? majority_store : server_store, type, ledger, error);
   chaos_point();
-  return fiber_dead() ? (no_answer(error), OUTCOME_UNKNOWN) : outcome;
+  if (fiber_dead()) {
+    (void)no_answer(error);
+    return OUTCOME_UNKNOWN;
+  }
+  if (operation > fiber_process()->operation)
+    fiber_process()->operation = operation;
+  return outcome;
 }
 
 /* While a primary is elected nobody answers that: what the last one believes is not known to be so. */
@@ -491,7 +498,9 @@ enum outcome __wrap_ledger_fence(struct lockstore *store, const char *type, int6
 {
   struct request request = {.kind = FENCE, .type = type_index(type), .owner = *owner, .epoch = epoch_seen};
   (void)store;
-  return send(&request, before, error);
+  enum outcome outcome = send(&request, before, error);
+  plants_fence(outcome);
+  return outcome;
 }
 
 enum outcome __wrap_ledger_commit(struct lockstore *store, const char *type, const struct ledger_commit *commit, struct error *error)
