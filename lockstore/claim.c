@@ -354,8 +354,12 @@ bool claim_open(struct claim *claim, const struct config *config, struct error *
 {
   int64_t timeout_ms = least(config->lease_ms / 3, REQUEST_MS_MAX);
   *claim = (struct claim){.config = config};
-  claim->options = (struct lockstore_options){
-      .uri = config->uri, .db = config->db, .timeout_ms = timeout_ms, .majority_ms = config->lease_ms / 3, .connections_max = 1, .program = config_program_name(CONFIG_LOCK)};
+  claim->options = (struct lockstore_options){.uri = config->uri,
+                                              .db = config->db,
+                                              .timeout_ms = timeout_ms,
+                                              .majority_ms = config->lease_ms / 3,
+                                              .connections_max = 1,
+                                              .program = config_program_name(CONFIG_LOCK)};
   claim->deadline_ms = config->timeout_ms < 0 ? INT64_MAX : command_now_ms() + config->timeout_ms;
   claim->store = lockstore_open(&claim->options, error);
   if (claim->store)

@@ -59,8 +59,9 @@ void mongo_note_clustered(struct mongo *mongo, bool clustered);
 void mongo_note_prepared(struct mongo *mongo);
 bool mongo_was_prepared(const struct mongo *mongo);
 /*
- * The collections for wake-ups that are not pawl's, and are neither written to nor watched: by number (bit 0: `wakeups`, 1 + N: `wakeups.N`).
- * The others may be missing. lockstore_prepare finds out; and mongo_survey_wakeups for who only inserts, if this user may look.
+ * The collections for wake-ups that are not pawl's, and are neither written to nor watched: by number (bit 0: `wakeups`, 1 + N:
+ * `wakeups.N`). The others may be missing. lockstore_prepare finds out; and mongo_survey_wakeups for who only inserts, if this user may
+ * look.
  */
 void mongo_avoid(struct mongo *mongo, uint32_t numbers);
 uint32_t mongo_avoided(const struct mongo *mongo);
@@ -105,8 +106,8 @@ MUST_CHECK enum outcome mongo_find(struct mongo *mongo, const char *doing, const
 /* Appends writeConcern {w: "majority", j: true}. */
 void mongo_append_write_concern(bson_t *command);
 /*
- * Appends maxTimeMS, a little below the time-out: the server gives up first, and the connection survives. Not for getMore. After the concerns,
- * for what waits for the majority has more time.
+ * Appends maxTimeMS, a little below the time-out: the server gives up first, and the connection survives. Not for getMore. After the
+ * concerns, for what waits for the majority has more time.
  */
 void mongo_append_max_time(const struct mongo *mongo, bson_t *command);
 /* Appends readConcern `level`; on a standalone server always "local". With `after`, afterClusterTime as well (nothing if none was seen). */

@@ -153,9 +153,10 @@ static enum result perform_fence(struct performer *performer, const struct actio
 {
   struct lockstore *store = performer->options.store;
   const char *type = performer->options.writer.type;
-  enum outcome fenced = action->again ? ledger_fence_again(store, type, action->epoch_seen, action->clean_seen, &action->owner,
-                                                           &completion->ledger, &completion->error)
-                                      : ledger_fence(store, type, action->epoch_seen, &action->owner, &completion->ledger, &completion->error);
+  enum outcome fenced =
+      action->again
+          ? ledger_fence_again(store, type, action->epoch_seen, action->clean_seen, &action->owner, &completion->ledger, &completion->error)
+          : ledger_fence(store, type, action->epoch_seen, &action->owner, &completion->ledger, &completion->error);
   if (fenced == OUTCOME_YES)
     fault_point(FAULT_FENCED);
   return of_outcome(fenced);
@@ -305,7 +306,8 @@ static enum result perform_guard(struct performer *performer, struct completion 
 static enum result perform_create(struct performer *performer, const struct action *action, struct completion *completion)
 {
   struct writer *writer = &performer->writer;
-  enum result result = of_writer(writer_create(writer, action->reason, action->uuid, action->block_bytes, action->wall_us, &completion->error));
+  enum result result =
+      of_writer(writer_create(writer, action->reason, action->uuid, action->block_bytes, action->wall_us, &completion->error));
   completion->end = writer->end;
   if (result == RESULT_REFUSED) /* the name is taken by a file with blocks */
     return refused_or_fenced(performer, action, result, completion);

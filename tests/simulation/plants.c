@@ -8,12 +8,27 @@
 enum plant plant;
 
 static const char *const names[PLANT_COUNT] = {
-    [PLANT_NONE] = "NONE",     [PLANT_SAMEFILE] = "SAMEFILE",   [PLANT_NOFENCE] = "NOFENCE",     [PLANT_NOSETTLE] = "NOSETTLE",
-    [PLANT_NOLINK] = "NOLINK", [PLANT_CLEAN] = "CLEAN",         [PLANT_NOBARRIER] = "NOBARRIER", [PLANT_STALE] = "STALE",
-    [PLANT_EARLY] = "EARLY",   [PLANT_NOVERIFY] = "NOVERIFY",   [PLANT_UNSYNCED] = "UNSYNCED",   [PLANT_INCREMENT] = "INCREMENT",
-    [PLANT_RANGE] = "RANGE",   [PLANT_HANGCLEAN] = "HANGCLEAN", [PLANT_STUCK] = "STUCK",         [PLANT_CLIENTCLOCK] = "CLIENTCLOCK",
-    [PLANT_FENCELOCAL] = "FENCELOCAL", [PLANT_COMMITLOCAL] = "COMMITLOCAL", [PLANT_FENCEOLD] = "FENCEOLD",
-    [PLANT_FENCENO] = "FENCENO", [PLANT_FENCECLEAN] = "FENCECLEAN",
+    [PLANT_NONE] = "NONE",
+    [PLANT_SAMEFILE] = "SAMEFILE",
+    [PLANT_NOFENCE] = "NOFENCE",
+    [PLANT_NOSETTLE] = "NOSETTLE",
+    [PLANT_NOLINK] = "NOLINK",
+    [PLANT_CLEAN] = "CLEAN",
+    [PLANT_NOBARRIER] = "NOBARRIER",
+    [PLANT_STALE] = "STALE",
+    [PLANT_EARLY] = "EARLY",
+    [PLANT_NOVERIFY] = "NOVERIFY",
+    [PLANT_UNSYNCED] = "UNSYNCED",
+    [PLANT_INCREMENT] = "INCREMENT",
+    [PLANT_RANGE] = "RANGE",
+    [PLANT_HANGCLEAN] = "HANGCLEAN",
+    [PLANT_STUCK] = "STUCK",
+    [PLANT_CLIENTCLOCK] = "CLIENTCLOCK",
+    [PLANT_FENCELOCAL] = "FENCELOCAL",
+    [PLANT_COMMITLOCAL] = "COMMITLOCAL",
+    [PLANT_FENCEOLD] = "FENCEOLD",
+    [PLANT_FENCENO] = "FENCENO",
+    [PLANT_FENCECLEAN] = "FENCECLEAN",
 };
 
 const char *plant_name(enum plant which)
@@ -139,8 +154,8 @@ void plants_view(int process, struct lock_view *view)
 bool plants_read_locally(void)
 {
   const struct action *action = fiber_action();
-  return action != NULL && ((plant == PLANT_FENCELOCAL && action->kind == ACTION_FENCE) ||
-                            (plant == PLANT_COMMITLOCAL && action->kind == ACTION_COMMIT));
+  return action != NULL &&
+         ((plant == PLANT_FENCELOCAL && action->kind == ACTION_FENCE) || (plant == PLANT_COMMITLOCAL && action->kind == ACTION_COMMIT));
 }
 
 void plants_fence(enum outcome outcome)
