@@ -60,7 +60,7 @@ const struct owner *lockstore_process(const struct lockstore *store);
  * lockstore_prepare_boxes, for all processes, or by each watcher as it needs one.
  * Looking comes first: where all is there, the right to make collections and indexes is not needed. While a thread is at it, others wait
  * for its answer, which is theirs as well.
- * REFUSED: mongos; a server before 5.0; an index on `locks` {type, slot} that is not unique, or partial, or sparse, or that cannot
+ * REFUSED: mongos; a member of a shard; a server before 5.0, or one that does not keep read concerns; an index on `locks` {type, slot} that is not unique, or partial, or sparse, or that cannot
  * be made; a collation other than simple; a view, a capped or time-series collection; a TTL index; a right that is missing, unless it
  * has said YES before: then that is UNKNOWN, for the right was there, and may come back.
  */

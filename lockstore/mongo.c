@@ -276,6 +276,11 @@ bool mongo_makes_clustered(const struct mongo *mongo)
   return atomic_load(&mongo->wire_version) >= WIRE_VERSION_CLUSTERED;
 }
 
+uint64_t mongo_operation_time(const struct mongo *mongo)
+{
+  return atomic_load(&mongo->operation_time);
+}
+
 /* ---- reading a reply ---- */
 
 static void note_operation_time(struct mongo *mongo, const bson_t *reply)
@@ -616,11 +621,37 @@ static enum outcome refuse_wire(struct error *error)
   return OUTCOME_REFUSED;
 }
 
+static bool is_sharded(const bson_t *reply)
+{
+  return bson_has_field(reply, "configsvr") || bson_has_field(reply, "isImplicitDefaultMajorityWC") ||
+         bson_has_field(reply, "lastCommittedOpTime");
+}
+
+static enum outcome refuse_sharded(const bson_t *reply, const char *me, const char *set, struct error *error)
+{
+  error_set(error,
+            "%s, of the replica set %s, is %s of a sharded cluster, reached directly: it shows documents that belong to other shards; pawl "
+            "takes a replica set of its own, whose members were not started with --shardsvr or --configsvr, or a standalone server",
+            me ? me : "this MongoDB", set ? set : "(no name)", bson_has_field(reply, "configsvr") ? "a config server" : "a member of a shard");
+  return OUTCOME_REFUSED;
+}
+
+static enum outcome refuse_timeless(const char *me, const char *set, struct error *error)
+{
+  error_set(error, "%s, of the replica set %s, lacks operationTime in its replies, as a compatible database does; pawl takes MongoDB",
+            me ? me : "the server", set);
+  return OUTCOME_REFUSED;
+}
+
 /*
  *   msg isdbgrid                    REFUSED: mongos
  *   maxWireVersion below 13         REFUSED: too old
+ *   configsvr                       REFUSED: a config server of a sharded cluster
+ *   isImplicitDefaultMajorityWC,    REFUSED: a member of a shard. The first is in the hello of one that was started with --shardsvr, the second
+ *   lastCommittedOpTime               in every reply of one that has joined its cluster (seen on 5.0 and 6.0; neither takes a privilege)
  *   isreplicaset                    UNKNOWN: not initiated
  *   not isWritablePrimary           UNKNOWN: a secondary, an arbiter, or no primary at the moment
+ *   setName, no operationTime       REFUSED: a compatible database, no MongoDB
  *   setName                         YES: replica set
  *   otherwise                       YES: standalone
  */
@@ -635,6 +666,8 @@ static enum outcome hello_judge(struct mongo *mongo, const bson_t *reply, struct
   }
   if (wire < WIRE_VERSION_MIN)
     return refuse_old(mongo, error);
+  if (is_sharded(reply))
+    return refuse_sharded(reply, me, set, error);
   if (reply_flag(reply, "isreplicaset")) {
     error_set(error, "this MongoDB belongs to a replica set that is not initiated yet: run pawl-setup --replica-set NAME");
     return OUTCOME_UNKNOWN;
@@ -644,6 +677,8 @@ static enum outcome hello_judge(struct mongo *mongo, const bson_t *reply, struct
     error_set(error, "%s is %s of the replica set %s, and takes no writes", me ? me : "the server", kind, set ? set : "(no name)");
     return OUTCOME_UNKNOWN;
   }
+  if (set && !bson_has_field(reply, "operationTime"))
+    return refuse_timeless(me, set, error);
   atomic_store(&mongo->deployment, set ? DEPLOYMENT_REPLICA_SET : DEPLOYMENT_STANDALONE);
   atomic_store(&mongo->wire_version, wire);
   return OUTCOME_YES;

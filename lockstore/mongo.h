@@ -39,7 +39,10 @@ const char *mongo_program(const struct mongo *mongo);
 /* The connection inside a lockstore; it lives as long as the lockstore does. */
 struct mongo *lockstore_mongo(struct lockstore *store);
 
-/* YES: a server that pawl can work with, and it takes writes. REFUSED: mongos, or before 5.0. UNKNOWN: all else, no primary too. */
+/*
+ * YES: a server that pawl can work with, and it takes writes. REFUSED: mongos, a member of a shard, or before 5.0. UNKNOWN: all else, no
+ * primary too.
+ */
 MUST_CHECK enum outcome mongo_hello(struct mongo *mongo, struct error *error);
 /*
  * Whether what mongo_hello said YES to still stands (lockstore_prepare calls it): no longer when a request had no answer, or a connection
@@ -47,6 +50,8 @@ MUST_CHECK enum outcome mongo_hello(struct mongo *mongo, struct error *error);
  */
 bool mongo_is_known(const struct mongo *mongo);
 void mongo_forget(struct mongo *mongo);
+/* The latest that was seen in a reply: seconds << 32 | increment; 0: none. */
+uint64_t mongo_operation_time(const struct mongo *mongo);
 /* As long as nothing is known: true, for it asks more. */
 bool mongo_is_replica_set(const struct mongo *mongo);
 /* Clustered collections, 5.3 and later. Known after the first mongo_hello. */

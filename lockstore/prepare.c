@@ -335,6 +335,52 @@ static enum outcome index_prepare(struct mongo *mongo, const struct wanted *want
   return OUTCOME_UNKNOWN;
 }
 
+/* ---- snapshots ---- */
+
+/* What a server says that does not know the read concern. */
+static bool is_lacking(int code)
+{
+  static const int codes[] = {2, 9, 115, 123, 148, 238, 303};
+  for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+    if (codes[i] == code)
+      return true;
+  return false;
+}
+
+/*
+ * A server that passes over read concerns would let a pass see messages again that were deleted before. One that keeps them says at which
+ * time it has read, and that is none before the one asked for. On a collection that is there, for else it says none.
+ */
+static enum outcome snapshots_look(struct mongo *mongo, struct error *error)
+{
+  uint64_t after = mongo_operation_time(mongo);
+  uint32_t seconds = 0, increment = 0;
+  bson_iter_t at, time;
+  int code;
+  if (!mongo_is_replica_set(mongo))
+    return OUTCOME_YES;
+  bson_t *command = BCON_NEW("find", "ledger", "projection", "{", "_id", BCON_INT32(1), "}", "limit", BCON_INT32(1), "singleBatch",
+                             BCON_BOOL(true));
+  bson_t reply;
+  mongo_append_read_concern(mongo, command, "snapshot", true);
+  mongo_append_max_time(mongo, command);
+  enum outcome outcome = send_command(mongo, "reading in a snapshot", command, &reply, &code, error);
+  if (outcome == OUTCOME_YES && bson_iter_init(&at, &reply) && bson_iter_find_descendant(&at, "cursor.atClusterTime", &time) &&
+      BSON_ITER_HOLDS_TIMESTAMP(&time))
+    bson_iter_timestamp(&time, &seconds, &increment);
+  bson_destroy(&reply);
+  bool kept = seconds != 0 && ((uint64_t)seconds << 32 | increment) >= after;
+  if (outcome == OUTCOME_YES ? kept : !is_lacking(code))
+    return outcome;
+  struct error cause = *error;
+  error_set(error,
+            "this server does not keep read concerns: a find with {level: \"snapshot\", afterClusterTime} %.400s; pawl takes MongoDB 5.0 or later",
+            outcome != OUTCOME_YES ? cause.text
+            : seconds == 0         ? "came back without atClusterTime"
+                                   : "came back with an atClusterTime before it");
+  return OUTCOME_REFUSED;
+}
+
 bool lockstore_is_known(struct lockstore *store)
 {
   return mongo_is_known(store->mongo);
@@ -347,6 +393,8 @@ static enum outcome prepare(struct lockstore *store, struct error *error)
     outcome = collection_prepare(store->mongo, &wanted[i], error);
   for (int i = 0; i < WANTED && outcome == OUTCOME_YES; i++)
     outcome = index_prepare(store->mongo, &wanted[i], error);
+  if (outcome == OUTCOME_YES)
+    outcome = snapshots_look(store->mongo, error);
   if (outcome == OUTCOME_YES)
     outcome = wakeups_prepare(store->mongo, WAKEUPS_FOR_ALL, error);
   if (outcome == OUTCOME_YES)

@@ -1,6 +1,7 @@
 """A TCP proxy in front of a real mongod, through which the server looks like one of another version.
 
-Only what a server says of itself is changed (hello and buildInfo), and the command `hello` may be hidden. Connect with directConnection=true.
+Only what a server says of itself is changed (hello and buildInfo); the command `hello` may be hidden, and a field of all replies. Connect with
+directConnection=true.
 """
 import socket
 import struct
@@ -18,9 +19,10 @@ WIRE = {"3.4": 5, "4.4": 9, "5.0": 13, "6.0": 17, "7.0": 21, "8.0": 25}
 class Proxy:
     """`version` may be changed at any time; restart() cuts all connections, as the restart of a server does."""
 
-    def __init__(self, server, version=None, hides_hello=False, mongos=False):
+    def __init__(self, server, version=None, hides_hello=False, mongos=False, lacks=None):
         self.target = server.client.address
         self.version, self.hides_hello, self.mongos = version, hides_hello, mongos
+        self.lacks = lacks  # the name of a field
         self.unanswered = 0  # how many of the next questions for the version cut the connection
         self.connections, self.lock = [], threading.Lock()
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -70,6 +72,8 @@ class Proxy:
         return body.replace(b"hello\0", b"hullo\0", 1) if hidden else body
 
     def _reply(self, code, body):
+        if self.lacks is not None:
+            body = body.replace(self.lacks.encode() + b"\0", b"x" * len(self.lacks) + b"\0")
         skip = REPLY_FIELDS if code == OP_REPLY else SECTION if code == OP_MSG else None
         if self.version is None or skip is None or not (b"maxWireVersion\0" in body or b"versionArray\0" in body):
             return body

@@ -42,6 +42,57 @@ def test_refused(field, proxy, name, code, arguments, looks, words):
     assert field.db.list_collection_names() == [] and list(field.dir.iterdir()) == []
 
 
+@pytest.mark.parametrize("name,code,arguments", PROGRAMS[:3], ids=[program[0] for program in PROGRAMS[:3]])
+@pytest.mark.parametrize("lacks,words", [("atClusterTime", "does not keep read concerns.* without atClusterTime"), ("operationTime", "lacks operationTime")])
+def test_a_server_that_passes_over_read_concerns(field, proxy, name, code, arguments, lacks, words):
+    """It answers a find at level snapshot like any other, as compatible databases do: what it lacks is named, and nothing is read."""
+    _, mongo = proxy(lacks=lacks)
+    field.fill(3)
+    done = run(name, *mongo, *(["--dir", field.dir] if name == "pawl-worker" else []), *arguments, timeout=20)
+    assert done.returncode == code and re.search(words, done.stderr.decode()), done
+    assert field.queued() == 3 and list(field.dir.iterdir()) == []
+
+
+@pytest.fixture
+def sharded(own_server):
+    """A shard and the config server of its cluster; the one has not joined the other yet."""
+    return own_server("--role", "shardsvr").start(), own_server("--role", "configsvr").start()
+
+
+def test_a_shard_is_refused(sharded, make_field):
+    """Reached directly, past mongos: before it has joined its cluster and afterwards; its config server, too."""
+    shard, config = sharded
+    field = make_field(shard)
+
+    def refused(server, words):
+        for name, code, arguments in PROGRAMS:
+            folder = ["--dir", field.dir] if name == "pawl-worker" else []
+            done = run(name, "--uri", server.uri, "--db", field.name, *folder, *arguments, stdin=b"a line\n", timeout=20)
+            assert done.returncode == code and words in done.stderr.decode(), done
+        assert field.name not in server.client.list_database_names()
+    words = "of the replica set rs0, is a member of a shard of a sharded cluster, reached directly"
+    refused(shard, words)
+    refused(config, "of the replica set config, is a config server of a sharded cluster, reached directly")
+    address = "%s:%d" % shard.client.address
+    config.client.admin.command("_configsvrAddShard", f"rs0/{address}", name="s", writeConcern={"w": "majority"})
+    refused(shard, words)
+
+
+def test_the_queue_is_asked_for_no_exclusive_bound(field):
+    """With a clustered collection 8.0 to 8.2 answer {$gt: x} with x, too."""
+    field.db.command("profile", 2)
+    field.worker("--batch-messages", 500)
+    for _ in range(3):
+        field.fill(1000)  # deleted by ranges
+        field.wait_settled()
+        field.fill(5)  # by their _ids; glanced at
+        field.wait_settled()
+    field.db.command("profile", 0)
+    asked = [entry["command"] for entry in field.db.system.profile.find({"ns": f"{field.name}.messages"})]
+    bounds = set(re.findall(r"'(\$[gl]te?)'", str(asked)))
+    assert bounds == {"$gte", "$lte"}, bounds
+
+
 def describes(worker, words):
     worker.wait_log(rf" info +database: MongoDB {words}")
 
