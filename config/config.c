@@ -213,6 +213,17 @@ static bool adopt_check(const struct config *config, struct error *error)
   return false;
 }
 
+/* pawl-dump FILE: what the environment or a file that all programs share says of types and DIR is not meant for it. */
+static void dump_derive(struct config *config)
+{
+  static const char *const others[] = {"type", "dir"};
+  for (size_t i = 0; i < sizeof others / sizeof *others && config->argument_count > 0; i++) {
+    struct config_setting *setting = &config->settings[option_find(CONFIG_DUMP, others[i])];
+    if (setting->source < SOURCE_FLAG)
+      *setting = (struct config_setting){0};
+  }
+}
+
 /* ---- public ---- */
 
 enum config_status config_load(struct config *config, enum config_program program, int argc, char **argv, struct error *error)
@@ -231,6 +242,8 @@ enum config_status config_load(struct config *config, enum config_program progra
   if (path && !source_file(config, path, error))
     return CONFIG_WRONG;
   source_defaults(config);
+  if (program == CONFIG_DUMP)
+    dump_derive(config);
 
   if (!arguments_check(config, error) || !uri_resolve(config, error) || !uri_user_encoded(config, error) || !values_store(config, error) ||
       !db_resolve(config, error))
@@ -240,6 +253,12 @@ enum config_status config_load(struct config *config, enum config_program progra
   if (!adopt_check(config, error))
     return CONFIG_WRONG;
   return status;
+}
+
+const char *config_db_name(const struct config *config)
+{
+  const char *name = config->settings[option_find(config->program, "db")].value;
+  return name ? name : "pawl";
 }
 
 void config_free(struct config *config)

@@ -10,7 +10,7 @@
  *                 takes, or one that is set twice, is an error
  *   default
  * A repeatable option (--type) given at one level replaces what the levels below say; at each level it may be a comma list.
- * A value is checked only if it is the one that counts.
+ * A value is checked only if it is the one that counts. In pawl-dump FILE, --type and --dir count only as flags.
  *
  * Not set from environment or file: help, version, print-config, quiet, verbose, health.
  *
@@ -142,6 +142,8 @@ MUST_CHECK bool config_begin(struct config *config, enum config_program program,
                              int *exit_code);
 
 const char *config_program_name(enum config_program program);
+/* The database that counts, for messages: of --db, else the URI's, else "pawl". Lives as long as *config. */
+const char *config_db_name(const struct config *config);
 void config_help(enum config_program program, FILE *out);
 void config_version(enum config_program program, FILE *out);
 /* Each option, its value and where that came from, in the form of a --config file; secrets in the URI are hidden. */

@@ -102,7 +102,7 @@ const struct option_row config_options[] = {
    .help = "leave each bundle the one document that it is, as --format bson and hex do, instead of showing its messages; --limit, --tail "
            "and --count then count documents"},
   {"Output", "separator", 0, OPTION_SEPARATOR, DUMP, "\\n", .placeholder = "TEXT", FIELD(separator),
-   .help = "between payloads; knows \\n \\r \\t \\0 \\\\; may be empty"},
+   .help = "after each payload, the last one too; knows \\n \\r \\t \\0 \\\\; may be empty"},
   {"Output", "count", 0, OPTION_BOOL, DUMP, .text = "false", FIELD(count), .help = "only how many messages there are, those in bundles one by one"},
 
   {"Selection", "from-seq", 0, OPTION_COUNT, DUMP, "none", 1, INT64_MAX, "none", -1, .placeholder = "N", FIELD(from_seq),

@@ -3,11 +3,12 @@
  *
  * Data go to stdout, all else to stderr. Of several FILEs or types one comes after the other; --from-seq, --to-seq and --tail
  * mean each of them, --limit all together. --format blocks has the columns
- *   file offset kind number epoch first-seq last-seq messages items stored-bytes decoded-bytes codec time header-crc:body-crc
+ *   file offset kind number epoch first-seq last-seq documents messages stored-bytes decoded-bytes codec time header-crc:body-crc
  */
 #include "storage/dump.h"
 #include "storage/dump_follow.h"
 #include "storage/dump_messages.h"
+#include "storage/dump_spool.h"
 #include "storage/dump_survey.h"
 #include "storage/dump_verify.h"
 
@@ -163,6 +164,8 @@ static const char *options_wrong(const struct config *config, enum print_format 
     return "what is to be read? Give FILEs, or --dir DIR for the whole chains of segments in it";
   if (config->argument_count > 0 && config->type_count > 0)
     return "--type chooses among the types in --dir; a FILE is of one type";
+  if (config->argument_count > 0 && config->dir != NULL)
+    return "--dir reads all that is in DIR: give it, or FILEs";
   if (config->with_meta && !print_format_takes_meta(format))
     return "--with-meta goes with --format relaxed, canonical or bson";
   if (config->strict && config->unconfirmed)
@@ -171,6 +174,9 @@ static const char *options_wrong(const struct config *config, enum print_format 
     return "--deep goes with --verify";
   if (config->verify && (selects || config->follow || config->count))
     return "--verify looks at everything: it takes none of --from-seq, --to-seq, --since, --until, --limit, --tail, --follow and --count";
+  for (int i = 0; config->follow && i < config->argument_count; i++)
+    if (spool_wanted(config->arguments[i]))
+      return "--follow needs a file that grows, and no pipe";
   if (config->follow && (surveys || config->count))
     return "--follow goes with formats that show messages, and not with --count";
   if (surveys && (config->tail >= 0 || config->count))
@@ -198,8 +204,7 @@ static bool dump_init(struct dump *dump, const struct config *config)
   dump->remaining = config->limit >= 0 ? config->limit : INT64_MAX;
   dump->printer = (struct printer){.with_meta = config->with_meta,
                                    .separator = config->separator,
-                                   .separator_bytes = config->separator_bytes,
-                                   .separator_behind = config->follow};
+                                   .separator_bytes = config->separator_bytes};
   bool known = print_format_parse(config->format, &dump->printer.format);
   const char *wrong = known ? options_wrong(config, dump->printer.format) : "--format: unknown";
   if (wrong != NULL) {
@@ -242,12 +247,22 @@ static void print_source(struct dump *dump, const struct source *source)
   }
 }
 
+static enum read_status source_open(struct source *source, struct dump *dump, const char *name, bool single, struct error *error)
+{
+  return single ? source_open_file(source, dump, name, error) : source_open_type(source, dump, name, error);
+}
+
 /* A FILE, or (single false) a type. */
 static void dump_source(struct dump *dump, const char *name, bool single)
 {
   struct source source;
   struct error error = {""};
-  enum read_status status = single ? source_open_file(&source, dump, name, &error) : source_open_type(&source, dump, name, &error);
+  enum read_status status = source_open(&source, dump, name, single, &error);
+  /* The ledger was asked before the directory was listed: a type's first file may have been made between the two. */
+  if (status == READ_OK && source.asked && source.chain.count == 0 && source.chain.orphan_count > 0) {
+    source_close(&source);
+    status = source_open(&source, dump, name, single, &error);
+  }
   if (dump->config->verify)
     verify_source(dump, &source, name, status, &error);
   else {
@@ -269,20 +284,85 @@ static bool wants_more(const struct dump *dump)
          (dump->config->verify || dump->config->keep_going || dump->exit == DUMP_FINE || dump->exit == DUMP_UNCONFIRMED);
 }
 
+/* The types that have a segment in the directory. */
+static void dump_types(struct dump *dump)
+{
+  char(*types)[TYPE_BYTES_MAX + 1] = NULL;
+  size_t count = 0;
+  struct error error;
+  enum read_status status = chain_list_types(dump->config->dir, &types, &count, &error);
+  dump_note_status(dump, status, &error);
+  if (status == READ_OK && count == 0)
+    dump_note(dump, "%s: no segments", dump->config->dir);
+  for (size_t i = 0; status == READ_OK && i < count && wants_more(dump); i++)
+    dump_source(dump, types[i], false);
+  free(types);
+}
+
 static void dump_directory(struct dump *dump)
+{
+  const struct config *config = dump->config;
+  for (size_t i = 0; i < config->type_count && wants_more(dump); i++)
+    dump_source(dump, config->types[i], false);
+  if (config->type_count == 0)
+    dump_types(dump);
+}
+
+static int by_name(const void *left, const void *right)
+{
+  return strcmp(left, right);
+}
+
+/* `more` is appended to *types, sorted, none twice. False: no memory. */
+static bool types_join(char (**types)[TYPE_BYTES_MAX + 1], size_t *count, const char (*more)[TYPE_BYTES_MAX + 1], size_t more_count)
+{
+  size_t all = *count + more_count, kept = 0;
+  if (more_count == 0)
+    return true;
+  void *joined = realloc(*types, all * sizeof **types);
+  if (joined == NULL)
+    return false;
+  *types = joined;
+  memcpy(*types + *count, more, more_count * sizeof *more);
+  qsort(*types, all, sizeof **types, by_name);
+  for (size_t i = 0; i < all; i++)
+    if (kept == 0 || strcmp((*types)[kept - 1], (*types)[i]) != 0)
+      memmove((*types)[kept++], (*types)[i], sizeof **types);
+  *count = kept;
+  return true;
+}
+
+/* The types that the directory has a segment of, and with --uri those of the ledger: a file that is not there is the worst of all. */
+static enum read_status types_to_verify(const struct config *config, char (**types)[TYPE_BYTES_MAX + 1], size_t *count, struct error *error)
+{
+  char(*known)[TYPE_BYTES_MAX + 1] = NULL;
+  size_t known_count = 0;
+  enum read_status status = chain_list_types(config->dir, types, count, error);
+  if (status != READ_OK || !config->uri_given)
+    return status;
+  if (!ledger_list_types(config->uri, config->db, &known, &known_count, error))
+    return READ_FAILED;
+  bool joined = types_join(types, count, (const char(*)[TYPE_BYTES_MAX + 1])known, known_count);
+  if (!joined)
+    error_set(error, "no memory for the types in the ledger");
+  free(known);
+  return joined ? READ_OK : READ_FAILED;
+}
+
+static void verify_types(struct dump *dump)
 {
   const struct config *config = dump->config;
   char(*types)[TYPE_BYTES_MAX + 1] = NULL;
   size_t count = 0;
   struct error error;
-  for (size_t i = 0; i < config->type_count && wants_more(dump); i++)
-    dump_source(dump, config->types[i], false);
-  if (config->type_count > 0)
-    return;
-  enum read_status status = chain_list_types(config->dir, &types, &count, &error);
-  dump_note_status(dump, status, &error);
-  if (status == READ_OK && count == 0)
-    dump_note(dump, "%s: no segments", config->dir);
+  enum read_status status = types_to_verify(config, &types, &count, &error);
+  if (status != READ_OK)
+    verify_directory(dump, false, error.text);
+  else if (count == 0) {
+    error_set(&error, "nothing to verify: no segment of any type is in it%s%s", config->uri_given ? ", and no ledger names one in database " : "",
+              config->uri_given ? config_db_name(config) : "");
+    verify_directory(dump, true, error.text);
+  }
   for (size_t i = 0; status == READ_OK && i < count && wants_more(dump); i++)
     dump_source(dump, types[i], false);
   free(types);
@@ -292,7 +372,7 @@ static void print_count(struct dump *dump)
 {
   fprintf(dump->out, "%" PRId64 "\n", dump->selected);
   if (dump->selected != dump->documents)
-    dump_note(dump, "%" PRId64 " messages in %" PRId64 " document%s", dump->selected, dump->documents, plural(dump->documents));
+    dump_note(dump, "%" PRId64 " message%s in %" PRId64 " document%s", dump->selected, plural(dump->selected), dump->documents, plural(dump->documents));
 }
 
 static void dump_run(struct dump *dump)
@@ -304,7 +384,9 @@ static void dump_run(struct dump *dump)
   }
   for (int i = 0; i < config->argument_count && wants_more(dump); i++)
     dump_source(dump, config->arguments[i], true);
-  if (config->argument_count == 0)
+  if (config->argument_count == 0 && config->verify && config->type_count == 0)
+    verify_types(dump);
+  else if (config->argument_count == 0)
     dump_directory(dump);
   if (config->count)
     print_count(dump);

@@ -3,7 +3,8 @@
  *
  *   dump.c           main: options, sources one after the other, the exit code
  *   dump_ledger      asks pawl-status for the committed end (--uri)
- *   dump_source      what is read: one FILE, or the chain of one type
+ *   dump_source      what is read: one FILE, or the chain of one type;  dump_spool  a pipe as a FILE
+ *   dump_stale       is the ledger older than the files?
  *   dump_walk        block after block over a source, damage passed over
  *   dump_messages    the selected messages of a source (all formats that print messages)
  *   dump_follow      the same without an end (--follow)

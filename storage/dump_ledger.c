@@ -12,7 +12,7 @@
 
 extern char **environ;
 
-enum { ANSWER_BYTES_MAX = 256 * 1024 };
+enum { ANSWER_BYTES_MAX = 64 * 1024 * 1024 }; /* some 100,000 types */
 
 /* ---- the answer ---- */
 
@@ -126,12 +126,12 @@ static void environment_free(char **made)
   free(made);
 }
 
-/* Starts it with its stdout going into `out`. 0, or an errno. */
+/* Starts it with its stdout going into `out`; `type` NULL: for all types. 0, or an errno. */
 static int status_spawn(const char *path, bool exact, const char *type, char **environment, int out, pid_t *child)
 {
   char program[] = "pawl-status", json[] = "--json", type_flag[] = "--type", name[TYPE_BYTES_MAX + 1];
-  snprintf(name, sizeof name, "%s", type);
-  char *arguments[] = {program, json, type_flag, name, NULL};
+  snprintf(name, sizeof name, "%s", type != NULL ? type : "");
+  char *arguments[] = {program, json, type != NULL ? type_flag : NULL, name, NULL};
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   sigset_t defaults, none;
@@ -155,21 +155,28 @@ static int status_spawn(const char *path, bool exact, const char *type, char **e
   return failed;
 }
 
-/* All that it prints, at most so much. */
-static size_t answer_read(int from, char *answer, size_t size)
+/* What the program said: lines, `bytes` of them; free(text). */
+struct answer {
+  char *text;
+  size_t bytes;
+};
+
+/* All that it prints, at most ANSWER_BYTES_MAX. */
+static void answer_read(int from, struct answer *answer)
 {
-  size_t length = 0;
+  char part[16384];
+  FILE *whole = open_memstream(&answer->text, &answer->bytes);
   for (;;) {
-    char dropped[4096];
-    bool full = length == size;
-    ssize_t got = read(from, full ? dropped : answer + length, full ? sizeof dropped : size - length);
+    ssize_t got = read(from, part, sizeof part);
     if (got < 0 && errno == EINTR)
       continue;
     if (got <= 0)
-      return length;
-    if (!full)
-      length += (size_t)got;
+      break;
+    if (whole != NULL && ftell(whole) < ANSWER_BYTES_MAX)
+      fwrite(part, 1, (size_t)got, whole);
   }
+  if (whole == NULL || fclose(whole) != 0)
+    *answer = (struct answer){0};
 }
 
 static bool status_wait(pid_t child, struct error *error)
@@ -192,10 +199,10 @@ static bool status_wait(pid_t child, struct error *error)
 }
 
 /* What it says of a ledger that it cannot read tells more than its exit code. */
-static void problem_take(const char *answer, size_t length, struct error *error)
+static void problem_take(const struct answer *answer, struct error *error)
 {
-  const char *end = memchr(answer, '\n', length);
-  bson_t *parsed = end != NULL ? bson_new_from_json((const uint8_t *)answer, end - answer, NULL) : NULL;
+  const char *end = answer->bytes > 0 ? memchr(answer->text, '\n', answer->bytes) : NULL;
+  bson_t *parsed = end != NULL ? bson_new_from_json((const uint8_t *)answer->text, end - answer->text, NULL) : NULL;
   const char *problem = parsed != NULL ? get_text(parsed, "problem") : NULL;
   if (problem != NULL)
     error_set(error, "%s", problem);
@@ -203,48 +210,88 @@ static void problem_take(const char *answer, size_t length, struct error *error)
     bson_destroy(parsed);
 }
 
-static size_t status_run(const char *uri, const char *db, const char *type, char *answer, size_t size, struct error *error)
+/* False: it could not be started, or ended with an error, which `error` tells; what it said before is in *answer all the same. */
+static bool status_run(const char *uri, const char *db, const char *type, struct answer *answer, struct error *error)
 {
   char path[PATH_MAX];
   int ends[2];
   pid_t child = 0;
-  size_t length = 0;
+  *answer = (struct answer){0};
   if (pipe2(ends, O_CLOEXEC) != 0) {
     error_set(error, "a pipe for pawl-status: %s", strerror(errno));
-    return 0;
+    return false;
   }
   char **environment = environment_make(uri, db);
   bool exact = status_find(path, sizeof path);
   int failed = environment == NULL ? ENOMEM : status_spawn(path, exact, type, environment, ends[1], &child);
   close(ends[1]);
-  if (failed == 0) {
-    length = answer_read(ends[0], answer, size);
-    close(ends[0]);
-    bool answered = status_wait(child, error);
-    if (!answered)
-      problem_take(answer, length, error);
-    length = answered ? length : 0;
-  } else {
-    close(ends[0]);
+  if (failed == 0)
+    answer_read(ends[0], answer);
+  else
     error_set(error, "--uri needs the program pawl-status, beside pawl-dump or on the PATH: %s", strerror(failed));
-  }
+  close(ends[0]);
   environment_free(environment);
-  return length;
+  return failed == 0 && status_wait(child, error);
 }
 
 bool ledger_ask(const char *uri, const char *db, const char *type, struct ledger_answer *answer, struct error *error)
 {
   bool known = false;
-  char *said = malloc(ANSWER_BYTES_MAX);
-  if (said == NULL) {
-    error_set(error, "no memory to ask the ledger");
-    return false;
+  struct answer said;
+  if (!status_run(uri, db, type, &said, error))
+    problem_take(&said, error);
+  else if (said.bytes == 0)
+    error_set(error, "pawl-status said nothing about type %s", type);
+  else {
+    const char *end = memchr(said.text, '\n', said.bytes);
+    known = ledger_parse(said.text, end != NULL ? (size_t)(end - said.text) : said.bytes, type, answer, error);
   }
-  error_set(error, "pawl-status said nothing about type %s", type);
-  size_t length = status_run(uri, db, type, said, ANSWER_BYTES_MAX, error);
-  char *line_end = length > 0 ? memchr(said, '\n', length) : NULL;
-  if (length > 0)
-    known = ledger_parse(said, line_end != NULL ? (size_t)(line_end - said) : length, type, answer, error);
-  free(said);
+  free(said.text);
+  return known;
+}
+
+/* ---- the list ---- */
+
+/* The type of a line about a type that has a file, or a ledger that cannot be read. False: the line is about something else. */
+static bool line_type(const char *line, size_t bytes, char type[TYPE_BYTES_MAX + 1])
+{
+  bson_t *parsed = bson_new_from_json((const uint8_t *)line, (ssize_t)bytes, NULL);
+  if (parsed == NULL)
+    return false;
+  const char *name = get_text(parsed, "type"), *file = get_text(parsed, "file");
+  bool listed = name != NULL && type_name_valid(name) && ((file != NULL && file[0] != 0) || get_text(parsed, "problem") != NULL);
+  if (listed)
+    snprintf(type, TYPE_BYTES_MAX + 1, "%s", name);
+  bson_destroy(parsed);
+  return listed;
+}
+
+static bool types_parse(const struct answer *said, char (**types)[TYPE_BYTES_MAX + 1], size_t *count)
+{
+  size_t lines = 1;
+  for (size_t i = 0; i < said->bytes; i++)
+    lines += said->text[i] == '\n';
+  *types = malloc(lines * sizeof **types);
+  const char *at = said->text, *end = said->text + said->bytes;
+  while (*types != NULL && at != NULL && at < end) {
+    const char *feed = memchr(at, '\n', (size_t)(end - at));
+    *count += line_type(at, (size_t)((feed != NULL ? feed : end) - at), (*types)[*count]);
+    at = feed != NULL ? feed + 1 : NULL;
+  }
+  return *types != NULL;
+}
+
+bool ledger_list_types(const char *uri, const char *db, char (**types)[TYPE_BYTES_MAX + 1], size_t *count, struct error *error)
+{
+  struct answer said;
+  *types = NULL;
+  *count = 0;
+  /* Where one ledger cannot be read it ends with an error, after it has told of all: that type's verdict will say it. */
+  bool known = status_run(uri, db, NULL, &said, error) || said.bytes > 0;
+  if (known && !types_parse(&said, types, count)) {
+    error_set(error, "no memory for the types in the ledger");
+    known = false;
+  }
+  free(said.text);
   return known;
 }

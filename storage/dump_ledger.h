@@ -1,8 +1,8 @@
 /*
- * dump_ledger: the committed end of a type, from the ledger.
+ * dump_ledger: the committed end of a type, and which types there are, from the ledger.
  *
- * pawl-dump is not linked with the MongoDB driver: it starts `pawl-status --json --type T`, which lies beside it (or, in a
- * build tree, in ../worker, or on the PATH), and reads the line that it prints. The URI goes by the environment, never by
+ * pawl-dump is not linked with the MongoDB driver: it starts `pawl-status --json [--type T]`, which lies beside it (or, in a
+ * build tree, in ../worker, or on the PATH), and reads the lines that it prints. The URI goes by the environment, never by
  * the arguments, which everyone on the machine can read. Blocks until the program has ended, at most as long as its own
  * time-outs. pawl-status's stderr is passed through.
  */
@@ -18,6 +18,12 @@ struct ledger_answer {
 
 /* False: no answer, `error` says why. */
 MUST_CHECK bool ledger_ask(const char *uri, const char *db, const char *type, struct ledger_answer *answer, struct error *error);
+
+/*
+ * The types whose ledger names a file, or cannot be read; the caller frees the array. A type without a file has committed nothing: so
+ * it is with the locks of pawl-lock.
+ */
+MUST_CHECK bool ledger_list_types(const char *uri, const char *db, char (**types)[TYPE_BYTES_MAX + 1], size_t *count, struct error *error);
 
 /* One line of pawl-status --json; pure. False: it is not one of `type`. */
 MUST_CHECK bool ledger_parse(const char *line, size_t bytes, const char *type, struct ledger_answer *answer, struct error *error);

@@ -422,7 +422,7 @@ static void say_range(const struct feed *feed, int64_t first, int64_t last, cons
 void feed_finish(struct feed *feed)
 {
   if (feed->walk.torn)
-    dump_note(feed->dump, "%s: at offset %" PRId64 " begins an uncommitted tail, not read", walk_segment(&feed->walk)->name,
+    dump_note(feed->dump, "%s: at offset %" PRId64 " begins an uncommitted tail, not read", walk_segment_name(&feed->walk),
               feed->walk.torn_offset);
   if (feed->beyond_first > 0)
     say_range(feed, feed->beyond_first, feed->beyond_last, "they lie beyond the end that the ledger names");

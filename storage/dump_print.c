@@ -159,11 +159,8 @@ static void print_payload(struct printer *printer, const uint8_t *message, size_
     printer->without_payload++;
     return;
   }
-  if (!printer->separator_behind && printer->printed > printer->without_payload)
-    fwrite(printer->separator, 1, printer->separator_bytes, printer->out);
   print_value(printer, &at);
-  if (printer->separator_behind)
-    fwrite(printer->separator, 1, printer->separator_bytes, printer->out);
+  fwrite(printer->separator, 1, printer->separator_bytes, printer->out);
 }
 
 void printer_put(struct printer *printer, const struct block_marker *block, int64_t seq, int64_t index, const uint8_t *message,

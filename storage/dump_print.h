@@ -26,9 +26,8 @@ enum print_format {
 struct printer {
   enum print_format format;
   bool with_meta;        /* relaxed, canonical, bson: the message inside {seq, index, epoch, offset, time, message} */
-  const char *separator; /* payload: between two messages; borrowed */
+  const char *separator; /* payload: after each, the last one too; borrowed */
   size_t separator_bytes;
-  bool separator_behind; /* payload: behind each instead, so that a line is complete at once (--follow) */
   FILE *out;
 
   uint64_t printed;         /* messages */

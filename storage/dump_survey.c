@@ -10,8 +10,8 @@ void totals_add_block(struct totals *totals, const struct block_marker *block)
 {
   struct totals one = {
       .blocks = 1,
-      .messages = block->count,
-      .items = block->items,
+      .documents = block->count,
+      .messages = block->items,
       .stored_bytes = FORMAT_MARKER_BYTES + (int64_t)block->stored_bytes,
       .decoded_bytes = block->kind == BLOCK_DATA ? block->decoded_bytes : 0,
       .seq_first = block->count > 0 ? block->seq : 0,
@@ -39,8 +39,8 @@ void totals_add(struct totals *totals, const struct totals *more)
   totals->epoch_last = more->epoch_last;
   totals->time_last_us = more->time_last_us;
   totals->blocks += more->blocks;
+  totals->documents += more->documents;
   totals->messages += more->messages;
-  totals->items += more->items;
   totals->stored_bytes += more->stored_bytes;
   totals->decoded_bytes += more->decoded_bytes;
 }
@@ -131,9 +131,9 @@ static void survey_end(struct survey *survey)
 {
   const struct walk *walk = &survey->walk;
   if (walk->torn)
-    dump_note(survey->dump, "%s: at offset %" PRId64 " begins an uncommitted tail, not read", walk_segment(walk)->name, walk->torn_offset);
+    dump_note(survey->dump, "%s: at offset %" PRId64 " begins an uncommitted tail, not read", walk_segment_name(walk), walk->torn_offset);
   if (survey->unconfirmed) {
-    dump_note(survey->dump, "%s: the last block, at offset %" PRId64 ", is unconfirmed", walk_segment(walk)->name,
+    dump_note(survey->dump, "%s: the last block, at offset %" PRId64 ", is unconfirmed", walk_segment_name(walk),
               walk->at.reader.last.offset);
     if (survey->dump->config->strict)
       dump_note_exit(survey->dump, DUMP_UNCONFIRMED);
@@ -150,7 +150,7 @@ static const char *kind_text(uint8_t kind, char text[8])
   return kind < sizeof names / sizeof *names && names[kind] != NULL ? names[kind] : text;
 }
 
-/* The columns of the heading in dump.c's help: file offset kind number epoch first last messages items stored decoded codec time crc. */
+/* The columns of the heading in dump.c's help: file offset kind number epoch first last documents messages stored decoded codec time crc. */
 static void print_block_line(FILE *out, const char *name, const struct block_marker *block)
 {
   char kind[8], last[24] = "-", time[TIME_TEXT_SIZE];
@@ -167,7 +167,7 @@ void survey_blocks(struct dump *dump, const struct source *source)
   struct survey survey;
   survey_begin(&survey, dump, source);
   while (dump->remaining > 0 && dump_goes_on(dump) && survey_next(&survey)) {
-    print_block_line(dump->out, walk_segment(&survey.walk)->name, walk_block(&survey.walk));
+    print_block_line(dump->out, walk_segment_name(&survey.walk), walk_block(&survey.walk));
     dump->remaining--;
   }
   survey_end(&survey);
@@ -219,25 +219,25 @@ static void writer_add_open(struct segment_summary *summary, const struct reader
 static void print_totals(FILE *out, const struct totals *totals, size_t segments)
 {
   char size[SIZE_TEXT_SIZE], first[TIME_TEXT_SIZE], last[TIME_TEXT_SIZE];
-  fprintf(out, "%" PRId64 " block%s, %" PRId64 " message%s, %" PRId64 " item%s, %s", totals->blocks, plural(totals->blocks),
-          totals->messages, plural(totals->messages), totals->items, plural(totals->items),
+  fprintf(out, "%" PRId64 " block%s, %" PRId64 " document%s, %" PRId64 " message%s, %s", totals->blocks, plural(totals->blocks),
+          totals->documents, plural(totals->documents), totals->messages, plural(totals->messages),
           size_text(totals_file_bytes(totals, segments), size));
-  if (totals->messages > 0)
+  if (totals->documents > 0)
     fprintf(out, ", seq %" PRId64 "..%" PRId64, totals->seq_first, totals->seq_last);
   if (totals->blocks > 0)
     fprintf(out, ", epochs %" PRId64 "..%" PRId64 ", %s..%s", totals->epoch_first, totals->epoch_last,
             time_text(totals->time_first_us, first), time_text(totals->time_last_us, last));
 }
 
-static void print_segment(FILE *out, const struct segment *segment, const struct segment_summary *summary)
+static void print_segment(FILE *out, const char *name, const struct segment *segment, const struct segment_summary *summary)
 {
   char reason[sizeof segment->header.reason];
   memcpy(reason, segment->header.reason, sizeof reason);
   text_mask(reason);
   if (segment->headless)
-    fprintf(out, "  %s: header damaged, ", segment->name);
+    fprintf(out, "  %s: header damaged, ", name);
   else
-    fprintf(out, "  %s: segment %" PRId64 " (%s), ", segment->name, segment->header.number, reason);
+    fprintf(out, "  %s: segment %" PRId64 " (%s), ", name, segment->header.number, reason);
   print_totals(out, &summary->totals, 1);
   fputs(summary->closed ? ", closed" : ", not closed", out);
   for (size_t i = 0; i < summary->writer_count; i++)
@@ -264,7 +264,7 @@ static void summary_print(FILE *out, const struct source *source, const struct s
   print_totals(out, &sum, chain->count);
   putc('\n', out);
   for (size_t i = 0; i < chain->count; i++)
-    print_segment(out, &chain->segments[i], &summaries[i]);
+    print_segment(out, source_segment_name(source, &chain->segments[i]), &chain->segments[i], &summaries[i]);
 }
 
 void survey_summary(struct dump *dump, const struct source *source)

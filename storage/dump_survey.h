@@ -9,9 +9,9 @@
 
 struct totals {
   int64_t blocks;                  /* of any kind */
-  int64_t messages, items;         /* items: a bundle counts as many as it holds */
+  int64_t documents, messages;     /* a bundle is one document and has many messages */
   int64_t stored_bytes;            /* of the blocks, markers included */
-  int64_t decoded_bytes;           /* of the messages */
+  int64_t decoded_bytes;           /* of the documents */
   int64_t seq_first, seq_last;     /* 0: none */
   int64_t epoch_first, epoch_last; /* 0: none */
   int64_t time_first_us, time_last_us;

@@ -40,7 +40,7 @@ void walk_seek_time(struct walk *walk, int64_t time_us)
 static void damage_of_segment(struct walk *walk)
 {
   const struct segment *segment = walk_segment(walk);
-  snprintf(walk->damage_name, sizeof walk->damage_name, "%s", segment->name);
+  snprintf(walk->damage_name, sizeof walk->damage_name, "%s", walk_segment_name(walk));
   walk->damage_offset = 0;
   walk->lost_first = segment->header.first_seq;
   walk->lost_last = segment->has_end ? segment->end.seq : -1;
@@ -53,7 +53,7 @@ static enum walk_event damaged(struct walk *walk)
   if (whole_segment)
     damage_of_segment(walk);
   else {
-    snprintf(walk->damage_name, sizeof walk->damage_name, "%s", walk_segment(walk)->name);
+    snprintf(walk->damage_name, sizeof walk->damage_name, "%s", walk_segment_name(walk));
     walk->damage_offset = walk->at.reader.damage_offset;
   }
   enum read_status status = chain_reader_pass_damage(&walk->at, &error);
@@ -112,12 +112,12 @@ void walk_say_damage(const struct walk *walk)
 {
   dump_say("damaged: %s", walk->error.text);
   if (walk->lost_last < 0)
-    dump_say("%s: messages from seq %" PRId64 " on are gone; how many is not known", walk->damage_name, walk->lost_first);
+    dump_say("%s: documents from seq %" PRId64 " on are gone; how many is not known", walk->damage_name, walk->lost_first);
   else if (walk->lost_last < walk->lost_first)
-    dump_say("%s: no message is gone", walk->damage_name);
+    dump_say("%s: no document is gone", walk->damage_name);
   else if (walk->lost_last == walk->lost_first)
-    dump_say("%s: the message with seq %" PRId64 " is gone", walk->damage_name, walk->lost_first);
+    dump_say("%s: the document with seq %" PRId64 " is gone", walk->damage_name, walk->lost_first);
   else
-    dump_say("%s: the messages with seq %" PRId64 "..%" PRId64 " are gone (%" PRId64 ")", walk->damage_name, walk->lost_first,
+    dump_say("%s: the documents with seq %" PRId64 "..%" PRId64 " are gone (%" PRId64 ")", walk->damage_name, walk->lost_first,
              walk->lost_last, walk->lost_last - walk->lost_first + 1);
 }

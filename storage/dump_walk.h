@@ -54,6 +54,11 @@ static inline const struct segment *walk_segment(const struct walk *walk)
   return &walk->source->chain.segments[walk->at.index];
 }
 
+static inline const char *walk_segment_name(const struct walk *walk)
+{
+  return source_segment_name(walk->source, walk_segment(walk));
+}
+
 /* Says the damage of the last event: where, what, and which messages are gone. */
 void walk_say_damage(const struct walk *walk);
 

@@ -31,14 +31,15 @@ enum file_status file_open(struct file *file, const char *dir, const char *name,
   char path[PATH_SIZE];
   struct stat status;
   int flags = mode == FILE_READ ? O_RDONLY : mode == FILE_WRITE ? O_RDWR : O_RDWR | O_CREAT | O_EXCL;
+  flags |= strcmp(dir, FILE_DIR_OPEN) == 0 ? 0 : O_NOFOLLOW;
   path_make(path, sizeof path, dir, name);
   /* O_NONBLOCK: opening a pipe that lies under this name must not hang; it means nothing for a regular file. */
-  file->fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, permissions);
+  file->fd = open(path, flags | O_CLOEXEC | O_NONBLOCK, permissions);
   if (file->fd < 0)
     return failed(error, mode == FILE_CREATE ? "creating" : "opening", path);
-  snprintf(file->name, sizeof file->name, "%s", name);
+  snprintf(file->name, sizeof file->name, "%s", strcmp(dir, FILE_DIR_OPEN) == 0 ? "the pipe" : name);
   if (fstat(file->fd, &status) != 0 || !S_ISREG(status.st_mode)) {
-    error_set(error, "opening %s: not a regular file", path);
+    error_set(error, "opening %s: not a pawl file: not a regular file", path);
     close(file->fd);
     return FILE_FAILED;
   }

@@ -36,6 +36,9 @@ enum file_mode {
   FILE_CREATE, /* O_RDWR | O_CREAT | O_EXCL; never O_APPEND, which would put a late write wherever the end happens to be */
 };
 
+/* As `dir`, with a descriptor's number as the name: what this process has open already, for FILE_READ. Linux's own links there are followed. */
+#define FILE_DIR_OPEN "/proc/self/fd"
+
 /* `permissions` is for FILE_CREATE, as chmod(2)'s, whatever the umask. Symbolic links and anything but regular files are refused. */
 MUST_CHECK enum file_status file_open(struct file *file, const char *dir, const char *name, enum file_mode mode, unsigned permissions,
                                       struct error *error);

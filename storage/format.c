@@ -82,6 +82,14 @@ static bool all_zero(const uint8_t *bytes, size_t size)
 
 /* ---- the header ---- */
 
+bool format_header_foreign(const uint8_t *bytes, size_t size)
+{
+  size_t alike = 0;
+  for (size_t i = 0; i < size && i < sizeof header_constant; i++)
+    alike += bytes[i] == header_constant[i];
+  return size > 0 && 2 * alike < (size < sizeof header_constant ? size : sizeof header_constant) && !all_zero(bytes, size);
+}
+
 static uint32_t header_crc(const uint8_t bytes[FORMAT_HEADER_BYTES])
 {
   uint8_t covered[FORMAT_HEADER_BYTES - 4];

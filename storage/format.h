@@ -86,6 +86,8 @@ uint32_t format_crc(const void *bytes, size_t size);
 
 /* header->crc is set. `type`, `predecessor` and the rest must be valid UTF-8 of the sizes above; asserted. */
 void format_header_encode(struct segment_header *header, uint8_t bytes[FORMAT_HEADER_BYTES]);
+/* True: these first bytes of a file, FORMAT_CONSTANT_BYTES or fewer, are surely no header of pawl, not even a damaged or torn one. */
+MUST_CHECK bool format_header_foreign(const uint8_t *bytes, size_t size);
 /* On FORMAT_NEWER and FORMAT_INVALID `error` says what was wrong; the header's fields may be half filled. */
 MUST_CHECK enum format_status format_header_decode(const uint8_t bytes[FORMAT_HEADER_BYTES], struct segment_header *header,
                                                    struct error *error);

@@ -70,6 +70,10 @@ static enum read_status header_read(struct reader *reader, struct error *error)
   enum file_status status = file_read(&reader->file, 0, bytes, sizeof bytes, &got, error);
   if (status != FILE_OK)
     return reader_status_of(status);
+  if (got == 0 || format_header_foreign(bytes, got < FORMAT_CONSTANT_BYTES ? got : FORMAT_CONSTANT_BYTES)) {
+    error_set(error, "%s: %s", reader->file.name, got == 0 ? "it is empty" : "it does not begin with the header of a pawl file");
+    return reader_damaged(reader, 0);
+  }
   if (got < sizeof bytes) {
     error_set(error, "%s: its header is torn: the file has %zu of %d bytes", reader->file.name, got, FORMAT_HEADER_BYTES);
     return reader_damaged(reader, 0);

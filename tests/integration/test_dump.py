@@ -116,19 +116,19 @@ def test_bson_and_hex():
 
 def test_payload():
     done = dump("--dir", VECTORS, "--format", "payload", "--to-seq", 4)
-    assert done.stdout == b"one\ntwo\n\x00\xff\x80three\nsmall 0"
+    assert done.stdout == b"one\ntwo\n\x00\xff\x80three\nsmall 0\n"
     assert dump("--dir", VECTORS, "--format", "payload", "--to-seq", 2, "--separator", "").stdout == b"onetwo"
-    assert dump("--dir", VECTORS, "--format", "payload", "--to-seq", 2, "--separator", ", ").stdout == b"one, two"
+    assert dump("--dir", VECTORS, "--format", "payload", "--to-seq", 2, "--separator", ", ").stdout == b"one, two, "
     nested = dump("--dir", VECTORS, "--format", "payload", "--from-seq", 25, "--to-seq", 27)
-    first, second = nested.stdout.split(b"\n")
-    assert json.loads(first) == {"nested": [1, 2.5, None]} and second.decode() == "unicode é中"
+    first, second, end = nested.stdout.split(b"\n")
+    assert json.loads(first) == {"nested": [1, 2.5, None]} and second.decode() == "unicode é中" and end == b""
     assert b"1 of 3 messages has no field payload: nothing was printed for it\n" in nested.stderr
 
 
 def test_none_and_summary_and_blocks():
     assert dump("--dir", VECTORS, "--format", "none").stdout == b""
     summary = dump("--dir", VECTORS, "--format", "summary").stdout.decode()
-    assert summary.startswith("t1: 3 segments, 32 blocks, 33 messages, 35 items") and "written by a.example b.example" in summary
+    assert summary.startswith("t1: 3 segments, 32 blocks, 33 documents, 35 messages") and "written by a.example b.example" in summary
     lines = [line.split() for line in dump("--dir", VECTORS, "--format", "blocks").stdout.decode().splitlines()]
     assert len(lines) == 32 and sum(int(line[7]) for line in lines) == 33 and sum(int(line[8]) for line in lines) == 35
     assert lines[0][:8] == ["t1.bin", "4096", "data", "0", "1", "1", "3", "3"]
@@ -138,16 +138,16 @@ def test_none_and_summary_and_blocks():
 
 def test_verify():
     done = dump("--dir", VECTORS, "--verify", "--deep")
-    assert done.stdout == b"t1: ok, 3 segments, 32 blocks, 33 messages, 35 items, 21.9 KiB, link 5dfec940ac304e08\n"
+    assert done.stdout == b"t1: ok, 3 segments, 32 blocks, 33 documents, 35 messages, 21.9 KiB, link 5dfec940ac304e08\n"
     assert done.returncode == 0
 
 
 def test_one_is_singular(tmp_path):
     made.Segment(tmp_path / "t1.bin").data(made.message(1))
-    assert dump("--dir", tmp_path, "--verify").stdout.startswith(b"t1: ok, 1 segment, 1 block, 1 message, 4.2 KiB, link ")
+    assert dump("--dir", tmp_path, "--verify").stdout.startswith(b"t1: ok, 1 segment, 1 block, 1 document, 1 message, 4.2 KiB, link ")
     total, one = dump("--dir", tmp_path, "--format", "summary").stdout.decode().splitlines()
-    assert total.startswith("t1: 1 segment, 1 block, 1 message, 1 item, 4.2 KiB, seq 1..1, ")
-    assert one.startswith("  t1.bin: segment 0 (first), 1 block, 1 message, 1 item, 4.2 KiB, seq 1..1, ")
+    assert total.startswith("t1: 1 segment, 1 block, 1 document, 1 message, 4.2 KiB, seq 1..1, ")
+    assert one.startswith("  t1.bin: segment 0 (first), 1 block, 1 document, 1 message, 4.2 KiB, seq 1..1, ")
 
 
 def test_sizes_are_those_of_the_files(tmp_path):
@@ -187,19 +187,19 @@ def test_flipped_body_byte(vectors):
     flip(vectors / "t1.bin", 4569 + 128 + 20)
     done = dump("--dir", vectors)
     assert (done.returncode, documents(done)) == (3, expected()[:4])
-    assert b"the message with seq 5 is gone" in done.stderr
+    assert b"the document with seq 5 is gone" in done.stderr
     on = dump("--dir", vectors, "--keep-going")
     assert (on.returncode, documents(on)) == (3, expected()[:4] + expected()[5:])
     verdict = dump("--dir", vectors, "--verify")
-    assert verdict.returncode == 3 and verdict.stdout.startswith(b"t1: damaged, 3 segments, 31 blocks, 32 messages")
-    assert verdict.stdout.endswith(b", damaged in 1 place, 1 message gone\n")
+    assert verdict.returncode == 3 and verdict.stdout.startswith(b"t1: damaged, 3 segments, 31 blocks, 32 documents, 34 messages")
+    assert verdict.stdout.endswith(b", damaged in 1 place, 1 document gone\n")
 
 
 def test_flipped_marker_byte(vectors):
     flip(vectors / "t1.bin", 4569 + 40)
     on = dump("--dir", vectors, "--keep-going")
     assert (on.returncode, documents(on)) == (3, expected()[:4] + expected()[5:])
-    assert b"the message with seq 5 is gone" in on.stderr
+    assert b"the document with seq 5 is gone" in on.stderr
     assert dump("--dir", vectors, "--from-seq", 28).returncode == 0
 
 
@@ -216,8 +216,8 @@ def test_flipped_header_byte(vectors, at):
     assert (alone.returncode, documents(alone)[:27]) == (3, expected()[:27]) and b"seq 28 is unconfirmed" in alone.stderr
     verdict = dump("--dir", vectors, "--verify")
     assert verdict.returncode == 3
-    assert verdict.stdout == (b"t1: damaged, 3 segments, 32 blocks, 33 messages, 35 items, 21.9 KiB, link 5dfec940ac304e08, "
-                              b"damaged in 1 place, 0 messages gone\n")
+    assert verdict.stdout == (b"t1: damaged, 3 segments, 32 blocks, 33 documents, 35 messages, 21.9 KiB, link 5dfec940ac304e08, "
+                              b"damaged in 1 place, 0 documents gone\n")
     summary = dump("--dir", vectors, "--keep-going", "--format", "summary").stdout.decode()
     assert "\n  t1.bin: header damaged, " in summary and "t1@4.bin: segment 1 (" in summary
 
@@ -228,15 +228,15 @@ def test_flipped_header_of_the_newest(vectors):
     on = dump("--dir", vectors, "--keep-going")
     assert (on.returncode, documents(on)) == (3, expected()[27:]) and b"before seq 28 are gone or cannot be reached" in on.stderr
     verdict = dump("--dir", vectors, "--verify")
-    assert verdict.returncode == 3 and b"damaged in 1 place, 27 messages gone" in verdict.stdout
-    assert dump(vectors / "t1@6.bin", "--verify").stdout.endswith(b"damaged in 1 place, 0 messages gone\n")
+    assert verdict.returncode == 3 and b"damaged in 1 place, 27 documents gone" in verdict.stdout
+    assert dump(vectors / "t1@6.bin", "--verify").stdout.endswith(b"damaged in 1 place, 0 documents gone\n")
 
 
 def test_flipped_header_and_first_block(vectors):
     flip(vectors / "t1.bin", 33)
     flip(vectors / "t1.bin", 4096 + 128 + 20)
     on = dump("--dir", vectors, "--keep-going")
-    assert (on.returncode, documents(on)) == (3, expected()[3:]) and b"the messages with seq 1..3 are gone" in on.stderr
+    assert (on.returncode, documents(on)) == (3, expected()[3:]) and b"the documents with seq 1..3 are gone" in on.stderr
     flip(vectors / "t1.bin", 4096 + 40)
     on = dump("--dir", vectors, "--keep-going")
     assert (on.returncode, documents(on)) == (3, expected()[27:]) and b"before seq 28 are gone" in on.stderr
@@ -295,7 +295,7 @@ def test_missing_segment_in_the_middle(vectors):
     on = dump("--dir", vectors, "--keep-going")
     assert (on.returncode, documents(on)) == (3, expected()[27:])
     verdict = dump("--dir", vectors, "--verify")
-    assert verdict.returncode == 3 and verdict.stdout.startswith(b"t1: damaged") and b"27 messages gone" in verdict.stdout
+    assert verdict.returncode == 3 and verdict.stdout.startswith(b"t1: damaged") and b"27 documents gone" in verdict.stdout
 
 
 def test_offline_tail_is_no_damage(vectors):
@@ -370,7 +370,7 @@ def test_invalid_utf8(tmp_path):
         assert first["r"] == {"$regularExpression": {"pattern": "\ufffdre", "options": "i"}} and first["c"] == {"$code": "c\ufffd"}
         assert first["list"] == ["\ufffd", {"q": "\ufffd"}] and second["payload"] == "fine"
         assert done.returncode == 0 and done.stderr.count(b"U+FFFD") == 1
-    assert dump(tmp_path / "t1.bin", "--format", "payload", "-n", 1).stdout == BAD
+    assert dump(tmp_path / "t1.bin", "--format", "payload", "-n", 1).stdout == BAD + b"\n"
 
 
 def test_not_printable_as_json(tmp_path):
@@ -400,14 +400,14 @@ def test_payload_of_other_types(tmp_path):
         one(made.text("other", "x")), one(made.element(4, "payload", made.document(made.text("0", "a"))))).close()
     done = dump(tmp_path / "t1.bin", "--format", "payload")
     lines = done.stdout.split(b"\n")
-    assert lines[:3] == [b"7", b"null", b""] and json.loads(lines[3]) == ["a"] and len(lines) == 4
+    assert lines[:3] == [b"7", b"null", b""] and json.loads(lines[3]) == ["a"] and lines[4:] == [b""]
 
 
 def test_deep_finds_doubtful_messages(tmp_path):
     made.Segment(tmp_path / "t1.bin").numbered(1, 2).numbered(3, 2).data(made.message(9, type="t2")).close()
     assert dump("--dir", tmp_path, "--verify").returncode == 0
     done = dump("--dir", tmp_path, "--verify", "--deep")
-    assert done.returncode == 3 and done.stdout.startswith(b"t1: doubtful, 1 segment, 4 blocks, 5 messages")
+    assert done.returncode == 3 and done.stdout.startswith(b"t1: doubtful, 1 segment, 4 blocks, 5 documents, 5 messages")
     assert b"1 of another type, 1 repeated _id\n" in done.stdout and b"seq 4 has the _id of seq 2" in done.stderr
 
 
@@ -424,7 +424,8 @@ def test_hostile_lengths(tmp_path):
 @pytest.mark.parametrize("arguments", [
     [], ["--format", "xml", "."], ["--type", "t1", "t1.bin"], ["--with-meta", "--format", "hex", "t1.bin"], ["--deep", "t1.bin"],
     ["--verify", "--tail", "3", "t1.bin"], ["--strict", "--unconfirmed", "t1.bin"], ["--follow", "--count", "t1.bin"],
-    ["--since", "yesterday", "t1.bin"], ["--format", "blocks", "--tail", "1", "t1.bin"]])
+    ["--since", "yesterday", "t1.bin"], ["--format", "blocks", "--tail", "1", "t1.bin"], ["--dir", ".", "t1.bin"],
+    ["--follow", "-"]])
 def test_usage(arguments):
     done = dump(*arguments)
     assert done.returncode == 2 and done.stdout == b"" and done.stderr
@@ -484,7 +485,7 @@ def with_ledger(tmp_path):
     shutil.copy(PROGRAM, folder / "pawl-dump")
     status = folder / "pawl-status"
     status.write_text('#!/bin/sh\n[ "$PAWL_URI" = mongodb://secret:word@nowhere ] || exit 9\n'
-                      '[ "$*" = "--json --type t1" ] || exit 8\ncd "$(dirname "$0")" && cat answer\n'
+                      'case "$*" in "--json --type t1" | --json) ;; *) exit 8 ;; esac\ncd "$(dirname "$0")" && cat answer\n'
                       '[ ! -e next ] || mv next answer\n')
     status.chmod(0o755)
 
@@ -529,7 +530,7 @@ def test_ledger_and_a_flipped_header(tmp_path, with_ledger):
         on = with_ledger(line, *what, "--keep-going", "--strict")
         assert (on.returncode, payloads(on)) == (3, ["m1", "m2", "m3"])
         verdict = with_ledger(line, *what, "--verify")
-        assert verdict.returncode == 3 and b"3 messages, " in verdict.stdout and b"1 place, 0 messages gone" in verdict.stdout
+        assert verdict.returncode == 3 and b"3 documents, 3 messages, " in verdict.stdout and b"1 place, 0 documents gone" in verdict.stdout
     assert with_ledger(ledger_line(segment, uuid="00" * 16), "--dir", tmp_path, "--keep-going").stdout == b""
 
 
@@ -570,6 +571,187 @@ def test_ledger_cannot_be_asked(tmp_path, with_ledger):
     (with_ledger.folder / "pawl-status").unlink()
     done = with_ledger("", tmp_path / "t1.bin")
     assert done.returncode == 1 and b"pawl-status" in done.stderr
+
+
+# --- green means looked at ---------------------------------------------------------------------------------------
+
+def verdict(done, code, *words):
+    """One line, with all these words in it, and not `ok`."""
+    text = done.stdout.decode()
+    assert done.returncode == code and text.count("\n") == 1 and ": ok" not in text and all(word in text for word in words), (done, words)
+    return text
+
+
+def test_nothing_to_verify_is_not_ok(tmp_path):
+    verdict(dump("--dir", tmp_path, "--verify"), 1, f"{tmp_path}: absent, nothing to verify")
+    verdict(dump("--dir", tmp_path / "none", "--verify"), 1, f"{tmp_path}/none: unreadable", "No such file")
+    made.Segment(tmp_path / "t1.bin").numbered(1).close()
+    for name in ("t2", "T1"):
+        verdict(dump("--dir", tmp_path, "--type", name, "--verify"), 1, f"{name}: absent, nothing to verify: {tmp_path} holds no segment of")
+    both = dump("--dir", tmp_path, "--type", "t1,t2", "--verify")
+    assert both.returncode == 1 and both.stdout.startswith(b"t1: ok, 1 segment") and b"\nt2: absent" in both.stdout
+    (tmp_path / "t3@5.bin").write_bytes((tmp_path / "t1.bin").read_bytes()[:4095])
+    verdict(dump("--dir", tmp_path, "--type", "t3", "--verify"), 1, "t3: absent, ", "no whole segment of type t3, only t3@5.bin")
+    bare = made.Segment(tmp_path / "t4.bin", type="t4")
+    assert dump(bare.path, "--verify").stdout.startswith(b"%s: ok, 1 segment, 0 blocks, 0 documents, 0 messages" % bytes(bare.path))
+
+
+def test_what_is_not_a_pawl_file(tmp_path):
+    text = b"a text, and as long as it takes to be longer than a header\n"
+    for count in (1, 1000):
+        (tmp_path / "x.bin").write_bytes(text * count)
+        for what in ([tmp_path / "x.bin"], ["--dir", tmp_path], ["--dir", tmp_path, "--type", "x"]):
+            verdict(dump(*what, "--verify"), 3, "x", ": not a pawl file, ")
+        for what in ([tmp_path / "x.bin"], ["--dir", tmp_path]):
+            assert b"not a pawl file" in dump(*what).stderr
+    (tmp_path / "x.bin").write_bytes(b"")
+    verdict(dump(tmp_path / "x.bin", "--verify"), 3, "it is empty")
+    verdict(dump("--dir", tmp_path, "--verify"), 1, "x: absent, ")
+    (tmp_path / "x.bin").unlink()
+    (tmp_path / "x.bin").mkdir()
+    for what in ([tmp_path / "x.bin"], [f"{tmp_path}/x.bin/"], [tmp_path], ["--dir", tmp_path]):
+        verdict(dump(*what, "--verify"), 1, "unreadable", "not a pawl file")
+    (tmp_path / "x.bin").rmdir()
+    os.mkfifo(tmp_path / "x.bin")
+    for what in ([tmp_path / "x.bin"], ["--dir", tmp_path]):
+        verdict(dump(*what, "--verify"), 1, "unreadable", "not a pawl file")
+    os.remove(tmp_path / "x.bin")
+    (tmp_path / "x.bin").symlink_to("x.bin")
+    for what in ([tmp_path / "x.bin"], ["--dir", tmp_path]):
+        verdict(dump(*what, "--verify"), 1, "unreadable", "symbolic links")
+
+
+def answer(type, **more):
+    return json.dumps({"type": type, "epoch": 3, "seq": 0, "items": 0, "messages": 0, "file": None, "uuid": None, "length": 0, "tail": 0,
+                       "link": None} | more)
+
+
+def test_every_type_of_the_ledger_is_verified(tmp_path, with_ledger):
+    """Whatever lies in the directory: an empty one, or one that is not mounted, holds none of its files."""
+    segment = made.Segment(tmp_path / "t1.bin").numbered(1, 2)
+    line = ledger_line(segment)
+    (with_ledger.folder / "empty").mkdir()
+    found = verdict(with_ledger(line, "--dir", with_ledger.folder / "empty", "--verify"), 3, "t1: missing, ", "database pawl names t1.bin")
+    assert "with 2 documents" in found
+    lock = "\n".join([line, answer("nightly")])
+    assert with_ledger(lock, "--dir", tmp_path, "--verify").stdout.startswith(b"t1: ok, 1 segment")
+    verdict(with_ledger(answer("nightly"), "--dir", with_ledger.folder / "empty", "--verify"), 1, "no ledger names one in database pawl")
+    verdict(with_ledger(answer("t1"), "--dir", with_ledger.folder / "empty", "--type", "t1", "--verify"), 1, "t1: absent, ", "names no file")
+    (tmp_path / "t1.bin").rename(tmp_path / "t1@7.bin")
+    verdict(with_ledger(line, "--dir", tmp_path, "--verify"), 3, "t1: missing, ")
+    (with_ledger.folder / "pawl-status").write_text("#!/bin/sh\necho down >&2\nexit 69\n")
+    verdict(with_ledger("", "--dir", with_ledger.folder / "empty", "--verify"), 1, "unreadable", "exit code 69")
+
+
+def test_a_ledger_that_does_not_know_the_file(tmp_path, with_ledger):
+    segment = made.Segment(tmp_path / "t1.bin").numbered(1, 2).close()
+    for what in (["--dir", tmp_path], ["--dir", tmp_path, "--type", "t1"], [tmp_path / "t1.bin"]):
+        verdict(with_ledger(answer("t1"), *what, "--db", "wrong", "--verify"), 3, ": unknown, ", "in database wrong")
+    copy = tmp_path / "t1@9.bin"
+    shutil.copy(segment.path, copy)
+    verdict(with_ledger(ledger_line(segment), copy, "--verify"), 3, ": unknown, ")
+    os.remove(copy)
+    made.Segment(tmp_path / "t2.bin", type="t2")  # a bare header: made, and not committed yet
+    os.remove(tmp_path / "t1.bin")
+    made.Segment(tmp_path / "t1.bin")
+    verdict(with_ledger(answer("t1"), "--dir", tmp_path, "--type", "t1", "--verify"), 1, "t1: absent, nothing to verify")
+
+
+def test_a_type_whose_first_file_is_named_meanwhile(tmp_path, with_ledger):
+    segment = made.Segment(tmp_path / "t1.bin").numbered(1)
+    (with_ledger.folder / "next").write_text(ledger_line(segment) + "\n")
+    assert with_ledger(answer("t1"), "--dir", tmp_path, "--type", "t1", "--verify").stdout.startswith(b"t1: ok, 1 segment")
+
+
+def test_a_ledger_older_than_the_file(tmp_path, with_ledger):
+    """Restored from a backup. What one write may have left behind the end proves nothing."""
+    segment = made.Segment(tmp_path / "t1.bin").numbered(1, 2)
+    old = ledger_line(segment, epoch=2)
+    sources = (["--dir", tmp_path], [tmp_path / "t1.bin"])
+
+    def ok(line=old):
+        return all(with_ledger(line, *what, "--verify").stdout.split(b": ")[1].startswith(b"ok,") for what in sources)
+    segment.numbered(3)
+    assert ok()
+    segment.close()
+    for what in sources:
+        verdict(with_ledger(old, *what, "--verify"), 3, ": stale ledger, ", "in database pawl ends at")
+        (with_ledger.folder / "next").write_text(ledger_line(segment, epoch=2) + "\n")
+        assert b": ok," in with_ledger(old, *what, "--verify").stdout  # a live one: it went on meanwhile
+    line = ledger_line(segment, epoch=2)
+    segment.open(2).numbered(4)
+    assert ok(line)
+    for what in sources:
+        older = line.replace('"epoch": 2', '"epoch": 1')
+        verdict(with_ledger(older, *what, "--verify"), 3, "was written in epoch 2", "at epoch 1")
+
+
+def test_a_ledger_older_than_the_newest_segment(tmp_path, with_ledger):
+    first = made.Segment(tmp_path / "t1.bin").numbered(1, 2).close()
+    before = ledger_line(first, epoch=1)
+    second = made.Segment(tmp_path / "t1@2.bin", epoch=2, predecessor=first, first_seq=first.seq, number=1, time=first.time)
+    verdict(with_ledger(before, "--dir", tmp_path, "--verify"), 3, "t1: stale ledger, t1@2.bin was written in epoch 2")
+    assert b": ok," in with_ledger(ledger_line(first, epoch=2), "--dir", tmp_path, "--verify").stdout  # an orphan, or about to be named
+    second.numbered(3).numbered(4)
+    verdict(with_ledger(ledger_line(first, epoch=2), "--dir", tmp_path, "--verify"), 3, "t1: stale ledger, t1@2.bin proves", "does not lead to it")
+    (with_ledger.folder / "next").write_text(ledger_line(second, epoch=2) + "\n")
+    assert b": ok," in with_ledger(before, "--dir", tmp_path, "--verify").stdout
+
+
+# --- what is read -----------------------------------------------------------------------------------------------
+
+def test_type_and_dir_of_the_environment_are_not_for_files(tmp_path):
+    made.Segment(tmp_path / "t1.bin").numbered(1).close()
+    (tmp_path / "shared.conf").write_text(f"type = t2\ndir = {tmp_path}/none\n")
+    for more in ({"PAWL_TYPE": "t2"}, {"PAWL_DIR": "/none"}, {"PAWL_TYPE": "t 2", "PAWL_DIR": "/none"}, {"PAWL_CONFIG": str(tmp_path / "shared.conf")}):
+        done = dump(tmp_path / "t1.bin", **more)
+        assert (done.returncode, payloads(done)) == (0, ["m1"]), more
+    assert payloads(dump(PAWL_TYPE="t1", PAWL_DIR=str(tmp_path))) == ["m1"]
+
+
+def test_a_symbolic_link_is_followed(tmp_path):
+    (tmp_path / "data").mkdir()
+    made.Segment(tmp_path / "data/t1.bin").numbered(1).close()
+    (tmp_path / "newest").symlink_to("data/t1.bin")
+    (tmp_path / "again").symlink_to("newest")
+    assert payloads(dump(tmp_path / "again")) == ["m1"]
+    assert dump(tmp_path / "again", "--verify").stdout.startswith(bytes(tmp_path / "again") + b": ok, 1 segment")
+
+
+def test_standard_input_and_pipes(tmp_path, with_ledger):
+    segment = made.Segment(tmp_path / "t1.bin").numbered(1, 2).numbered(3)
+    line = ledger_line(segment)
+    segment.numbered(4).numbered(5)
+    raw = (tmp_path / "t1.bin").read_bytes()
+
+    def piped(data, *arguments, name="-"):
+        return subprocess.run([PROGRAM, name, *arguments], input=data, capture_output=True, env=ENVIRONMENT, timeout=60)
+    for name in ("-", "/dev/stdin", "/dev/fd/0"):
+        done = piped(raw, name=name)
+        assert (done.returncode, payloads(done)) == (0, numbers(1, 5))
+    assert payloads(piped(raw, "--tail", "2", "--strict")) == numbers(3, 4)
+    assert piped(raw, "--verify").stdout.startswith(b"-: ok, 1 segment, 4 blocks, 5 documents")
+    assert piped(raw, "--format", "blocks").stdout.startswith(b"standard input 4096 data 0 ")
+    assert b"damaged: " in piped(raw[:4500] + b"x" + raw[4501:]).stderr
+    for data in (b"", b"text\n" * 2000):
+        verdict(piped(data, "--verify"), 3, "-: ")
+    assert b"not a pawl file" in piped(b"text\n" * 2000).stderr
+    with open(tmp_path / "t1.bin", "rb") as file:
+        done = subprocess.run([PROGRAM, "-"], stdin=file, capture_output=True, env=ENVIRONMENT, timeout=60)
+    assert payloads(done) == numbers(1, 5)
+    done = subprocess.run(["bash", "-c", f'"{PROGRAM}" <(cat "{tmp_path}/t1.bin")'], capture_output=True, env=ENVIRONMENT, timeout=60)
+    assert (done.returncode, payloads(done)) == (0, numbers(1, 5))
+    os.mkfifo(tmp_path / "pipe")
+    writer = subprocess.Popen(["sh", "-c", 'cat "$1" > "$2"', "sh", tmp_path / "t1.bin", tmp_path / "pipe"])
+    assert payloads(dump(tmp_path / "pipe")) == numbers(1, 5)
+    assert writer.wait(60) == 0
+    assert b"No such file" in dump(tmp_path / "t1.bin", "-", TMPDIR="/none").stderr
+    segment = made.Segment(tmp_path / "t1.bin").numbered(1)
+    with open(tmp_path / "t1.bin", "rb") as file:
+        (with_ledger.folder / "answer").write_text(ledger_line(segment) + "\n")
+        done = subprocess.run([with_ledger.folder / "pawl-dump", "-", "--strict", "--uri", "mongodb://secret:word@nowhere"], stdin=file,
+                              capture_output=True, env=ENVIRONMENT, timeout=60)
+    assert (done.returncode, payloads(done)) == (0, ["m1"])
 
 
 # --- follow -----------------------------------------------------------------------------------------------------
