@@ -288,7 +288,8 @@ bool config_begin(struct config *config, enum config_program program, int argc, 
     config_print(config, out);
     break;
   case CONFIG_WRONG:
-    fprintf(err, "%s: %s\nsee %s --help\n", config_program_name(program), error.text, config_program_name(program));
+    fprintf(err, "%s%s: %s\n", config_priority(CONFIG_LOG_ERROR), config_program_name(program), error.text);
+    fprintf(err, "%ssee %s --help\n", config_priority(CONFIG_LOG_ERROR), config_program_name(program));
     *exit_code = EXIT_USAGE;
     break;
   }

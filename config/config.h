@@ -161,4 +161,9 @@ MUST_CHECK bool config_parse_time(const char *text, int64_t now_us, int64_t *tim
  */
 void config_uri_redact(const char *uri, char *text, size_t size);
 
+/* stderr is read by systemd's journal, which has a time for each line, and takes a priority in front of it. */
+MUST_CHECK bool config_journal(void);
+/* What to begin a line on stderr with: "<4>" for a warning, say; empty where no journal reads it. */
+const char *config_priority(enum config_log_level level);
+
 #endif

@@ -51,7 +51,7 @@ const struct program_text config_programs[CONFIG_PROGRAMS] = {
     .brief = "shows who drains what, and how much is queued",
     .usage = "[OPTION]...",
     .about = "Shows, for each type, what is queued, who holds it, and where its file ends.\n"
-             "QUEUED, SEQ and SETTLED count documents, ITEMS the messages in them (a bundle holds many). It only reads.",
+             "QUEUED, SEQ and SETTLED count documents, MESSAGES the messages in them (a bundle holds many). It only reads.",
     .examples = "  pawl-status\n"
                 "  pawl-status --type t1 --json",
     .exits = {{"0", "all was shown"},

@@ -26,7 +26,7 @@ void claim_say(const struct claim *claim, enum config_log_level level, const cha
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  fprintf(stderr, "pawl-lock: %s\n", text);
+  fprintf(stderr, "%spawl-lock: %s\n", config_priority(level), text);
 }
 
 static int64_t least(int64_t a, int64_t b)

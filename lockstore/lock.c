@@ -120,11 +120,11 @@ static int lock_and_run(const struct config *config)
   struct claim claim;
   struct error error;
   if (!command_init(&error) || !environment_init(config->name, &error)) {
-    fprintf(stderr, "pawl-lock: %s\n", error.text);
+    fprintf(stderr, "%spawl-lock: %s\n", config_priority(CONFIG_LOG_ERROR), error.text);
     return EXIT_FAILED;
   }
   if (!claim_open(&claim, config, &error)) {
-    fprintf(stderr, "pawl-lock: --uri or --db: %s\n", error.text);
+    fprintf(stderr, "%spawl-lock: --uri or --db: %s\n", config_priority(CONFIG_LOG_ERROR), error.text);
     return EXIT_USAGE;
   }
   return acquire_and_run(&claim);

@@ -24,21 +24,21 @@ volatile sig_atomic_t dump_interrupted;
 
 /* ---- saying ---- */
 
-static void say(const char *format, va_list arguments)
+static void say(enum config_log_level level, const char *format, va_list arguments)
 {
   char line[2048];
   vsnprintf(line, sizeof line, format, arguments);
   for (char *at = line; *at != 0; at++)
     if ((unsigned char)*at < ' ' || *at == 0x7f)
       *at = '?';
-  fprintf(stderr, "pawl-dump: %s\n", line);
+  fprintf(stderr, "%spawl-dump: %s\n", config_priority(level), line);
 }
 
 void dump_say(const char *format, ...)
 {
   va_list arguments;
   va_start(arguments, format);
-  say(format, arguments);
+  say(CONFIG_LOG_ERROR, format, arguments);
   va_end(arguments);
 }
 
@@ -47,7 +47,7 @@ void dump_note(const struct dump *dump, const char *format, ...)
   va_list arguments;
   va_start(arguments, format);
   if (dump->config->log_level >= CONFIG_LOG_INFO)
-    say(format, arguments);
+    say(CONFIG_LOG_INFO, format, arguments);
   va_end(arguments);
 }
 
@@ -202,9 +202,8 @@ static bool dump_init(struct dump *dump, const struct config *config)
   dump->since_us = INT64_MIN;
   dump->until_us = INT64_MAX;
   dump->remaining = config->limit >= 0 ? config->limit : INT64_MAX;
-  dump->printer = (struct printer){.with_meta = config->with_meta,
-                                   .separator = config->separator,
-                                   .separator_bytes = config->separator_bytes};
+  dump->printer =
+      (struct printer){.with_meta = config->with_meta, .separator = config->separator, .separator_bytes = config->separator_bytes};
   bool known = print_format_parse(config->format, &dump->printer.format);
   const char *wrong = known ? options_wrong(config, dump->printer.format) : "--format: unknown";
   if (wrong != NULL) {
@@ -342,7 +341,7 @@ static enum read_status types_to_verify(const struct config *config, char (**typ
     return status;
   if (!ledger_list_types(config->uri, config->db, &known, &known_count, error))
     return READ_FAILED;
-  bool joined = types_join(types, count, (const char(*)[TYPE_BYTES_MAX + 1])known, known_count);
+  bool joined = types_join(types, count, (const char(*)[TYPE_BYTES_MAX + 1]) known, known_count);
   if (!joined)
     error_set(error, "no memory for the types in the ledger");
   free(known);
@@ -359,8 +358,8 @@ static void verify_types(struct dump *dump)
   if (status != READ_OK)
     verify_directory(dump, false, error.text);
   else if (count == 0) {
-    error_set(&error, "nothing to verify: no segment of any type is in it%s%s", config->uri_given ? ", and no ledger names one in database " : "",
-              config->uri_given ? config_db_name(config) : "");
+    error_set(&error, "nothing to verify: no segment of any type is in it%s%s",
+              config->uri_given ? ", and no ledger names one in database " : "", config->uri_given ? config_db_name(config) : "");
     verify_directory(dump, true, error.text);
   }
   for (size_t i = 0; status == READ_OK && i < count && wants_more(dump); i++)
@@ -372,7 +371,8 @@ static void print_count(struct dump *dump)
 {
   fprintf(dump->out, "%" PRId64 "\n", dump->selected);
   if (dump->selected != dump->documents)
-    dump_note(dump, "%" PRId64 " message%s in %" PRId64 " document%s", dump->selected, plural(dump->selected), dump->documents, plural(dump->documents));
+    dump_note(dump, "%" PRId64 " message%s in %" PRId64 " document%s", dump->selected, plural(dump->selected), dump->documents,
+              plural(dump->documents));
 }
 
 static void dump_run(struct dump *dump)

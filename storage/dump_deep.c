@@ -51,7 +51,7 @@ static void look_id(struct deep *deep, const bson_iter_t *at, int64_t seq)
   place->seq = seq;
 }
 
-/* ---- a message ---- */
+/* ---- a document ---- */
 
 struct seen {
   bool type_right;
@@ -71,34 +71,34 @@ static void look_field(struct deep *deep, const bson_iter_t *at, int64_t seq, st
   }
 }
 
-/* How many items it is. */
-static int64_t look_message(struct deep *deep, const uint8_t *message, size_t bytes, int64_t seq)
+/* How many messages it is. */
+static int64_t look_document(struct deep *deep, const uint8_t *document, size_t bytes, int64_t seq)
 {
   struct seen seen = {.type_right = deep->type[0] == 0};
   bson_iter_t at;
-  bool whole = bson_iter_init_from_data(&at, message, bytes);
+  bool whole = bson_iter_init_from_data(&at, document, bytes);
   while (whole && bson_iter_next(&at))
     look_field(deep, &at, seq, &seen);
-  whole = whole && at.err_off == 0 && json_printable(message, bytes);
+  whole = whole && at.err_off == 0 && json_printable(document, bytes);
   if (!whole && ++deep->malformed <= SAID_MAX)
     dump_say("%s: seq %" PRId64 " is malformed inside", deep->type, seq);
   else if (whole && !seen.type_right && ++deep->wrong_type <= SAID_MAX)
-    dump_say("%s: seq %" PRId64 " is a message of another type", deep->type, seq);
-  return bundle_items(message, bytes);
+    dump_say("%s: seq %" PRId64 " is a document of another type", deep->type, seq);
+  return bundle_items(document, bytes);
 }
 
-void deep_look(struct deep *deep, const struct block_marker *block, const uint8_t *messages, size_t bytes)
+void deep_look(struct deep *deep, const struct block_marker *block, const uint8_t *documents, size_t bytes)
 {
-  const uint8_t *at = messages, *end = messages + bytes;
-  int64_t items = 0;
+  const uint8_t *at = documents, *end = documents + bytes;
+  int64_t messages = 0;
   for (uint32_t i = 0; i < block->count && end - at >= 5; i++) {
     size_t length = (size_t)at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
     if (length < 5 || length > (size_t)(end - at))
       break;
-    items += look_message(deep, at, length, block->seq + i);
+    messages += look_document(deep, at, length, block->seq + i);
     at += length;
   }
-  if (items != block->items && ++deep->wrong_items <= SAID_MAX)
-    dump_say("%s: the block at offset %" PRId64 " holds %" PRId64 " item%s, its marker says %u", deep->type, block->offset, items,
-             plural(items), block->items);
+  if (messages != block->items && ++deep->miscounted <= SAID_MAX)
+    dump_say("%s: the block at offset %" PRId64 " holds %" PRId64 " message%s, its marker says %u", deep->type, block->offset, messages,
+             plural(messages), block->items);
 }

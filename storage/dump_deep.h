@@ -1,5 +1,5 @@
 /*
- * dump_deep: looks inside the messages of a block, for --verify --deep (dump_verify.h says for what). Pure but for what it says on
+ * dump_deep: looks inside the documents of a block, for --verify --deep (dump_verify.h says for what). Pure but for what it says on
  * stderr: the first few findings of each sort.
  */
 #ifndef PAWL_STORAGE_DUMP_DEEP_H
@@ -17,16 +17,16 @@ struct deep {
   struct deep_id {
     uint64_t hash; /* of an _id's type and bytes; 0: empty */
     int64_t seq;
-  } * ids;             /* DEEP_IDS of them, each overwritten by the next one that falls on its place */
-  int64_t malformed;   /* messages that are no well-formed BSON inside, or too deep */
-  int64_t wrong_type;  /* messages whose `type` is another */
-  int64_t repeated;    /* _ids seen before */
-  int64_t wrong_items; /* blocks whose number of items is not their marker's */
+  } * ids;            /* DEEP_IDS of them, each overwritten by the next one that falls on its place */
+  int64_t malformed;  /* documents that are no well-formed BSON inside, or too deep */
+  int64_t wrong_type; /* documents whose `type` is another */
+  int64_t repeated;   /* _ids seen before */
+  int64_t miscounted; /* blocks whose number of messages is not their marker's */
 };
 
 /* False: no memory. */
 MUST_CHECK bool deep_init(struct deep *deep, const char *type);
 void deep_deinit(struct deep *deep);
-void deep_look(struct deep *deep, const struct block_marker *block, const uint8_t *messages, size_t bytes);
+void deep_look(struct deep *deep, const struct block_marker *block, const uint8_t *documents, size_t bytes);
 
 #endif

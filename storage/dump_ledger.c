@@ -56,7 +56,7 @@ static bool end_fill(const bson_t *line, struct committed *end)
   for (size_t i = 0; i < sizeof link; i++)
     end->link = end->link << 8 | link[i];
   return get_int64(line, "length", &end->length) && get_int64(line, "tail", &end->tail) && get_int64(line, "seq", &end->seq) &&
-         get_int64(line, "items", &end->items);
+         get_int64(line, "messages", &end->items);
 }
 
 bool ledger_parse(const char *line, size_t bytes, const char *type, struct ledger_answer *answer, struct error *error)
@@ -71,10 +71,11 @@ bool ledger_parse(const char *line, size_t bytes, const char *type, struct ledge
   bool filled =
       answered != NULL && strcmp(answered, type) == 0 && get_int64(parsed, "epoch", &answer->epoch) && end_fill(parsed, &answer->end);
   if (!filled)
-    error_set(error,
-              "pawl-status answered for type %s without saying epoch, file, uuid, length, tail, link, seq and items as pawl-dump expects: "
-              "are both of one version?",
-              type);
+    error_set(
+        error,
+        "pawl-status answered for type %s without saying epoch, file, uuid, length, tail, link, seq and messages as pawl-dump expects: "
+        "are both of one version?",
+        type);
   bson_destroy(parsed);
   return filled;
 }

@@ -131,8 +131,8 @@ static void print_deep(FILE *out, const struct deep *deep)
     fprintf(out, ", %" PRId64 " repeated _id%s", deep->repeated, plural(deep->repeated));
   if (deep->malformed > 0)
     fprintf(out, ", %" PRId64 " malformed inside", deep->malformed);
-  if (deep->wrong_items > 0)
-    fprintf(out, ", items miscounted in %" PRId64 " block%s", deep->wrong_items, plural(deep->wrong_items));
+  if (deep->miscounted > 0)
+    fprintf(out, ", messages miscounted in %" PRId64 " block%s", deep->miscounted, plural(deep->miscounted));
 }
 
 static bool has_figures(enum finding finding)
@@ -151,8 +151,8 @@ static void print_verdict(FILE *out, const struct source *source, const char *na
   }
   size_t segments = source->chain.count;
   fprintf(out, "%s: %s, %zu segment%s, %" PRId64 " block%s, %" PRId64 " document%s, %" PRId64 " message%s", name, word, segments,
-          plural((int64_t)segments), totals->blocks, plural(totals->blocks), totals->documents, plural(totals->documents),
-          totals->messages, plural(totals->messages));
+          plural((int64_t)segments), totals->blocks, plural(totals->blocks), totals->documents, plural(totals->documents), totals->messages,
+          plural(totals->messages));
   fprintf(out, ", %s, link %016" PRIx64, size_text(verdict->bytes, size), verdict->link);
   print_damage(out, verdict, segments);
   print_deep(out, deep);
@@ -239,16 +239,20 @@ static void verdict_loaded(struct verdict *verdict, const struct source *source,
                            const struct error *error)
 {
   static const enum finding of_status[] = {
-      [READ_OK] = FOUND_OK,       [READ_END] = FOUND_OK,          [READ_TAIL] = FOUND_OK,          [READ_DAMAGED] = FOUND_DAMAGED,
-      [READ_NEWER] = FOUND_NEWER, [READ_ABSENT] = FOUND_UNREADABLE, [READ_FAILED] = FOUND_UNREADABLE,
+      [READ_OK] = FOUND_OK,
+      [READ_END] = FOUND_OK,
+      [READ_TAIL] = FOUND_OK,
+      [READ_DAMAGED] = FOUND_DAMAGED,
+      [READ_NEWER] = FOUND_NEWER,
+      [READ_ABSENT] = FOUND_UNREADABLE,
+      [READ_FAILED] = FOUND_UNREADABLE,
   };
   verdict_stop(verdict, of_status[loaded], error);
   if (loaded == READ_OK && source->chain.count == 0)
     verdict_empty(verdict, source, dump);
   else if (loaded == READ_OK && source->unknown) {
     verdict->finding = FOUND_UNKNOWN;
-    error_set(&verdict->why, "the ledger of type %s in database %s does not lead to this file", source->type,
-              config_db_name(dump->config));
+    error_set(&verdict->why, "the ledger of type %s in database %s does not lead to this file", source->type, config_db_name(dump->config));
   } else if (loaded == READ_DAMAGED && source->chain.count == 0)
     verdict_unopened(verdict, source, dump);
   if (verdict->finding == FOUND_DAMAGED) {

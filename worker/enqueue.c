@@ -14,6 +14,7 @@
 #include "worker/enqueue_id.h"
 #include "worker/enqueue_input.h"
 #include "worker/enqueue_insert.h"
+#include "worker/log.h"
 #include "worker/progress.h"
 
 #include <errno.h>
@@ -47,8 +48,8 @@ struct enqueue {
   int64_t began_ms;                   /* when the batch in hand got its first message */
   int64_t bytes;                      /* of the files that are done */
   struct insert_woken woken;
-  bool stopped;                       /* read no more, insert no more */
-  bool failed;                        /* beside bad and unknown */
+  bool stopped; /* read no more, insert no more */
+  bool failed;  /* beside bad and unknown */
   bool unreachable;
 };
 
@@ -65,22 +66,9 @@ static void on_signal(int number)
 
 /* ---- telling ---- */
 
-static void say_json(const char *level, const char *text)
+__attribute__((format(printf, 4, 5))) static void say(struct enqueue *enqueue, enum config_log_level level, const char *event,
+                                                      const char *format, ...)
 {
-  bson_t *line = bson_new();
-  bson_append_utf8(line, "level", -1, level, -1);
-  bson_append_utf8(line, "program", -1, "pawl-enqueue", -1);
-  if (!bson_append_utf8(line, "message", -1, text, -1))
-    bson_append_utf8(line, "message", -1, "?", -1);
-  char *json = bson_as_relaxed_extended_json(line, NULL);
-  fprintf(stderr, "%s\n", json ? json : "{}");
-  bson_free(json);
-  bson_destroy(line);
-}
-
-__attribute__((format(printf, 3, 4))) static void say(struct enqueue *enqueue, enum config_log_level level, const char *format, ...)
-{
-  static const char *const names[] = {"error", "warn", "info", "debug"};
   char text[2048];
   if (level > enqueue->config.log_level)
     return;
@@ -89,16 +77,13 @@ __attribute__((format(printf, 3, 4))) static void say(struct enqueue *enqueue, e
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
   progress_clear(&enqueue->progress);
-  if (enqueue->config.log_format == CONFIG_FORMAT_JSON)
-    say_json(names[level], text);
-  else
-    fprintf(stderr, "pawl-enqueue: %s\n", text);
+  log_say(level, event, text);
 }
 
 static void say_bad(struct enqueue *enqueue, size_t messages, const char *text)
 {
   enqueue->bad += (int64_t)messages;
-  say(enqueue, CONFIG_LOG_ERROR, "%s", text);
+  say(enqueue, CONFIG_LOG_ERROR, "bad", "%s", text);
   if (enqueue->config.strict)
     enqueue->stopped = true;
 }
@@ -137,7 +122,7 @@ static void say_unknown(struct enqueue *enqueue, size_t first, size_t count, con
   place_text(enqueue, enqueue->batch.documents[first + count - 1].last, to);
   size_t messages = batch_messages(&enqueue->batch, first, count);
   count_text(enqueue, (int64_t)messages, (int64_t)count, counted);
-  say(enqueue, CONFIG_LOG_ERROR, "it is not known whether %s %s in the queue: %s to %s, %s to %s: %s", counted,
+  say(enqueue, CONFIG_LOG_ERROR, "unknown", "it is not known whether %s %s in the queue: %s to %s, %s to %s: %s", counted,
       messages == 1 ? "is" : "are", from, to, first_id ? first_id : "?", last_id ? last_id : "?", why);
   bson_free(first_id);
   bson_free(last_id);
@@ -150,7 +135,7 @@ static void say_not_tried(struct enqueue *enqueue, size_t first)
   const struct batch *batch = &enqueue->batch;
   bool last = first >= batch->count;
   place_text(enqueue, last ? batch->documents[batch->count - 1].last : batch->documents[first].first, place);
-  say(enqueue, CONFIG_LOG_ERROR, last ? "not tried: all behind %s" : "not tried: %s and all behind it", place);
+  say(enqueue, CONFIG_LOG_ERROR, "not-tried", last ? "not tried: all behind %s" : "not tried: %s and all behind it", place);
 }
 
 /* ---- inserting ---- */
@@ -171,7 +156,7 @@ static void ids_fill(struct enqueue *enqueue)
   for (size_t i = 0; i < batch->count; i++)
     wanted += batch->documents[i].id_wanted;
   if (!id_source_reserve(&enqueue->ids, clock_us(CLOCK_REALTIME), wanted, &tick, &error))
-    say(enqueue, CONFIG_LOG_WARN, "%s; that _ids rise from one call to the next is now up to the clock", error.text);
+    say(enqueue, CONFIG_LOG_WARN, "ids", "%s; that _ids rise from one call to the next is now up to the clock", error.text);
   for (size_t i = 0; i < batch->count; i++)
     if (batch->documents[i].id_wanted)
       id_make(&enqueue->ids, tick++, batch->bytes + batch->documents[i].at + ID_OFFSET);
@@ -213,7 +198,7 @@ static size_t insert_some(struct enqueue *enqueue, size_t first)
     enqueue->stopped = true;
     return first + outcome.unknown;
   case INSERT_NONE:
-    say(enqueue, CONFIG_LOG_ERROR, "cannot insert: %s", error.text);
+    say(enqueue, CONFIG_LOG_ERROR, "insert", "cannot insert: %s", error.text);
     say_not_tried(enqueue, first);
     enqueue->failed = enqueue->stopped = true;
     enqueue->unreachable = outcome.unreachable;
@@ -316,7 +301,7 @@ static void take_file(struct enqueue *enqueue, const char *path)
   bool standard = strcmp(path, "-") == 0;
   int file = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) {
-    say(enqueue, CONFIG_LOG_ERROR, "cannot open %.400s: %s", path, strerror(errno));
+    say(enqueue, CONFIG_LOG_ERROR, "input", "cannot open %.400s: %s", path, strerror(errno));
     enqueue->failed = true;
     enqueue->stopped |= enqueue->config.strict;
     return;
@@ -328,8 +313,8 @@ static void take_file(struct enqueue *enqueue, const char *path)
     ;
   if (signalled && !enqueue->stopped) {
     flush(enqueue);
-    say(enqueue, CONFIG_LOG_ERROR, "stopped by a signal behind %s%s%lld", input.name, enqueue->form == INPUT_BSON ? ": document " : ":",
-        (long long)input.number);
+    say(enqueue, CONFIG_LOG_ERROR, "stopped", "stopped by a signal behind %s%s%lld", input.name,
+        enqueue->form == INPUT_BSON ? ": document " : ":", (long long)input.number);
   }
   enqueue->bytes += input.bytes_read;
   input_deinit(&input);
@@ -372,8 +357,10 @@ static bool wanted_type(const struct config *config)
 {
   if (config->from != CONFIG_FROM_LINES || config->type_count == 1)
     return true;
-  fprintf(stderr, "pawl-enqueue: --type: got %zu types: takes exactly one with --from lines, e.g. --type t1\nsee pawl-enqueue --help\n",
-          config->type_count);
+  struct error error;
+  error_set(&error, "--type: got %zu types: takes exactly one with --from lines, e.g. --type t1", config->type_count);
+  log_say(CONFIG_LOG_ERROR, "usage", error.text);
+  log_say(CONFIG_LOG_ERROR, "usage", "see pawl-enqueue --help");
   return false;
 }
 
@@ -409,7 +396,7 @@ static int connect_mongo(struct enqueue *enqueue)
                                             .retry_writes = true};
   enqueue->mongo = mongo_open(&options, &error);
   if (!enqueue->mongo) {
-    say(enqueue, CONFIG_LOG_ERROR, "--uri: %s", error.text);
+    say(enqueue, CONFIG_LOG_ERROR, "start", "--uri: %s", error.text);
     return EXIT_USAGE;
   }
   enum outcome outcome = mongo_hello(enqueue->mongo, &error);
@@ -420,7 +407,7 @@ static int connect_mongo(struct enqueue *enqueue)
     return EXIT_DONE;
   }
   bool refused = outcome == OUTCOME_REFUSED || strncmp(error.text, "MongoDB ", 8) == 0; /* the text says so itself */
-  say(enqueue, CONFIG_LOG_ERROR, "%s%s; nothing was enqueued", refused ? "" : "cannot reach MongoDB: ", error.text);
+  say(enqueue, CONFIG_LOG_ERROR, "unavailable", "%s%s; nothing was enqueued", refused ? "" : "cannot reach MongoDB: ", error.text);
   return outcome == OUTCOME_REFUSED ? EXIT_FAILED : EXIT_UNAVAILABLE;
 }
 
@@ -434,7 +421,7 @@ static int summary(struct enqueue *enqueue)
   if (enqueue->unknown)
     snprintf(unknown, sizeof unknown, ", %lld unknown", (long long)enqueue->unknown);
   count_text(enqueue, enqueue->acknowledged, enqueue->documents, counted);
-  say(enqueue, failed ? CONFIG_LOG_ERROR : CONFIG_LOG_INFO, "enqueued %s%s%s", counted, bad, unknown);
+  say(enqueue, failed ? CONFIG_LOG_ERROR : CONFIG_LOG_INFO, "done", "enqueued %s%s%s", counted, bad, unknown);
   if (enqueue->unreachable && enqueue->acknowledged == 0 && enqueue->unknown == 0)
     return EXIT_UNAVAILABLE;
   return failed ? EXIT_FAILED : EXIT_DONE;
@@ -446,7 +433,7 @@ static int run(struct enqueue *enqueue)
   int code = connect_mongo(enqueue);
   if (code == EXIT_DONE) {
     if (!id_source_open(&enqueue->ids, &error))
-      say(enqueue, CONFIG_LOG_WARN, "%s; that _ids rise from one call to the next is up to the clock", error.text);
+      say(enqueue, CONFIG_LOG_WARN, "ids", "%s; that _ids rise from one call to the next is up to the clock", error.text);
     batch_init(&enqueue->batch, (size_t)enqueue->config.batch_messages);
     take_all(enqueue);
     code = summary(enqueue);
@@ -462,6 +449,7 @@ int main(int argc, char **argv)
   int code;
   if (!config_begin(&enqueue.config, CONFIG_ENQUEUE, argc, argv, stdout, stderr, &code))
     return code;
+  log_init("pawl-enqueue", enqueue.config.log_level, enqueue.config.log_format);
   enqueue.form = form_of(enqueue.config.from);
   enqueue.bundle_max = enqueue.config.bundle == CONFIG_BUNDLE_AUTO ? AUTO_MESSAGES_MAX : (size_t)enqueue.config.bundle;
   code = EXIT_USAGE;

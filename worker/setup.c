@@ -28,7 +28,7 @@ static void say(const char *text)
 
 static int fail(const struct error *error, int code)
 {
-  fprintf(stderr, "pawl-setup: %s\n", error->text);
+  fprintf(stderr, "%spawl-setup: %s\n", config_priority(CONFIG_LOG_ERROR), error->text);
   return code;
 }
 
@@ -38,7 +38,7 @@ static bool wait_on(struct setup *setup, const struct error *error)
   if (clock_boot_ms() >= setup->deadline_ms)
     return false;
   if (setup->config.log_level >= CONFIG_LOG_INFO && strcmp(setup->waiting.text, error->text) != 0)
-    fprintf(stderr, "pawl-setup: waiting: %s\n", error->text);
+    fprintf(stderr, "%spawl-setup: waiting: %s\n", config_priority(CONFIG_LOG_INFO), error->text);
   setup->waiting = *error;
   nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000l}, NULL);
   return true;

@@ -9,13 +9,13 @@
  *   lease_left_ms   of the holder's lease, by the server's clock, not above 0: expired; null without a holder
  *   epoch           0: there is no ledger yet
  *   clean           whether the last holder left in order
- *   seq, items, settled, length, tail    as in the ledger; 0 where they do not apply. seq and settled count documents, items the
- *                   messages in them
+ *   seq, messages, settled, length, tail  as in the ledger, which calls messages `items`; 0 where they do not apply. seq and settled
+ *                   count documents, messages what is in them: a bundle has many
  *   file            the current segment; null: none
  *   uuid            of the file's header, 32 hex digits; null without a file
  *   link            as 16 hex digits (two's complement of the ledger's int64); null without a file
  *   machine         boot id of the kernel that wrote the end; null: none
- *   rate            messages (items) a second since the last look; --watch only, and not the first time
+ *   rate            messages a second since the last look; --watch only, and not the first time
  *   problem         why the ledger or the lock could not be read; only then, and the exit code is 1
  */
 #include "worker/status.h"
@@ -63,7 +63,7 @@ static int show(const struct config *config, struct lockstore *store, struct sta
     else
       status_print_text(&table);
   } else {
-    fprintf(stderr, "pawl-status: %s\n", error.text);
+    fprintf(stderr, "%spawl-status: %s\n", config_priority(CONFIG_LOG_ERROR), error.text);
   }
   int code = exit_code_of(outcome, &table);
   if (fflush(stdout) != 0 || ferror(stdout))
@@ -98,7 +98,7 @@ int main(int argc, char **argv)
       .uri = config.uri, .db = config.db, .timeout_ms = TIMEOUT_MS, .connections_max = CONNECTIONS, .program = "pawl-status"};
   struct lockstore *store = lockstore_open(&options, &error);
   if (!store) {
-    fprintf(stderr, "pawl-status: %s\n", error.text);
+    fprintf(stderr, "%spawl-status: %s\n", config_priority(CONFIG_LOG_ERROR), error.text);
     config_free(&config);
     return EXIT_USAGE;
   }

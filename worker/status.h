@@ -21,7 +21,7 @@ struct status_row {
   bool lock_malformed; /* a lock document that is not pawl's: `lock` tells nothing, `problem` says what it is */
   struct lock_view lock;
   struct error problem; /* empty: none */
-  double rate;          /* items a second; negative: not known */
+  double rate;          /* messages a second; negative: not known */
 };
 
 struct status_table {

@@ -6,7 +6,8 @@
 /* ---- as a table ---- */
 
 enum { COLUMNS = 10, CELL_SIZE = 400 };
-static const char *const column_names[COLUMNS] = {"TYPE", "QUEUED", "HOLDER", "LEASE", "EPOCH", "SEQ", "ITEMS", "SETTLED", "RATE", "FILE"};
+static const char *const column_names[COLUMNS] = {"TYPE", "QUEUED",   "HOLDER",  "LEASE", "EPOCH",
+                                                  "SEQ",  "MESSAGES", "SETTLED", "RATE",  "FILE"};
 static const bool column_right[COLUMNS] = {[1] = true, [3] = true, [4] = true, [5] = true, [6] = true, [7] = true, [8] = true};
 enum { COLUMN_RATE = 8 };
 
@@ -124,7 +125,7 @@ static void append_ledger(bson_t *line, const struct ledger *ledger)
   BSON_APPEND_INT64(line, "epoch", ledger->epoch);
   BSON_APPEND_BOOL(line, "clean", ledger->clean);
   BSON_APPEND_INT64(line, "seq", end->seq);
-  BSON_APPEND_INT64(line, "items", end->items);
+  BSON_APPEND_INT64(line, "messages", end->items);
   BSON_APPEND_INT64(line, "settled", ledger->settled);
   append_text_or_null(line, "file", end->file);
   if (end->file[0])

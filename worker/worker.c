@@ -40,8 +40,10 @@ static bool dir_usable(const char *dir)
   errno = 0;
   if (stat(dir, &status) == 0 && S_ISDIR(status.st_mode) && access(dir, R_OK | W_OK | X_OK) == 0)
     return true;
-  fprintf(stderr, "pawl-worker: --dir: got \"%s\": %s; takes an existing directory that this user may write to\n", dir,
-          errno != 0 ? strerror(errno) : "not a directory");
+  struct error error;
+  error_set(&error, "--dir: got \"%s\": %s; takes an existing directory that this user may write to", dir,
+            errno != 0 ? strerror(errno) : "not a directory");
+  log_say(CONFIG_LOG_ERROR, "start", error.text);
   return false;
 }
 
@@ -55,8 +57,10 @@ static bool descriptors_enough(size_t types, bool health)
   limit.rlim_cur = needed < limit.rlim_max ? needed : limit.rlim_max;
   if (setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur >= needed)
     return true;
-  fprintf(stderr, "pawl-worker: --type: %zu type%s need%s %llu open files at once, and this process may have %llu (ulimit -n)\n", types,
-          plural((int64_t)types), types == 1 ? "s" : "", (unsigned long long)needed, (unsigned long long)limit.rlim_cur);
+  struct error error;
+  error_set(&error, "--type: %zu type%s need%s %llu open files at once, and this process may have %llu (ulimit -n)", types,
+            plural((int64_t)types), types == 1 ? "s" : "", (unsigned long long)needed, (unsigned long long)limit.rlim_cur);
+  log_say(CONFIG_LOG_ERROR, "start", error.text);
   return false;
 }
 
@@ -103,7 +107,7 @@ static int ask(const struct config *config)
   struct error error;
   if (health_ask(&config->listen, &error))
     return EXIT_DONE;
-  fprintf(stderr, "pawl-worker: %s\n", error.text);
+  log_say(CONFIG_LOG_ERROR, "health", error.text);
   return EXIT_FAILED;
 }
 
@@ -113,7 +117,7 @@ static int run(const struct config *config)
   struct loop_options options;
   int listener = -1;
   if (config->listen.port != 0 && (listener = health_listen(&config->listen, &error)) < 0) {
-    fprintf(stderr, "pawl-worker: %s\n", error.text);
+    log_say(CONFIG_LOG_ERROR, "start", error.text);
     return EXIT_USAGE;
   }
   struct lockstore_options connection = {.uri = config->uri,
@@ -125,7 +129,10 @@ static int run(const struct config *config)
   const char **types = calloc(config->type_count, sizeof *types);
   struct lockstore *store = lockstore_open(&connection, &error);
   if (types == NULL || store == NULL) {
-    fprintf(stderr, "pawl-worker: %s%s\n", store == NULL ? "--uri or --db: " : "", store == NULL ? error.text : "no memory");
+    struct error why = {"no memory"};
+    if (store == NULL)
+      error_set(&why, "--uri or --db: %.900s", error.text);
+    log_say(CONFIG_LOG_ERROR, "start", why.text);
     free(types);
     return EXIT_USAGE;
   }
@@ -179,7 +186,7 @@ int main(int argc, char **argv)
   heap_settle();
   if (!config_begin(&config, CONFIG_WORKER, argc, argv, stdout, stderr, &code))
     return code;
-  log_init(config.log_level, config.log_format);
+  log_init("pawl-worker", config.log_level, config.log_format);
   fault_init();
   if (config.health)
     code = ask(&config);

@@ -358,7 +358,7 @@ class Field:
             assert entry["message"] == json.loads(expected), line[:300]
         verify = run("pawl-dump", "--verify", *where)
         assert verify.returncode == 0, (verify.stdout + verify.stderr).decode()
-        assert re.search(rf"^{re.escape(name)}: ok\b.*\b{len(messages)} messages?\b", verify.stdout.decode(), re.M), verify.stdout
+        assert re.search(rf"^{re.escape(name)}: ok\b.*\b{len(messages)} documents?\b", verify.stdout.decode(), re.M), verify.stdout
         offline = run("pawl-dump", "--verify", "--dir", self.dir, "--type", name)
         assert offline.returncode == 0, (offline.stdout + offline.stderr).decode()
 

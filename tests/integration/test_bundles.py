@@ -71,7 +71,7 @@ def test_from_pymongo_through_crashes(field, point, codec):
     shown = numbers(dump(field).stdout.splitlines())
     assert [number for number in shown if number is not None] == list(range(n)) and len(shown) == n + len(near())
     verdict = dump(field, "--verify", "--deep").stdout.decode()
-    assert re.search(rf"^t1: ok, .*\b128 messages, {n + len(near())} items, ", verdict) and "miscounted" not in verdict, verdict
+    assert re.search(rf"^t1: ok, .*\b128 documents, {n + len(near())} messages, ", verdict) and "miscounted" not in verdict, verdict
 
 
 def test_as_sent_and_one_delete(field):
@@ -88,12 +88,12 @@ def test_status_counts_both(field):
     field.drain()
     field.insert("p", [bundle(0, 5)])
     entry = json.loads(field.run("pawl-status", "--json").stdout)
-    assert (entry["queued"], entry["seq"], entry["items"], entry["settled"]) == (1, 3, 61, 3)
+    assert (entry["queued"], entry["seq"], entry["messages"], entry["settled"]) == (1, 3, 61, 3)
     heading, row = field.run("pawl-status").stdout.decode().splitlines()
-    assert dict(zip(heading.split(), row.split()))["ITEMS"] == "61"
+    assert dict(zip(heading.split(), row.split()))["MESSAGES"] == "61"
     blocks = dump(field, "--format", "blocks").stdout.decode().split()
     assert blocks[7:9] == ["3", "61"]
-    assert b"3 messages, 61 items" in dump(field, "--format", "summary").stdout
+    assert b"3 documents, 61 messages" in dump(field, "--format", "summary").stdout
 
 
 # --- pawl-dump ------------------------------------------------------------------------------------------------------

@@ -474,7 +474,7 @@ def test_seeks_in_a_long_file(tmp_path):
 def ledger_line(segment, items=None, **other):
     return json.dumps({"type": "t1", "epoch": 9, "clean": False, "file": segment.path.name, "uuid": segment.uuid.hex(),
                        "length": segment.length, "tail": segment.tail, "link": f"{segment.link:016x}", "seq": segment.seq - 1,
-                       "items": items or segment.seq - 1, "settled": 0} | other)
+                       "messages": items or segment.seq - 1, "settled": 0} | other)
 
 
 @pytest.fixture
@@ -622,7 +622,7 @@ def test_what_is_not_a_pawl_file(tmp_path):
 
 
 def answer(type, **more):
-    return json.dumps({"type": type, "epoch": 3, "seq": 0, "items": 0, "messages": 0, "file": None, "uuid": None, "length": 0, "tail": 0,
+    return json.dumps({"type": type, "epoch": 3, "seq": 0, "messages": 0, "file": None, "uuid": None, "length": 0, "tail": 0,
                        "link": None} | more)
 
 

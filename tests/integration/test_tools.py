@@ -1,5 +1,6 @@
 """pawl-enqueue, pawl-dump, pawl-status, pawl-setup."""
 import json
+import os
 import re
 import subprocess
 
@@ -323,3 +324,48 @@ def test_setup_initiates_once(servers):
     done = run("pawl-setup", "--uri", f"mongodb://127.0.0.1:{port}/?directConnection=true", "--replica-set", "rs0",
                "--member", f"127.0.0.1:{port}")
     assert done.returncode == 0, done
+
+
+# --- what all say ---
+
+
+def said(path, *command, journal=False, **more):
+    """The lines on stderr of a program that finds no MongoDB; as a unit of systemd's would."""
+    with open(path, "wb") as stderr:
+        status = os.fstat(stderr.fileno())
+        stream = f"{status.st_dev}:{status.st_ino if journal else 1}"
+        subprocess.run([program(command[0]), *map(str, command[1:])], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr,
+                       env=environment(JOURNAL_STREAM=stream, **more), timeout=60, check=False)
+    return path.read_text().splitlines()
+
+
+def quick_ends(folder):
+    nowhere = ["--uri", f"mongodb://127.0.0.1:{free_port()}"]
+    worker = ["pawl-worker", "--type", "t1", "--timeout", "300ms", "--lease", "1s", *nowhere]
+    return [(*worker, "--dir", folder), (*worker, "--dir", folder / "none"), ("pawl-enqueue", "--type", "a", "--type", "b", *nowhere)]
+
+
+def test_json_lines_have_the_same_keys(tmp_path):
+    for command in quick_ends(tmp_path):
+        lines = [json.loads(line) for line in said(tmp_path / "log", *command, "--log-format", "json")]
+        assert lines and all([key for key in line if key not in ("type", "epoch", "seq")] == ["time", "level", "program", "event", "text"]
+                             for line in lines), lines
+        assert {line["program"] for line in lines} == {command[0]}
+
+
+def test_the_journal_gets_priorities_and_no_second_time(tmp_path):
+    levels = {"error": "<3>", "warn": "<4>", "info": "<6>", "debug": "<7>"}
+    for number, command in enumerate(quick_ends(tmp_path)):
+        plain = said(tmp_path / "log", *command, "-v")
+        journal = said(tmp_path / "log", *command, "-v", journal=True)
+        assert plain and not any(line.startswith("<") for line in plain) and journal
+        if number > 0:
+            assert journal == ["<3>" + line for line in plain]
+        else:
+            assert all(re.match(r"2\d{3}-\d\d-\d\dT", line) for line in plain) and "T" not in journal[0].split()[0]
+            assert all(line.startswith(levels[re.match(r"<\d>(\w+) ", line)[1]]) for line in journal)
+        lines = said(tmp_path / "log", *command, "--log-format", "json", journal=True)
+        assert all(line.startswith(levels[json.loads(line[3:])["level"]]) for line in lines)
+    for name, arguments in (("pawl-dump", [tmp_path / "none.bin"]), ("pawl-status", ["--db", "a b"]), ("pawl-setup", ["x"]), ("pawl-lock", [])):
+        lines = said(tmp_path / "log", name, *arguments, journal=True)
+        assert lines and all(line.startswith("<3>") for line in lines), lines

@@ -141,25 +141,24 @@ static void print_payloads(struct printer *printer)
   bson_destroy(number);
 }
 
-static void test_separator_is_between_payloads(void **state)
+static void test_each_payload_ends_with_the_separator(void **state)
 {
   (void)state;
   struct printed printed;
   printed_begin(&printed);
   struct printer printer = {.format = PRINT_PAYLOAD, .separator = "\n", .separator_bytes = 1, .out = printed.out};
   print_payloads(&printer);
-  ASSERT_PRINTED(&printed, "one\n\0\xFF\n4");
+  ASSERT_PRINTED(&printed, "one\n\0\xFF\n4\n");
   assert_int_equal(printer.without_payload, 2);
   assert_int_equal(printer.printed, 5);
 }
 
-static void test_separator_is_behind_when_it_follows(void **state)
+static void test_separator_may_hold_a_nul(void **state)
 {
   (void)state;
   struct printed printed;
   printed_begin(&printed);
-  struct printer printer = {
-      .format = PRINT_PAYLOAD, .separator = "\0;", .separator_bytes = 2, .separator_behind = true, .out = printed.out};
+  struct printer printer = {.format = PRINT_PAYLOAD, .separator = "\0;", .separator_bytes = 2, .out = printed.out};
   print_payloads(&printer);
   ASSERT_PRINTED(&printed, "one\0;\0\xFF\0;4\0;");
 }
@@ -253,8 +252,8 @@ int main(void)
       cmocka_unit_test(test_meta_is_around_the_message),
       cmocka_unit_test(test_meta_of_a_bundle_has_the_index),
       cmocka_unit_test(test_bson_with_meta_is_one_document),
-      cmocka_unit_test(test_separator_is_between_payloads),
-      cmocka_unit_test(test_separator_is_behind_when_it_follows),
+      cmocka_unit_test(test_each_payload_ends_with_the_separator),
+      cmocka_unit_test(test_separator_may_hold_a_nul),
       cmocka_unit_test(test_hex),
       cmocka_unit_test(test_invalid_utf8_is_mended),
       cmocka_unit_test(test_malformed_is_raw),
