@@ -120,7 +120,7 @@ def test_messages_one_a_line(mixed):
     assert [line["message"]["n"] for line in lines] == list(range(mixed.n)) and lines[0]["message"] == {"n": 0, "payload": "m0"}
     canonical = [json.loads(line) for line in dump(mixed, "--format", "canonical").stdout.splitlines()]
     assert canonical[1] == {"n": {"$numberInt": "1"}, "payload": "m1"}
-    assert dump(mixed, "--format", "payload").stdout.decode().split("\n") == [f"m{n}" for n in range(mixed.n)]
+    assert dump(mixed, "--format", "payload").stdout.decode().split("\n") == [*(f"m{n}" for n in range(mixed.n)), ""]
 
 
 def test_selections(mixed):
@@ -187,7 +187,7 @@ def test_enqueue_lines(field, tmp_path):
     assert all(list(document) == ["_id", "type", "batch"] for document in queue(field))
     field.drain()
     expected = [f"a{n}" for n in range(250)] + [f"b{n}" for n in range(7)]
-    assert dump(field, "--format", "payload").stdout.decode().split("\n") == expected
+    assert dump(field, "--format", "payload").stdout.decode().split("\n") == [*expected, ""]
     assert json.loads(dump(field, "-n", 1).stdout) == {"payload": "a0"} and check_items(field) == 257
 
 

@@ -157,7 +157,7 @@ def test_dump_selections(drained):
 def test_dump_forms(drained):
     where = drained.where
     assert run("pawl-dump", *where, "--count").stdout.split() [-1:] == [b"1000"]
-    assert run("pawl-dump", *where, "--format", "payload", "-n", 2).stdout == b"x" * 40 + b"\n" + b"x" * 40
+    assert run("pawl-dump", *where, "--format", "payload", "-n", 2).stdout == b"x" * 40 + b"\n" + b"x" * 40 + b"\n"
     done = run("pawl-dump", *where, "--with-meta", "-n", 1)
     meta = json.loads(done.stdout)
     assert list(meta) == ["seq", "epoch", "offset", "time", "message"] and meta["seq"] == 1, meta
