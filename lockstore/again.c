@@ -18,9 +18,9 @@ static enum outcome read_older(const char *doing, const char *type, struct error
 
 /* A repetition that matches nothing may have met its own first copy, which the majority does not have yet. */
 static enum outcome fence_repeat(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner,
-                                 struct ledger *before, struct error *error)
+                                 enum fencer fencer, struct ledger *before, struct error *error)
 {
-  enum outcome outcome = ledger_fence(store, type, epoch_seen, owner, before, error);
+  enum outcome outcome = ledger_fence(store, type, epoch_seen, owner, fencer, before, error);
   if (outcome != OUTCOME_NO)
     return outcome;
   error_set(error, "fencing: the ledger of %s has moved, and the majority does not have that yet", type);
@@ -28,29 +28,45 @@ static enum outcome fence_repeat(struct lockstore *store, const char *type, int6
 }
 
 /*
- *   epoch e + 1, my owner       YES: what was there before is what is there now, but for `clean`
+ * What the fence found. It has written `clean` and `guarded`: to a clean end that was not vouched for, as it was seen at that epoch, nothing
+ * was added since. Else what a local fence vouches for was vouched for, or had become clean, and no write is under way to it.
+ */
+static void before_restore(struct ledger *before, const struct ledger *seen, enum fencer fencer)
+{
+  bool vouched = ledger_vouched(before), seen_vouched = ledger_vouched(seen);
+  if (fencer == FENCER_LOCAL)
+    vouched = vouched && (seen_vouched || !seen->clean);
+  else if (fencer == FENCER_NETWORK)
+    vouched = seen_vouched;
+  before->epoch = seen->epoch;
+  before->guarded = vouched ? seen->epoch : 0;
+  if (fencer != FENCER_READER)
+    before->clean = seen->clean;
+}
+
+/*
+ *   epoch e + 1, my owner       YES: what was there before is what is there now, but for `clean` and `guarded`
  *   epoch e                     the same request again
  *   below e                     UNKNOWN: a primary that was replaced
  *   anything else               NO
  */
-enum outcome ledger_fence_again(struct lockstore *store, const char *type, int64_t epoch_seen, bool clean_seen, const struct owner *owner,
-                                struct ledger *before, struct error *error)
+enum outcome ledger_fence_again(struct lockstore *store, const char *type, const struct ledger *seen, const struct owner *owner,
+                                enum fencer fencer, struct ledger *before, struct error *error)
 {
+  int64_t epoch_seen = seen->epoch;
   enum outcome outcome = ledger_read(store, type, before, error);
   if (outcome == OUTCOME_UNKNOWN)
     return OUTCOME_UNKNOWN;
   if (outcome != OUTCOME_REFUSED && before->epoch == epoch_seen)
-    return fence_repeat(store, type, epoch_seen, owner, before, error);
+    return fence_repeat(store, type, epoch_seen, owner, fencer, before, error);
   if (outcome != OUTCOME_REFUSED && before->epoch < epoch_seen)
     outcome = read_older("fencing", type, error);
   else
     outcome = outcome == OUTCOME_YES && before->epoch == epoch_seen + 1 && owner_is(before, owner) ? OUTCOME_YES : OUTCOME_NO;
-  if (outcome == OUTCOME_YES && epoch_seen > 0) {
-    before->epoch = epoch_seen;
-    before->clean = clean_seen;
-  } else {
+  if (outcome == OUTCOME_YES && epoch_seen > 0)
+    before_restore(before, seen, fencer);
+  else
     *before = (struct ledger){0};
-  }
   return outcome;
 }
 

@@ -135,21 +135,6 @@ static enum outcome give_back(struct claim *claim, struct error *error)
   return outcome;
 }
 
-/* Nothing was written in this epoch, so the end of the type's file is as clean as it was. */
-static enum outcome put_clean_back(struct claim *claim, bool again, struct error *error)
-{
-  struct ledger_commit commit = {.epoch = claim->epoch,
-                                 .owner = claim->owner,
-                                 .before = claim->before.end,
-                                 .after = claim->before.end,
-                                 .settled = claim->before.settled,
-                                 .set_clean = true,
-                                 .clean = true};
-  if (!claim->before.clean)
-    return OUTCOME_YES;
-  return (again ? ledger_commit_again : ledger_commit)(claim->store, claim->config->name, &commit, error);
-}
-
 static enum outcome look(struct claim *claim, struct error *error)
 {
   return lock_read(claim->store, claim->config->name, 0, &claim->view, error);
@@ -169,21 +154,19 @@ static enum outcome confirm(struct claim *claim, struct error *error)
   return mine && !claim->view.stealable ? OUTCOME_YES : OUTCOME_NO;
 }
 
-/*
- * What is not known is asked again, as long as two thirds of the lease are not over, and nobody wants this to end. A ledger that was not
- * read, for its epoch was told, is not known to have been clean.
- */
+/* What is not known is asked again, as long as two thirds of the lease are not over, and nobody wants this to end. */
 static enum outcome fence(struct claim *claim, const struct ledger *seen, struct error *error)
 {
   const char *name = claim->config->name;
   int64_t until_ms = least(claim->sent_ms + claim->config->lease_ms / 3 * 2, claim->deadline_ms);
-  enum outcome outcome = ledger_fence(claim->store, name, seen->epoch, &claim->owner, &claim->before, error);
+  struct ledger before;
+  enum outcome outcome = ledger_fence(claim->store, name, seen->epoch, &claim->owner, FENCER_READER, &before, error);
   for (int64_t row = 1; outcome == OUTCOME_UNKNOWN && !command_signalled(); row++) {
     int64_t left_ms = until_ms - command_now_ms();
     if (left_ms <= 0)
       break;
     sleep_ms(least(backoff(row), left_ms));
-    outcome = ledger_fence_again(claim->store, name, seen->epoch, seen->clean, &claim->owner, &claim->before, error);
+    outcome = ledger_fence_again(claim->store, name, seen, &claim->owner, FENCER_READER, &before, error);
   }
   return outcome;
 }
@@ -213,8 +196,6 @@ static enum outcome take(struct claim *claim, const struct ledger *seen, struct 
   bool late = command_now_ms() >= claim->sent_ms + claim->config->lease_ms / 3 * 2; /* it would be lost before the command has begun */
   if (outcome == OUTCOME_YES && !late)
     return outcome;
-  if (claim->fenced)
-    (void)put_clean_back(claim, false, &ignored);
   if (outcome == OUTCOME_YES)
     outcome = OUTCOME_NO;
   if (claim->taken)
@@ -341,8 +322,6 @@ enum outcome claim_renew(struct claim *claim, struct error *error)
 bool claim_release(struct claim *claim, struct error *error)
 {
   int64_t until_ms = least(command_now_ms() + RELEASE_MS, claim->sent_ms + claim->config->lease_ms);
-  for (bool again = false; put_clean_back(claim, again, error) == OUTCOME_UNKNOWN && command_now_ms() < until_ms; again = true)
-    sleep_ms(jitter(BACKOFF_MS));
   while (give_back(claim, error) == OUTCOME_UNKNOWN && command_now_ms() < until_ms)
     sleep_ms(jitter(BACKOFF_MS));
   return !claim->taken;

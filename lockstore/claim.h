@@ -25,7 +25,6 @@ struct claim {
   /* claim's own */
   struct lock_holder holder; /* this process */
   struct owner owner;        /* of the latest attempt */
-  struct ledger before;      /* as the fence found it */
   bool taken;                /* the lock document may be there */
   bool prepared;
   struct lock_view view; /* the latest look; left_ms above 0: held */
@@ -52,7 +51,7 @@ MUST_CHECK int claim_acquire(struct claim *claim);
 void claim_end_waiting(struct claim *claim);
 /* From when on it counts is then in sent_ms. Outcomes as of lock_renew. */
 MUST_CHECK enum outcome claim_renew(struct claim *claim, struct error *error);
-/* Puts the ledger's `clean` back and lets the lock go. False: no answer for some seconds, or until its lease was over. */
+/* Lets the lock go. False: no answer for some seconds, or until its lease was over. */
 MUST_CHECK bool claim_release(struct claim *claim, struct error *error);
 
 #endif

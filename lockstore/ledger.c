@@ -107,6 +107,15 @@ static bool parse_numbers(const bson_t *document, struct ledger *ledger, struct 
   return true;
 }
 
+/* Above the epoch it would come true one day. */
+static bool parse_guarded(const bson_t *document, struct ledger *ledger, struct error *error)
+{
+  if (document_int64(document, "guarded", &ledger->guarded) && ledger->guarded >= 1 && ledger->guarded <= ledger->epoch)
+    return true;
+  ledger->guarded = 0;
+  return wrong(error, document, "guarded", "a whole number above 0 and not above epoch");
+}
+
 static enum outcome parse_ledger(const bson_t *document, const char *type, struct ledger *ledger, struct error *error)
 {
   int64_t v;
@@ -125,6 +134,8 @@ static enum outcome parse_ledger(const bson_t *document, const char *type, struc
       parse_epoch(document, ledger, error) && parse_file(document, type, &ledger->end, error) && parse_numbers(document, ledger, error);
   if (ok && !document_bool(document, "clean", &ledger->clean))
     ok = wrong(error, document, "clean", "true or false");
+  if (ok && document_has(document, "guarded"))
+    ok = parse_guarded(document, ledger, error);
   if (ok && document_has(document, "machine") && !document_text(document, "machine", ledger->machine, sizeof ledger->machine))
     ok = wrong(error, document, "machine", "a string of at most 63 bytes");
   return ok ? OUTCOME_YES : OUTCOME_REFUSED;
@@ -219,18 +230,47 @@ static enum outcome parse_fenced(const bson_t *reply, const char *type, int64_t 
   return OUTCOME_UNKNOWN;
 }
 
-enum outcome ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner, struct ledger *before,
-                          struct error *error)
+/*
+ * A pipeline, because what becomes of `guarded` depends on the document: an end that is vouched for stays so, and to a clean one no write
+ * is under way.
+ */
+/* clang-format off */
+#define IF_ABSENT(field, value) "{", "$ifNull", "[", BCON_UTF8("$" field), value, "]", "}"
+/* clang-format on */
+
+static void append_guarded(bson_t *set, int64_t epoch_seen, enum fencer fencer)
+{
+  if (fencer == FENCER_NETWORK)
+    BSON_APPEND_UTF8(set, "guarded", "$$REMOVE");
+  else
+    BCON_APPEND(set, "guarded", "{", "$cond", "[", "{", "$or", "[", "{", "$eq", "[", BCON_UTF8("$guarded"), BCON_INT64(epoch_seen), "]",
+                "}", "{", "$and", "[", BCON_BOOL(fencer == FENCER_LOCAL), "{", "$eq", "[", BCON_UTF8("$clean"), BCON_BOOL(true), "]", "}",
+                "]", "}", "]", "}", BCON_INT64(epoch_seen + 1), BCON_UTF8("$$REMOVE"), "]", "}");
+}
+
+static void append_fence(bson_t *set, int64_t epoch_seen, const struct owner *owner, enum fencer fencer)
+{
+  BCON_APPEND(set, "epoch", BCON_INT64(epoch_seen + 1), "owner", OWNER(owner));
+  append_guarded(set, epoch_seen, fencer);
+  if (fencer != FENCER_READER)
+    BSON_APPEND_BOOL(set, "clean", false);
+  else if (epoch_seen == 0)
+    BCON_APPEND(set, "clean", IF_ABSENT("clean", BCON_BOOL(false)));
+  if (epoch_seen == 0)
+    BCON_APPEND(set, "seq", IF_ABSENT("seq", BCON_INT64(0)), "items", IF_ABSENT("items", BCON_INT64(0)), "settled",
+                IF_ABSENT("settled", BCON_INT64(0)));
+}
+
+enum outcome ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner, enum fencer fencer,
+                          struct ledger *before, struct error *error)
 {
   struct mongo *mongo = lockstore_mongo(store);
   bson_t *command = BCON_NEW("findAndModify", "ledger", "query", "{", "_id", BCON_UTF8(type), "v", BCON_INT32(1), "epoch",
                              BCON_INT64(epoch_seen), "}", "new", BCON_BOOL(false), "upsert", BCON_BOOL(epoch_seen == 0));
-  bson_t update;
-  BSON_APPEND_DOCUMENT_BEGIN(command, "update", &update);
-  BCON_APPEND(&update, "$set", "{", "epoch", BCON_INT64(epoch_seen + 1), "owner", OWNER(owner), "clean", BCON_BOOL(false), "}");
-  if (epoch_seen == 0)
-    BCON_APPEND(&update, "$setOnInsert", "{", "seq", BCON_INT64(0), "items", BCON_INT64(0), "settled", BCON_INT64(0), "}");
-  bson_append_document_end(command, &update);
+  bson_t set = BSON_INITIALIZER;
+  append_fence(&set, epoch_seen, owner, fencer);
+  BCON_APPEND(command, "update", "[", "{", "$set", BCON_DOCUMENT(&set), "}", "]");
+  bson_destroy(&set);
   mongo_append_write_concern(command);
   mongo_append_max_time(mongo, command);
   *before = (struct ledger){0};
@@ -303,7 +343,7 @@ static void append_commit_change(bson_t *update, const struct ledger_commit *com
   bson_t change, set;
   BSON_APPEND_DOCUMENT_BEGIN(update, "u", &change);
   BCON_APPEND(&change, "$max", "{", "settled", BCON_INT64(commit->settled), "}");
-  if (has_file(after) || commit->set_clean || commit->machine) {
+  if (has_file(after) || commit->set_clean || commit->machine || commit->guarded) {
     BSON_APPEND_DOCUMENT_BEGIN(&change, "$set", &set);
     if (has_file(after))
       BCON_APPEND(&set, "file", BCON_UTF8(after->file), "uuid", BCON_BIN(BSON_SUBTYPE_BINARY, after->uuid, sizeof after->uuid), "length",
@@ -313,6 +353,8 @@ static void append_commit_change(bson_t *update, const struct ledger_commit *com
       BSON_APPEND_BOOL(&set, "clean", commit->clean);
     if (commit->machine)
       BSON_APPEND_UTF8(&set, "machine", commit->machine);
+    if (commit->guarded)
+      BSON_APPEND_INT64(&set, "guarded", commit->epoch);
     bson_append_document_end(&change, &set);
   }
   bson_append_document_end(update, &change);

@@ -139,7 +139,17 @@ struct ledger {
   struct committed end;
   int64_t settled;
   char machine[MACHINE_SIZE]; /* boot id of the kernel that wrote the end; empty: none */
+  int64_t guarded;            /* the epoch for which the end was vouched for last; 0: none */
 };
+
+/*
+ * Does every process that may still have a write under way to the file hold its guard? By the number, which each fence moves on or
+ * removes: an older pawl does neither, and what it leaves behind is of another epoch.
+ */
+static inline bool ledger_vouched(const struct ledger *ledger)
+{
+  return ledger->guarded != 0 && ledger->guarded == ledger->epoch;
+}
 
 /* YES: read (majority). NO: there is none; *ledger is all zero. REFUSED: of another v, or malformed. */
 MUST_CHECK enum outcome ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error);
@@ -149,20 +159,26 @@ MUST_CHECK enum outcome ledger_read(struct lockstore *store, const char *type, s
  * where something is taken away. Slow: a server with nothing to do answers when it next writes its journal, within 100 ms.
  */
 MUST_CHECK enum outcome ledger_read_now(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error);
+/* What the new epoch may do to the file. */
+enum fencer {
+  FENCER_LOCAL,   /* write, with the guard: `clean` becomes false; a clean or vouched end is vouched for */
+  FENCER_NETWORK, /* write, without a guard that others see: `clean` becomes false, and nothing is vouched for */
+  FENCER_READER,  /* nothing: `clean` stays, and a vouched end stays vouched for */
+};
 /*
- * epoch_seen -> epoch_seen + 1, owner, clean false. YES: *before is the document as it was; otherwise all zero. NO: another was
- * faster, or the ledger is of another v. REFUSED: fenced, but what was there is malformed (ledger_read would have said so).
- * epoch_seen 0: there was no ledger; it is made.
+ * epoch_seen -> epoch_seen + 1, and owner; `clean` and `guarded` by the fencer. YES: *before is the document as it was; otherwise all
+ * zero. NO: another was faster, or the ledger is of another v. REFUSED: fenced, but what was there is malformed (ledger_read would have
+ * said so). epoch_seen 0: there was no ledger; it is made, not clean.
  */
 MUST_CHECK enum outcome ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner,
-                                     struct ledger *before, struct error *error);
+                                     enum fencer fencer, struct ledger *before, struct error *error);
 /*
- * The same once more, after UNKNOWN: reads the ledger (majority), which says what became of it, and fences only where that is open. YES:
- * *before as above; `clean` is clean_seen: the ledger was read at exactly epoch_seen, and was clean. NO: it is another's, or of no use.
- * UNKNOWN: it may still come about; ask again, or let the lock go.
+ * The same once more, after UNKNOWN: reads the ledger (majority), which says what became of it, and fences only where that is open. `seen`:
+ * the epoch, and `clean` and `guarded` as they were when the ledger was read at exactly that epoch. YES: *before as above, as far as that
+ * can be known. NO: it is another's, or of no use. UNKNOWN: it may still come about; ask again, or let the lock go.
  */
-MUST_CHECK enum outcome ledger_fence_again(struct lockstore *store, const char *type, int64_t epoch_seen, bool clean_seen,
-                                           const struct owner *owner, struct ledger *before, struct error *error);
+MUST_CHECK enum outcome ledger_fence_again(struct lockstore *store, const char *type, const struct ledger *seen, const struct owner *owner,
+                                           enum fencer fencer, struct ledger *before, struct error *error);
 
 struct ledger_commit {
   int64_t epoch; /* mine */
@@ -171,6 +187,7 @@ struct ledger_commit {
   int64_t settled;                /* raised to this, never lowered */
   bool set_clean, clean;          /* set_clean: `clean` is written; it ends the epoch */
   const char *machine;            /* of the writer; NULL: left as it is */
+  bool guarded;                   /* the writer holds the guard of the file: the end is vouched for; else that is left as it is */
 };
 /* YES: committed (also a repetition). NO: fenced. */
 MUST_CHECK enum outcome ledger_commit(struct lockstore *store, const char *type, const struct ledger_commit *commit, struct error *error);
@@ -179,8 +196,8 @@ MUST_CHECK enum outcome ledger_commit_again(struct lockstore *store, const char 
                                             struct error *error);
 /*
  * For adopting files whose ledger is lost or wrong: replaces the whole document, if it still is in the state `before` (epoch 0: there
- * was none). `malformed`: what is there was REFUSED by ledger_read, and is replaced whatever it says, unless it is of a newer v. YES:
- * written. NO: it moved meanwhile. REFUSED: the new one is none that ledger_read would take.
+ * was none); nothing is vouched for. `malformed`: what is there was REFUSED by ledger_read, and is replaced whatever it says, unless it is
+ * of a newer v. YES: written. NO: it moved meanwhile. REFUSED: the new one is none that ledger_read would take.
  */
 MUST_CHECK enum outcome ledger_put(struct lockstore *store, const char *type, const struct ledger *before, bool malformed,
                                    const struct ledger *ledger, struct error *error);

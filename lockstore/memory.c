@@ -552,7 +552,14 @@ enum outcome ledger_read_now(struct lockstore *store, const char *type, struct l
   return ledger_read(store, type, ledger, error);
 }
 
-static enum outcome fence(struct memory_server *server, const char *type, int64_t epoch_seen, const struct owner *owner,
+static void fence_guarded(struct ledger *ledger, int64_t epoch_seen, enum fencer fencer)
+{
+  bool vouched = ledger->guarded != 0 && ledger->guarded == epoch_seen;
+  vouched = fencer == FENCER_LOCAL ? vouched || ledger->clean : fencer == FENCER_READER && vouched;
+  ledger->guarded = vouched ? epoch_seen + 1 : 0;
+}
+
+static enum outcome fence(struct memory_server *server, const char *type, int64_t epoch_seen, const struct owner *owner, enum fencer fencer,
                           struct ledger *before)
 {
   struct ledger_document *document = ledger_find(server, type);
@@ -568,17 +575,18 @@ static enum outcome fence(struct memory_server *server, const char *type, int64_
   document->ledger.epoch = epoch_seen + 1;
   document->ledger.has_owner = true;
   document->ledger.owner = *owner;
-  document->ledger.clean = false;
+  fence_guarded(&document->ledger, epoch_seen, fencer);
+  document->ledger.clean = document->ledger.clean && fencer == FENCER_READER;
   return OUTCOME_YES;
 }
 
-enum outcome ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner, struct ledger *before,
-                          struct error *error)
+enum outcome ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner, enum fencer fencer,
+                          struct ledger *before, struct error *error)
 {
   bool lost;
   enum outcome outcome = OUTCOME_UNKNOWN;
   if (call_begin(store, &lost))
-    outcome = fence(store->server, type, epoch_seen, owner, before);
+    outcome = fence(store->server, type, epoch_seen, owner, fencer, before);
   if (lost || outcome != OUTCOME_YES)
     *before = (struct ledger){0};
   return call_end(store, lost, outcome, error);
@@ -612,6 +620,8 @@ static enum outcome commit_to(struct ledger *ledger, const struct ledger_commit 
     assert(strlen(commit->machine) < MACHINE_SIZE);
     strcpy(ledger->machine, commit->machine);
   }
+  if (commit->guarded)
+    ledger->guarded = commit->epoch;
   return OUTCOME_YES;
 }
 
@@ -659,6 +669,7 @@ enum outcome ledger_put(struct lockstore *store, const char *type, const struct 
       document = NULL;
     if (document) {
       document->ledger = *ledger;
+      document->ledger.guarded = 0;
       outcome = OUTCOME_YES;
     }
   }

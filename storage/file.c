@@ -154,7 +154,7 @@ enum file_status file_unlink(const char *dir, const char *name, struct error *er
   return unlink(path) == 0 ? FILE_OK : failed(error, "removing", path);
 }
 
-/* statfs(2)'s f_type of the file systems that belong to one kernel at a time. */
+/* statfs(2)'s f_type of the file systems that belong to one kernel at a time, and through which a file has one guard. */
 static bool file_system_local(unsigned long type)
 {
   static const unsigned long local[] = {
@@ -164,12 +164,20 @@ static bool file_system_local(unsigned long type)
       0x2FC12FC1, /* ZFS */
       0xF2F52010, /* F2FS */
       0x01021994, /* tmpfs */
-      0x794C7630, /* overlay */
   };
   for (size_t i = 0; i < sizeof local / sizeof local[0]; i++)
     if (local[i] == type)
       return true;
   return false;
+}
+
+enum file_status file_local(struct file *file, bool *local, struct error *error)
+{
+  struct statfs fs;
+  if (fstatfs(file->fd, &fs) != 0)
+    return failed(error, "looking at the file system of", file->name);
+  *local = file_system_local((unsigned long)(uint32_t)fs.f_type);
+  return FILE_OK;
 }
 
 enum file_status file_place(const char *dir, struct file_place *place, struct error *error)

@@ -65,9 +65,15 @@ MUST_CHECK enum file_status file_cut(struct file *file, int64_t length, struct e
 MUST_CHECK enum file_status file_guard(struct file *file, struct error *error);
 MUST_CHECK enum file_status file_unlink(const char *dir, const char *name, struct error *error);
 
+/*
+ * Is it on a local file system: one of the types known to belong to one kernel (ext, xfs, btrfs, zfs, f2fs, tmpfs), whose guard every
+ * process sees that can write to it? Overlay is none: it grants a guard that its upper directory grants again.
+ */
+MUST_CHECK enum file_status file_local(struct file *file, bool *local, struct error *error);
+
 /* What the directory's file system is like. */
 struct file_place {
-  bool local;         /* one of the types known to have one kernel: ext, xfs, btrfs, zfs, f2fs, tmpfs, overlay */
+  bool local;         /* as file_local; a single file of another file system can be mounted into it */
   int64_t free_bytes; /* to an unprivileged writer */
 };
 MUST_CHECK enum file_status file_place(const char *dir, struct file_place *place, struct error *error);

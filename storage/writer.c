@@ -38,17 +38,20 @@ static enum check_status segment_open(struct writer *writer, struct reader *read
   return file_is_checked_one(&writer->file, &writer->header, error) ? CHECK_OK : CHECK_UNTRUSTED;
 }
 
-enum check_status writer_open(struct writer *writer, const struct writer_options *options, const struct committed *end, const char *machine,
-                              int64_t epoch, struct error *error)
+enum check_status writer_open(struct writer *writer, const struct writer_options *options, const struct writer_start *start,
+                              struct error *error)
 {
+  const struct committed *end = start->end;
   struct reader reader;
   struct error ignored;
   memset(writer, 0, sizeof *writer);
   writer->options = *options;
-  writer->epoch = epoch;
+  writer->epoch = start->epoch;
+  writer->local = start->local;
   writer->end = writer->found = *end;
-  writer->foreign_machine = strcmp(machine, options->identity.machine) != 0;
-  enum check_status status = check_storage(&reader, options->dir, options->type, end, epoch, error);
+  /* On one kernel FUSE and the file system below it have a page cache each. */
+  writer->foreign = strcmp(start->machine, options->identity.machine) != 0 || start->vouched != start->local;
+  enum check_status status = check_storage(&reader, options->dir, options->type, end, start->epoch, error);
   if (status != CHECK_OK || end->file[0] == 0)
     return status;
   status = segment_open(writer, &reader, error);
@@ -75,18 +78,17 @@ enum writer_status writer_close(struct writer *writer, struct error *error)
 
 enum writer_status writer_guard(struct writer *writer, struct writer_ground *ground, struct error *error)
 {
-  struct file_place place;
   int64_t size = 0;
-  memset(ground, 0, sizeof *ground);
-  if (file_place(writer->options.dir, &place, error) != FILE_OK)
+  enum file_status status = FILE_OK;
+  *ground = (struct writer_ground){.local = writer->local};
+  bool counts = writer->local;
+  if (counts && file_local(&writer->file, &counts, error) != FILE_OK)
     return WRITER_FAILED;
-  ground->local = place.local;
-  if (place.local) {
-    enum file_status status = file_guard(&writer->file, error);
-    if (status != FILE_OK && status != FILE_BUSY)
-      return WRITER_FAILED;
-    ground->guarded = status == FILE_OK;
-  }
+  if (counts)
+    status = file_guard(&writer->file, error);
+  if (status != FILE_OK && status != FILE_BUSY)
+    return WRITER_FAILED;
+  ground->guarded = counts && status == FILE_OK;
   if (file_size(&writer->file, &size, error) != FILE_OK)
     return WRITER_FAILED;
   ground->exact = size == writer->end.length;
@@ -176,13 +178,23 @@ static enum writer_status name_create(struct writer *writer, int64_t name_epoch,
   return status == FILE_OK ? WRITER_OK : WRITER_FAILED;
 }
 
+/* The commit of an epoch that began on a local file system vouches for the segment: it must be there, with its guard taken. */
+static bool segment_guard(struct file *file, struct error *error)
+{
+  bool local = false;
+  if (file_local(file, &local, error) != FILE_OK)
+    return false;
+  if (!local)
+    error_set(error, "%s: its directory was on a local file system a moment ago, and the new segment is on none", file->name);
+  return local && file_guard(file, error) == FILE_OK;
+}
+
 static enum writer_status header_write(struct writer *writer, struct file *file, struct segment_header *header, struct error *error)
 {
   uint8_t bytes[FORMAT_HEADER_BYTES];
-  struct file_place place;
   format_header_encode(header, bytes);
-  if (file_place(writer->options.dir, &place, error) != FILE_OK || (place.local && file_guard(file, error) != FILE_OK) ||
-      file_write(file, 0, bytes, sizeof bytes, error) != FILE_OK || file_sync_new(file, writer->options.dir, error) != FILE_OK)
+  if ((writer->local && !segment_guard(file, error)) || file_write(file, 0, bytes, sizeof bytes, error) != FILE_OK ||
+      file_sync_new(file, writer->options.dir, error) != FILE_OK)
     return WRITER_FAILED;
   return WRITER_OK;
 }
@@ -196,7 +208,7 @@ static void segment_begin(struct writer *writer, struct file *file, const struct
   writer->file = *file;
   writer->has_file = true;
   writer->created = writer->opened = true;
-  writer->foreign_machine = false;
+  writer->foreign = false;
   writer->header = *header;
   writer->end = end;
 
@@ -357,11 +369,11 @@ enum writer_status writer_append(struct writer *writer, struct batch *batch, int
     return status;
   int64_t offset = writer->end.length;
   if (!writer->opened) {
-    if (writer->foreign_machine)
+    if (writer->foreign)
       front_bytes += pad_block(writer, now_us, front);
     front_bytes += open_block(writer, now_us, front + front_bytes);
     writer->opened = true;
-    writer->foreign_machine = false;
+    writer->foreign = false;
   }
   marker_make(writer, BLOCK_DATA, now_us, &marker);
   uint8_t *body = body_choose(writer, batch, &marker);

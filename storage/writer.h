@@ -41,7 +41,8 @@ struct writer {
   struct file file;     /* for reading and writing */
   bool created;         /* this epoch made the segment */
   bool opened;          /* the epoch's OPEN is written, or not needed */
-  bool foreign_machine; /* the bytes at the end were written by another kernel: PAD first */
+  bool local;           /* as in writer_start */
+  bool foreign;         /* the bytes at the end were written by another kernel, or through another view of the file: PAD first */
   struct segment_header header;
   struct committed end;   /* behind the last block written; not necessarily committed yet */
   struct committed found; /* as it was opened */
@@ -53,30 +54,39 @@ struct writer {
   size_t encoded_size;
 };
 
+/* Where an epoch begins. */
+struct writer_start {
+  int64_t epoch;               /* mine */
+  bool local;                  /* the directory is on a local file system, as asked before the fence: guards count */
+  const struct committed *end; /* the ledger's, as it was before my epoch */
+  const char *machine;         /* the ledger's */
+  bool vouched;                /* the ledger vouched for the end: it was local to who fenced last */
+};
 /*
- * Opens the ledger's file afresh and checks it (storage/check.h) against `end` of the ledger as it was before my epoch.
- * `machine`: the ledger's. With no file in the ledger only the directory is looked at. On anything but CHECK_OK it is closed.
+ * Opens the ledger's file afresh and checks it (storage/check.h) against start->end. With no file in the ledger only the directory is
+ * looked at. On anything but CHECK_OK it is closed. What `start` points to is not needed afterwards.
  */
-MUST_CHECK enum check_status writer_open(struct writer *writer, const struct writer_options *options, const struct committed *end,
-                                         const char *machine, int64_t epoch, struct error *error);
+MUST_CHECK enum check_status writer_open(struct writer *writer, const struct writer_options *options, const struct writer_start *start,
+                                         struct error *error);
 /* Closes without another word. A late write error is reported: what was not committed may be lost. */
 MUST_CHECK enum writer_status writer_close(struct writer *writer, struct error *error);
 
 /* What the decision about continuing the file rests on (docs/protocol.md, "May the file be continued?"). */
 struct writer_ground {
-  bool local;   /* a local file system: the guard can be relied upon */
-  bool guarded; /* local, and the guard is taken now */
+  bool local;   /* as in writer_start */
+  bool guarded; /* local, by the open file's own word too, and the guard is taken now */
   bool exact;   /* the file is exactly as long as committed; looked at with the guard in hand */
 };
-/* Takes the guard where it can be relied upon. */
+/* Takes the guard where it counts. */
 MUST_CHECK enum writer_status writer_guard(struct writer *writer, struct writer_ground *ground, struct error *error);
 /* Cuts off what lies beyond the committed end. Only with the guard, and only after the epoch was seen to be still mine. */
 MUST_CHECK enum writer_status writer_cut(struct writer *writer, struct error *error);
 
 /*
  * Makes the next segment: `T.bin` for the first, else `T@<epoch>.bin`; header synced, directory too. The old one is closed. After WRITER_OK
- * writer->end is the new segment's, to be committed before anything is appended. `block_bytes`: of the documents that come first.
- * WRITER_NO_SPACE unless there is room for them too: a segment that takes no block would be one more with each try.
+ * writer->end is the new segment's, to be committed before anything is appended. Where guards count, its guard is taken. `block_bytes`: of
+ * the documents that come first. WRITER_NO_SPACE unless there is room for them too: a segment that takes no block would be one more with
+ * each try.
  */
 MUST_CHECK enum writer_status writer_create(struct writer *writer, const char *reason, const uint8_t uuid[16], size_t block_bytes,
                                             int64_t now_us, struct error *error);

@@ -46,7 +46,7 @@ enum action_kind {
   ACTION_CHECK,         /* ledger, files, ledger again: YES (ledger), CHANGED, REFUSED (counts), NEWER */
   ACTION_LOOK,          /* at the mutex: YES (view), NO: free, REFUSED */
   ACTION_TAKE,          /* steal if asked to, insert: YES, NO: busy */
-  ACTION_FENCE,         /* YES (ledger as it was), NO */
+  ACTION_FENCE,         /* YES (ledger as it was), NO, FAILED: not sent; in any case the place */
   ACTION_OPEN,          /* the file, against the ledger: YES, NO: fenced, REFUSED, NEWER */
   ACTION_SETTLE_FIND,   /* `_id`s from the files: YES (load), REFUSED */
   ACTION_SETTLE_DELETE, /* YES */
@@ -80,6 +80,13 @@ enum activity {
 /* Does its result tell whether the database answers? Not READ's: a cursor may end for reasons of its own. */
 bool action_asks_database(enum action_kind kind);
 
+/* Where the directory is. Asked once an epoch, before the fence, so that all its requests say the same. */
+enum place {
+  PLACE_UNASKED,
+  PLACE_LOCAL,   /* on a local file system: the guard counts */
+  PLACE_NETWORK, /* on any other */
+};
+
 struct action {
   enum action_kind kind;
   enum activity activity;
@@ -90,7 +97,9 @@ struct action {
   bool steal;                  /* TAKE: first delete the lock of `seen` */
   struct owner seen;           /* TAKE */
   int64_t epoch_seen;          /* FENCE */
-  bool clean_seen;             /* FENCE: the ledger was clean when it was read at that epoch */
+  bool clean_seen;             /* FENCE: the ledger was clean when it was read at that epoch, */
+  bool vouched_seen;           /* FENCE: and its end vouched for */
+  enum place place;            /* FENCE: as asked, if it was; OPEN */
   struct ledger ledger;        /* OPEN: as the fence found it */
   struct ledger_commit commit; /* COMMIT */
   struct committed end;        /* SETTLE_FIND */
@@ -132,6 +141,7 @@ struct completion {
   bool glanced;                /* PEEK: it only glanced */
   bool marked;                 /* PEEK: the next one can */
   int64_t took_ms;             /* PEEK, READ: until the answer */
+  enum place place;            /* FENCE */
   struct writer_ground ground; /* GUARD */
   struct committed end;        /* CREATE, APPEND, CLOSE */
   struct load *load;           /* READ, SETTLE_FIND: new; APPEND, DELETE, SETTLE_DELETE: given back */
@@ -272,7 +282,7 @@ struct consumer {
   bool empty;                /* and nothing was in it */
   int64_t seq_seen;          /* in the ledger, or committed by me: for the notes */
   int64_t epoch_seen;        /* by the check */
-  bool clean_seen;           /* at that epoch */
+  bool clean_seen, vouched_seen; /* at that epoch */
   int64_t fence_until_ms;    /* FENCING: for so long what is not known is asked again */
   int64_t distrust_since_ms; /* the check has failed since; -1: it has not */
   char distrust_file[FILE_NAME_SIZE]; /* with this segment as the current one */
@@ -292,6 +302,7 @@ struct consumer {
 
   /* the epoch */
   int64_t epoch;              /* mine; 0: none */
+  enum place place;
   struct ledger before;       /* as the fence found it */
   struct committed committed; /* known to be */
   int64_t settled;            /* end of the unbroken prefix of acknowledged deletes; without an epoch: when last seen */
@@ -305,6 +316,7 @@ struct consumer {
   enum leave leave;
   enum consumer_state after; /* UNLOCKING: where to go then */
   bool begun;                /* the file of this epoch is decided on */
+  bool guarded;              /* and it is local and I hold its guard: commits vouch for it */
   bool wrote;                /* a block was written in this epoch */
   enum write_stage stage;
   struct load *hand;                   /* the load being written */

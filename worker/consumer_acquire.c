@@ -109,6 +109,7 @@ static void checking_main(struct turn *turn, const struct completion *completion
     consumer->said_distrust = consumer->said_newer = false;
     consumer->epoch_seen = completion->ledger.epoch;
     consumer->clean_seen = completion->ledger.clean;
+    consumer->vouched_seen = ledger_vouched(&completion->ledger);
     consumer->seq_seen = completion->ledger.end.seq;
     consumer->settled = completion->ledger.settled;
     consumer->check_fresh = true;
@@ -247,8 +248,16 @@ static void fence_given_up(struct turn *turn, bool moved)
 static void fencing_main(struct turn *turn, const struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
+  consumer->place = completion->place;
   if (completion->result == RESULT_UNKNOWN)
     return; /* it may be done: the ledger will say so */
+  if (completion->result == RESULT_FAILED) {
+    consumer->disk_failures++;
+    consumer_note(turn, NOTE_ERROR, "disk", "%s: leaves the type alone for a while", completion->error.text);
+    consumer_epoch_end(consumer);
+    give_up(turn, STATE_BACKING_OFF, "the file system cannot be asked");
+    return;
+  }
   if (completion->result != RESULT_YES) {
     fence_given_up(turn, completion->result == RESULT_NO);
     return;
@@ -348,6 +357,8 @@ static void fence_step(struct turn *turn)
   struct action *action = consumer_start(turn, ACTION_FENCE);
   action->epoch_seen = consumer->epoch_seen;
   action->clean_seen = consumer->clean_seen;
+  action->vouched_seen = consumer->vouched_seen;
+  action->place = consumer->place;
   action->again = again;
 }
 

@@ -15,18 +15,21 @@ enum { READ_UNKNOWN_TOLD = 5, EMPTY_PAUSE_MIN_MS = 2 };
 /*
  * May the current file be continued? In this order (docs/protocol.md, "May the file be continued?"):
  *
- *   rolling                                        -> new segment
- *   no file yet                                    -> new segment
- *   local, guard taken                             -> the epoch seen again, then cut and continue
- *   local, guard busy: a frozen writer has it open -> new segment
- *   network or unknown, clean and exactly as long  -> continue
- *   network or unknown, anything else              -> new segment
+ *   rolling                                                         -> new segment
+ *   no file yet                                                     -> new segment
+ *   local, guard busy: a frozen writer has it open                  -> new segment
+ *   local, guard taken, the end vouched for                         -> the epoch seen again, then cut and continue
+ *   local, guard taken, not vouched for, clean and exactly as long  -> the epoch seen again, then continue
+ *   local, guard taken, anything else                               -> new segment
+ *   network or unknown, clean and exactly as long                   -> continue
+ *   network or unknown, anything else                               -> new segment
  */
 static enum write_stage stage_by_ground(const struct consumer *consumer, const struct writer_ground *ground)
 {
-  if (ground->local)
-    return ground->guarded ? STAGE_VERIFY : STAGE_CREATE;
-  return consumer->before.clean && ground->exact ? STAGE_APPEND : STAGE_CREATE;
+  bool in_order = consumer->before.clean && ground->exact;
+  if (!ground->local)
+    return in_order ? STAGE_APPEND : STAGE_CREATE;
+  return ground->guarded && (ledger_vouched(&consumer->before) || in_order) ? STAGE_VERIFY : STAGE_CREATE;
 }
 
 static enum write_stage stage_first(const struct consumer *consumer)
@@ -57,6 +60,7 @@ static void create_done(struct turn *turn, const struct completion *completion)
   case RESULT_YES:
     consumer->written = completion->end;
     consumer->commit_sent = false;
+    consumer->guarded = consumer->place == PLACE_LOCAL; /* else it would not have been made */
     consumer->stage = STAGE_COMMIT_SEGMENT;
     return;
   case RESULT_NO_SPACE:
@@ -166,10 +170,12 @@ void consumer_draining_main(struct turn *turn, const struct completion *completi
     else
       consumer->stage = stage_by_ground(consumer, &completion->ground);
     consumer->begun = consumer->stage == STAGE_APPEND;
+    consumer->guarded = consumer->stage == STAGE_VERIFY;
     return;
   case STAGE_VERIFY:
+    consumer->begun = yes && !ledger_vouched(&consumer->before); /* nothing is to be cut */
     if (yes)
-      consumer->stage = STAGE_CUT;
+      consumer->stage = consumer->begun ? STAGE_APPEND : STAGE_CUT;
     else if (completion->result != RESULT_UNKNOWN)
       consumer_fenced(turn);
     return;

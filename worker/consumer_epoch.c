@@ -21,12 +21,13 @@ void consumer_epoch_end(struct consumer *consumer)
 {
   loads_drop(consumer);
   consumer->epoch = 0;
+  consumer->place = PLACE_UNASKED;
   memset(&consumer->before, 0, sizeof consumer->before);
   memset(&consumer->committed, 0, sizeof consumer->committed);
   consumer->rolling = false;
   consumer->settle_stage = SETTLE_FIND;
   consumer->leave = LEAVE_NOT;
-  consumer->begun = consumer->wrote = consumer->commit_sent = false;
+  consumer->begun = consumer->guarded = consumer->wrote = consumer->commit_sent = false;
   consumer->stage = STAGE_NONE;
   consumer->pass_open = false;
   consumer->pass_messages = consumer->read_unknown_row = 0;
@@ -223,6 +224,7 @@ void consumer_commit_fill(struct turn *turn, struct action *action, const struct
   action->commit.before = consumer->committed;
   action->commit.after = *after;
   action->commit.settled = consumer->settled;
+  action->commit.guarded = consumer->guarded;
   action->again = consumer->unknown_row > 0;
 }
 
@@ -236,6 +238,7 @@ static void rolled(struct turn *turn)
 {
   struct consumer *consumer = turn->consumer;
   int64_t epoch = consumer->epoch;
+  consumer->vouched_seen = consumer->guarded;
   consumer_epoch_end(consumer);
   consumer->epoch_seen = epoch;
   consumer->clean_seen = consumer->rolling = true;
@@ -354,8 +357,11 @@ void consumer_epoch_step(struct turn *turn)
   struct consumer *consumer = turn->consumer;
   switch (consumer->state) {
   case STATE_OPENING:
-    if (consumer_main_ready(turn))
-      consumer_start(turn, ACTION_OPEN)->ledger = consumer->before;
+    if (consumer_main_ready(turn)) {
+      struct action *action = consumer_start(turn, ACTION_OPEN);
+      action->ledger = consumer->before;
+      action->place = consumer->place;
+    }
     return;
   case STATE_SETTLING:
     settling_step(turn);

@@ -149,14 +149,28 @@ static enum result perform_take(struct performer *performer, const struct action
 
 /* ---- epoch ---- */
 
+static bool place_ask(const struct performer *performer, struct completion *completion)
+{
+  struct file_place place;
+  if (file_place(performer->options.writer.dir, &place, &completion->error) != FILE_OK)
+    return false;
+  completion->place = place.local ? PLACE_LOCAL : PLACE_NETWORK;
+  return true;
+}
+
 static enum result perform_fence(struct performer *performer, const struct action *action, struct completion *completion)
 {
   struct lockstore *store = performer->options.store;
   const char *type = performer->options.writer.type;
+  const struct ledger seen = {
+      .epoch = action->epoch_seen, .clean = action->clean_seen, .guarded = action->vouched_seen ? action->epoch_seen : 0};
+  completion->place = action->place;
+  if (action->place == PLACE_UNASKED && !place_ask(performer, completion))
+    return RESULT_FAILED;
+  enum fencer fencer = completion->place == PLACE_LOCAL ? FENCER_LOCAL : FENCER_NETWORK;
   enum outcome fenced =
-      action->again
-          ? ledger_fence_again(store, type, action->epoch_seen, action->clean_seen, &action->owner, &completion->ledger, &completion->error)
-          : ledger_fence(store, type, action->epoch_seen, &action->owner, &completion->ledger, &completion->error);
+      action->again ? ledger_fence_again(store, type, &seen, &action->owner, fencer, &completion->ledger, &completion->error)
+                    : ledger_fence(store, type, action->epoch_seen, &action->owner, fencer, &completion->ledger, &completion->error);
   if (fenced == OUTCOME_YES)
     fault_point(FAULT_FENCED);
   return of_outcome(fenced);
@@ -193,8 +207,12 @@ static enum result perform_open(struct performer *performer, const struct action
 {
   assert(!performer->writer_open);
   const struct ledger *ledger = &action->ledger;
-  enum check_status status =
-      writer_open(&performer->writer, &performer->options.writer, &ledger->end, ledger->machine, action->epoch, &completion->error);
+  const struct writer_start start = {.epoch = action->epoch,
+                                     .local = action->place == PLACE_LOCAL,
+                                     .end = &ledger->end,
+                                     .machine = ledger->machine,
+                                     .vouched = ledger_vouched(ledger)};
+  enum check_status status = writer_open(&performer->writer, &performer->options.writer, &start, &completion->error);
   performer->writer_open = status == CHECK_OK;
   performer->way_unclear = performer->way_unclear || !ledger->clean;
   return status == CHECK_OK ? RESULT_YES : refused_or_fenced(performer, action, of_check(status), completion);

@@ -117,11 +117,14 @@ class Disks:
     def twice(self, field):
         """The field's folder, mounted twice through FUSE: each mount has a page cache and locks of its own, as two machines have.
         Returns the two folders."""
-        places = [self.folder / "first", self.folder / "second"]
-        for place in places:
-            place.mkdir()
-            self._bind(field, field.dir, place)
-        return places
+        return [self.again(field, name) for name in ("first", "second")]
+
+    def again(self, field, name):
+        """The field's folder once more, through FUSE: another folder, which counts as a network's."""
+        place = self.folder / name
+        place.mkdir()
+        self._bind(field, field.dir, place)
+        return place
 
     def remount(self, field, *options):
         command("mount", "-o", ",".join(["remount", *options]), field.dir)

@@ -303,11 +303,11 @@ def test_lost_between_take_and_fence(field, locked, change):
         field.locks.delete_one({"type": "t1"})
     assert lock.wait() == 0 and lock.output() == f"{before['epoch'] + 2}\n", lock
     after = field.ledger()
-    assert after == {**before, "epoch": before["epoch"] + 2, "owner": after["owner"]} and after["clean"] is True
+    assert after == {**before, "epoch": before["epoch"] + 2, "guarded": before["epoch"] + 2, "owner": after["owner"]} and after["clean"] is True
 
 
 def test_no_answer_behind_the_fence(field, locked):
-    """Whether the lock is still there cannot be seen: the command does not start, and the lock and `clean` are given back."""
+    """Whether the lock is still there cannot be seen: the command does not start, and the lock is given back; `clean` is as it was."""
     field.fill(5)
     field.drain()
     before = field.ledger()
@@ -432,14 +432,15 @@ def test_without_a_server():
 
 
 def test_file_of_a_type_goes_on(field, locked, tmp_path):
-    """A worker waits while its type is locked; `clean` is put back, and the file is continued."""
+    """A worker waits while its type is locked; of the end the ledger says what it said, and the file is continued."""
     field.fill(50)
     field.drain()
     assert field.ledger()["clean"] is True
     before = field.ledger()
     lock = locked("t1", *until(tmp_path / "go"), options=["--lease", "10s"])
     lock.command()
-    assert (field.ledger()["clean"], field.ledger()["epoch"]) == (False, before["epoch"] + 1)
+    now = field.ledger()
+    assert now == {**before, "epoch": before["epoch"] + 1, "guarded": before["epoch"] + 1, "owner": now["owner"]} and now["clean"] is True
     field.fill(50)
     worker = field.worker("-v", "--exit-when-empty")
     worker.wait_log(rf"held by \S+, pid {lock.pid}")
@@ -452,15 +453,19 @@ def test_file_of_a_type_goes_on(field, locked, tmp_path):
     settled = field.ledger()
     assert field.run("pawl-lock", "t1", "--", "true").returncode == 0
     after = field.ledger()
-    assert after == {**settled, "epoch": settled["epoch"] + 1, "owner": after["owner"]} and after["clean"] is True
+    assert after == {**settled, "epoch": settled["epoch"] + 1, "guarded": settled["epoch"] + 1, "owner": after["owner"]}
 
 
-def test_unclean_stays_unclean(field):
+@pytest.mark.parametrize("vouched", [True, False])
+def test_end_stays_as_it_is(field, vouched):
+    """Unclean stays unclean; vouched for stays vouched for, and what is not does not become it."""
     field.fill(5)
     field.drain()
-    field.ledgers.update_one({"_id": "t1"}, {"$set": {"clean": False}})
-    assert field.run("pawl-lock", "t1", "--", "true").returncode == 0
-    assert field.ledger()["clean"] is False
+    field.ledgers.update_one({"_id": "t1"}, {"$set": {"clean": False}} if vouched else {"$set": {"clean": False}, "$unset": {"guarded": 1}})
+    for _ in range(2):
+        assert field.run("pawl-lock", "t1", "--", "true").returncode == 0
+    ledger = field.ledger()
+    assert (ledger["clean"], ledger.get("guarded")) == (False, ledger["epoch"] if vouched else None)
 
 
 def test_waits_for_a_worker(field, locked):

@@ -193,6 +193,15 @@ def test_election_on_an_empty_queue_makes_no_segment(network):
     network.compare()
 
 
+def test_killed_lock_costs_no_segment(network):
+    """pawl-lock writes nothing to the file: however it ends, the end of the file is as clean as it was."""
+    turn(network, [])
+    killed = network.run("pawl-lock", "--lease", "1s", "t1", "--", "sh", "-c", "kill -9 $PPID")
+    assert killed.returncode == -signal.SIGKILL and network.ledger()["clean"] is True, killed
+    turn(network, [])
+    assert network.segments() == ["t1.bin"] and len(network.compare()["t1"]) == 60
+
+
 @pytest.mark.parametrize("point", ["block-written:3", "block-synced:3", "block-committed:3", "deleted:3", "close-written", "released"])
 def test_unclean_end_is_left_alone(network, disks, point):
     """Not a byte of the old file changes, whatever lies beyond its end; the next segment names it."""
@@ -356,6 +365,40 @@ def test_two_mounts_one_freezes(twice):
 def test_two_mounts_at_work_together(twice):
     field, machines = twice
     changing_hands(field, machines * 2)
+
+
+# --- one folder, seen by one worker as a local file system and by another as a network's ---
+
+
+@pytest.mark.parametrize("crash", [None, "fenced", "segment-created"])
+def test_late_write_over_the_network(field, disks, faulty_disk, crash):
+    """A worker that reaches the folder over the network takes no guard and freezes in its write. The local one, which finds the guard free,
+    leaves that file alone, even if it crashes before its first commit and another local one comes: the late write meets nothing."""
+    turn(field, [])
+    assert field.ledger()["clean"] is True
+    place = disks.again(field, "far")
+    disk = FaultyDisk(faulty_disk, field.folder, place)
+    disk.rule("pwrite t1.bin 1 stop")
+    field.fill(60)
+    frozen = field.worker(*SMALL, directory=place, env=disk.env)
+    frozen.wait_frozen()
+    if crash:
+        assert field.worker(*SMALL, env={"PAWL_FAULT": crash}).wait() == -signal.SIGKILL
+    field.drain(*SMALL)
+    assert len(field.segments()) == (3 if crash == "segment-created" else 2), "the file of the late write is continued"
+    frozen.thaw()
+    frozen.wait_log("fenced: ")
+    assert frozen.stop()[0] == 0, str(frozen)
+    assert len(field.compare()["t1"]) == 90
+
+
+def test_far_and_near_take_turns(field, disks):
+    """Clean ends are continued; where the view changes a PAD keeps the two apart, though the kernel is the same."""
+    place = disks.again(field, "far")
+    for n in range(5):
+        turn(field, [], directory=place if n % 2 else field.dir)
+    assert field.segments() == ["t1.bin"] and len(pads(field)) == 4
+    assert len(field.compare()["t1"]) == 150
 
 
 def test_real_nfs():

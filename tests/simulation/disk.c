@@ -608,6 +608,15 @@ enum file_status file_unlink(const char *dir, const char *name, struct error *er
   return FILE_OK;
 }
 
+enum file_status file_local(struct file *file, bool *local, struct error *error)
+{
+  bool fails = !enter(CHAOS_MISC, "looking at the file system of", file->name, error);
+  if (fails || inode_of(file, error) == NULL)
+    return FILE_FAILED;
+  *local = chaos_plan.local;
+  return FILE_OK;
+}
+
 enum file_status file_place(const char *dir, struct file_place *place, struct error *error)
 {
   if (!enter(CHAOS_MISC, "looking at the file system of", dir, error))

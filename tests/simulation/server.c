@@ -23,7 +23,7 @@ enum outcome __wrap_lock_release(struct lockstore *store, const char *type, int 
 enum outcome __wrap_ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error);
 enum outcome __wrap_ledger_read_now(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error);
 enum outcome __wrap_ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner,
-                                 struct ledger *before, struct error *error);
+                                 enum fencer fencer, struct ledger *before, struct error *error);
 enum outcome __wrap_ledger_commit(struct lockstore *store, const char *type, const struct ledger_commit *commit, struct error *error);
 enum outcome __wrap_ledger_settle(struct lockstore *store, const char *type, int64_t epoch, const struct owner *owner, int64_t settled,
                                   struct error *error);
@@ -38,7 +38,7 @@ enum outcome __real_lock_release(struct lockstore *store, const char *type, int 
                                  struct error *error);
 enum outcome __real_ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error);
 enum outcome __real_ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner,
-                                 struct ledger *before, struct error *error);
+                                 enum fencer fencer, struct ledger *before, struct error *error);
 enum outcome __real_ledger_commit(struct lockstore *store, const char *type, const struct ledger_commit *commit, struct error *error);
 enum outcome __real_ledger_settle(struct lockstore *store, const char *type, int64_t epoch, const struct owner *owner, int64_t settled,
                                   struct error *error);
@@ -52,6 +52,7 @@ struct request {
   struct caller caller;
   struct owner owner; /* STEAL: the one that was seen */
   int64_t ttl_ms, epoch, settled;
+  enum fencer fencer;
   struct lock_holder holder;
   struct ledger_commit commit;
   char machine[MACHINE_SIZE]; /* of the commit */
@@ -248,7 +249,8 @@ static enum outcome apply_ledger(const struct request *request, struct ledger *b
   struct error error;
   enum outcome outcome;
   if (request->kind == FENCE)
-    outcome = __real_ledger_fence(store_now(), type, plants_epoch_seen(request->type, request->epoch), &request->owner, before, &error);
+    outcome = __real_ledger_fence(store_now(), type, plants_epoch_seen(request->type, request->epoch), &request->owner, request->fencer,
+                                  before, &error);
   else if (request->kind == SETTLE)
     outcome = __real_ledger_settle(store_now(), type, request->epoch, &request->owner, request->settled, &error);
   else if (!plants_commit(request->type, &request->commit, &outcome))
@@ -494,9 +496,9 @@ enum outcome __wrap_ledger_read_now(struct lockstore *store, const char *type, s
 }
 
 enum outcome __wrap_ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner,
-                                 struct ledger *before, struct error *error)
+                                 enum fencer fencer, struct ledger *before, struct error *error)
 {
-  struct request request = {.kind = FENCE, .type = type_index(type), .owner = *owner, .epoch = epoch_seen};
+  struct request request = {.kind = FENCE, .type = type_index(type), .owner = *owner, .epoch = epoch_seen, .fencer = fencer};
   (void)store;
   enum outcome outcome = send(&request, before, error);
   plants_fence(outcome);

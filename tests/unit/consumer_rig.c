@@ -44,7 +44,7 @@ static const unsigned answers[ACTION_COUNT] = {
     [ACTION_CHECK] = MAY(YES) | MAY(CHANGED) | MAY(REFUSED) | MAY(NEWER) | MAY(UNKNOWN),
     [ACTION_LOOK] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED),
     [ACTION_TAKE] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
-    [ACTION_FENCE] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED),
+    [ACTION_FENCE] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED) | MAY(FAILED),
     [ACTION_OPEN] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED) | MAY(NEWER),
     [ACTION_SETTLE_FIND] = MAY(YES) | MAY(REFUSED) | MAY(NEWER),
     [ACTION_SETTLE_DELETE] = MAY(YES) | MAY(UNKNOWN),
@@ -209,6 +209,9 @@ static void answer_fence(struct rig *rig, const struct action *action, struct co
 {
   completion->ledger = rig->ledger;
   completion->ledger.epoch = action->epoch_seen;
+  completion->ledger.guarded = rig->vouched ? action->epoch_seen : 0;
+  completion->place = action->place != PLACE_UNASKED ? action->place : rig->ground.local ? PLACE_LOCAL : PLACE_NETWORK;
+  rig->vouched = completion->place == PLACE_LOCAL && (rig->vouched || rig->ledger.clean);
   rig->ledger.epoch = action->epoch_seen + 1;
   rig->ledger.clean = false;
 }
@@ -220,6 +223,7 @@ static void answer_commit(struct rig *rig, const struct ledger_commit *commit)
     rig->ledger.settled = commit->settled;
   if (commit->set_clean)
     rig->ledger.clean = commit->clean;
+  rig->vouched = rig->vouched || commit->guarded;
 }
 
 static void answer_yes(struct rig *rig, const struct action *action, struct completion *completion)
@@ -373,7 +377,8 @@ static void variant_ledger(struct rig *rig, const char *variant)
   if (strcmp(variant, "none") == 0)
     memset(ledger, 0, sizeof *ledger);
   ledger->end.link += strcmp(variant, "moved") == 0;
-  ledger->clean = strcmp(variant, "clean") == 0 || strcmp(variant, "unsettled") == 0;
+  ledger->clean = strcmp(variant, "clean") == 0 || strcmp(variant, "unsettled") == 0 || strcmp(variant, "unvouched-clean") == 0;
+  rig->vouched = strncmp(variant, "unvouched", 9) != 0;
   ledger->settled = ledger->end.seq - (strcmp(variant, "unsettled") == 0 ? 30 : 0);
 }
 
@@ -385,8 +390,9 @@ static void variant_apply(struct rig *rig, enum action_kind kind, const char *va
   } else if (kind == ACTION_CHECK || kind == ACTION_FENCE) {
     variant_ledger(rig, variant);
   } else if (kind == ACTION_GUARD) {
-    bool local = strcmp(variant, "local") == 0, busy = strcmp(variant, "busy") == 0;
-    rig->ground = (struct writer_ground){.local = local || busy, .guarded = local, .exact = strcmp(variant, "exact") == 0};
+    bool exact = strcmp(variant, "exact") == 0 || strcmp(variant, "local-exact") == 0;
+    bool local = strncmp(variant, "local", 5) == 0, busy = strcmp(variant, "busy") == 0;
+    rig->ground = (struct writer_ground){.local = local || busy, .guarded = local, .exact = exact};
   } else if (kind == ACTION_APPEND) {
     rig->block_bytes = (int64_t)1 << 30;
   } else if (kind == ACTION_CLOSE) {
@@ -495,6 +501,7 @@ void rig_init(struct rig *rig, const struct consumer_options *options, uint64_t 
   rig->ledger = (struct ledger){.v = 1, .epoch = 7, .clean = true, .settled = 100};
   rig->ledger.end = (struct committed){.file = "t1.bin", .length = 50000, .tail = 49000, .link = 77, .seq = 100, .items = 100};
   rig->ground = (struct writer_ground){.local = true, .guarded = true, .exact = true};
+  rig->vouched = true;
   rig->view = (struct lock_view){.owner = {{1, 2, 3}}, .ttl_ms = 30000, .left_ms = 20000};
   consumer_init(&rig->consumer, "t1", options);
 }

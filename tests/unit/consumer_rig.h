@@ -41,8 +41,10 @@ struct rig_watch {
   int64_t deadline_ms;
   /* the epoch */
   int64_t epoch;
-  bool before_clean, rolled, fenced, failed, spent;
-  bool guarded, verified, may_append; /* what the first block waits for */
+  bool before_clean, before_vouched, rolled, fenced, failed, spent;
+  enum place place;
+  bool guarded, verified, may_append; /* what the first block waits for; guarded: and the end may be continued in place */
+  bool vouches;                       /* the epoch's commits do */
   bool appended, wrote, closed;       /* APPEND was sent; one was synced; CLOSE was */
   bool unnamed;                       /* a segment that the ledger does not name may lie there */
   bool clean_sent;
@@ -64,6 +66,7 @@ struct rig {
 
   /* the world */
   struct ledger ledger;
+  bool vouched; /* its end is */
   struct writer_ground ground;
   struct lock_view view;
   size_t load_ids;        /* delete commands a load takes */
@@ -85,7 +88,8 @@ uint64_t rig_random(struct rig *rig, uint64_t below);
 
 /*
  * One event. Variants: `LOOK YES:busy`, `:expired`; `CHECK` and `FENCE YES:none` (no ledger), `:clean`, `:unclean`, `:unsettled`,
- * `:moved` (others wrote since); `GUARD YES:local`, `:busy`, `:exact`, `:longer`; `APPEND YES:large`; `CLOSE YES:left`; `READ YES:many`
+ * `:moved` (others wrote since), `:unvouched` and `:unvouched-clean`; `GUARD YES:local`, `:local-exact`, `:busy`, and on a network
+ * `:exact`, `:longer`; `APPEND YES:large`; `CLOSE YES:left`; `READ YES:many`
  * (ids for two commands); `DELETE YES:last`, of several the one started last. Without one the world stays as it is.
  */
 void rig_play(struct rig *rig, const char *event);

@@ -43,8 +43,9 @@ static bool same_end(const struct committed *a, const struct committed *b)
 static void epoch_forget(struct rig_watch *watch)
 {
   watch->epoch = 0;
-  watch->before_clean = watch->fenced = watch->failed = watch->spent = false;
-  watch->guarded = watch->verified = watch->may_append = false;
+  watch->before_clean = watch->before_vouched = watch->fenced = watch->failed = watch->spent = false;
+  watch->place = PLACE_UNASKED;
+  watch->guarded = watch->vouches = watch->verified = watch->may_append = false;
   watch->appended = watch->wrote = watch->closed = watch->unnamed = watch->clean_sent = false;
   watch->pending = watch->pending_segment = watch->pending_sent = false;
   watch->loads_read = watch->loads_committed = watch->loads_deleted = 0;
@@ -115,7 +116,7 @@ static void started_write(struct rig *rig, const struct action *action)
   else if (action->kind == ACTION_VERIFY)
     rig_assert(rig, watch->guarded);
   else if (action->kind == ACTION_CUT)
-    rig_assert(rig, watch->guarded && watch->verified);
+    rig_assert(rig, watch->guarded && watch->before_vouched && watch->verified);
   else
     rig_assert(rig, !watch->guarded);
 }
@@ -141,6 +142,7 @@ static void started_commit(struct rig *rig, const struct action *action)
   rig_assert(rig, commit->epoch == watch->epoch && same_owner(&commit->owner, &watch->owner));
   rig_assert(rig, same_end(&commit->before, &watch->committed));
   rig_assert(rig, commit->settled == watch->settled && commit->settled <= commit->after.seq);
+  rig_assert(rig, commit->guarded == watch->vouches);
   if (commit->set_clean) {
     started_clean(rig, commit);
     return;
@@ -290,10 +292,12 @@ static void answered_lock(struct rig *rig, const struct completion *completion)
 
 static void answered_fence(struct rig_watch *watch, const struct action *action, const struct completion *completion)
 {
+  watch->place = completion->place;
   if (completion->result != RESULT_YES)
     return;
   watch->epoch = action->epoch_seen + 1;
   watch->before_clean = completion->ledger.clean;
+  watch->before_vouched = ledger_vouched(&completion->ledger);
   watch->committed = completion->ledger.end;
   watch->settled = completion->ledger.settled;
 }
@@ -318,10 +322,13 @@ static void answered_write(struct rig *rig, const struct completion *completion)
   bool yes = completion->result == RESULT_YES;
   watch->failed = watch->failed || completion->result == RESULT_FAILED;
   if (completion->kind == ACTION_GUARD && yes) {
-    watch->guarded = completion->ground.local && completion->ground.guarded;
-    watch->may_append = !completion->ground.local && completion->ground.exact && watch->before_clean;
+    bool in_order = watch->before_clean && completion->ground.exact;
+    watch->guarded = completion->ground.local && completion->ground.guarded && (watch->before_vouched || in_order);
+    watch->vouches = watch->guarded;
+    watch->may_append = !completion->ground.local && in_order;
   } else if (completion->kind == ACTION_VERIFY) {
     watch->verified = yes;
+    watch->may_append = yes && !watch->before_vouched;
     watch->fenced = completion->result == RESULT_NO || completion->result == RESULT_REFUSED;
   } else if (completion->kind == ACTION_CUT) {
     watch->may_append = yes;
@@ -330,6 +337,7 @@ static void answered_write(struct rig *rig, const struct completion *completion)
     watch->fenced = watch->fenced || completion->result == RESULT_NO;
     watch->unnamed = watch->unnamed || completion->result == RESULT_SPENT;
     watch->pending = watch->pending_segment = yes;
+    watch->vouches = yes && watch->place == PLACE_LOCAL;
     watch->pending_sent = false;
     watch->written = completion->end;
   } else if (completion->kind == ACTION_APPEND && yes) {

@@ -68,7 +68,12 @@ enum check_status holder_open(struct holder *holder, const char *machine)
 {
   snprintf(holder->options.identity.machine, MACHINE_SIZE, "%s", machine);
   holder->epoch++;
-  return writer_open(&holder->writer, &holder->options, &holder->committed, holder->machine, holder->epoch, &holder->error);
+  struct writer_start start = {.epoch = holder->epoch,
+                               .local = memory_disk.local,
+                               .end = &holder->committed,
+                               .machine = holder->machine,
+                               .vouched = holder->vouched};
+  return writer_open(&holder->writer, &holder->options, &start, &holder->error);
 }
 
 static void assert_ok(const struct holder *holder, bool ok)
@@ -101,6 +106,7 @@ void holder_commit(struct holder *holder)
 {
   holder->committed = holder->writer.end;
   holder->clean = false;
+  holder->vouched = holder->writer.local;
   snprintf(holder->machine, sizeof holder->machine, "%s", holder->options.identity.machine);
 }
 

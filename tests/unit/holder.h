@@ -20,7 +20,7 @@ struct holder {
   struct committed committed;
   char machine[MACHINE_SIZE];
   int64_t epoch;
-  bool clean;
+  bool clean, vouched; /* vouched: by who wrote last */
 
   int64_t now_us; /* moves on a second a block */
   struct error error;

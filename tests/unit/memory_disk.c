@@ -433,6 +433,14 @@ enum file_status file_unlink(const char *dir, const char *name, struct error *er
   return FILE_OK;
 }
 
+enum file_status file_local(struct file *file, bool *local, struct error *error)
+{
+  if (inode_of(file, error) == NULL || fails(DISK_LOCAL, "looking at the file system of", file->name, error))
+    return FILE_FAILED;
+  *local = memory_disk.local;
+  return FILE_OK;
+}
+
 enum file_status file_place(const char *dir, struct file_place *place, struct error *error)
 {
   if (fails(DISK_PLACE, "looking at the file system of", dir, error))

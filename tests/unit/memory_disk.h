@@ -25,12 +25,13 @@ enum disk_call {
   DISK_GUARD,
   DISK_UNLINK,
   DISK_PLACE,
+  DISK_LOCAL,
   DISK_LIST,
   DISK_CALLS
 };
 
 struct memory_disk {
-  bool local;                          /* what file_place answers */
+  bool local;                          /* what file_place and file_local answer */
   int64_t free_bytes;                  /* what is left: writes use it up, and fail (ENOSPC) beyond it */
   int process;                         /* who calls */
   int fail_in[DISK_CALLS];             /* the Nth call from now fails (1: the next one); 0: none */

@@ -73,7 +73,10 @@ static const struct situation situations[] = {
   {"draining, lingered",       "draining, empty",            "wait 100; READ NO; wait 4850; wait 100"},
   {"draining, read, late",     "draining, first read",       "wait 20000"},
   {"draining, guard",          "draining, first read",       "READ YES"},
+  {"draining, guard, foreign", "fencing",                    "FENCE YES:unvouched-clean; OPEN YES; READ YES"},
+  {"draining, guard, unclean", "fencing",                    "FENCE YES:unvouched; OPEN YES; READ YES"},
   {"draining, verify",         "draining, guard",            "GUARD YES:local"},
+  {"draining, verify, clean",  "draining, guard, foreign",   "GUARD YES:local-exact"},
   {"draining, cut",            "draining, verify",           "VERIFY YES"},
   {"draining, create",         "draining, guard",            "GUARD YES:busy"},
   {"draining, create, first",  "opening, no ledger",         "OPEN YES; READ YES"},
@@ -323,6 +326,7 @@ static const struct row rows[] = {
   {"fencing",                   "FENCE NO",                STATE_UNLOCKING,     "UNLOCK"},
   {"fencing",                   "FENCE UNKNOWN",           STATE_FENCING,       ""},
   {"fencing",                   "FENCE REFUSED",           STATE_UNLOCKING,     "UNLOCK"},
+  {"fencing",                   "FENCE FAILED",            STATE_UNLOCKING,     "UNLOCK"},
 
   {"fencing, renewing",         "stop",                    STATE_FENCING,       ""},
   {"fencing, renewing",         "message",                 STATE_FENCING,       ""},
@@ -335,6 +339,7 @@ static const struct row rows[] = {
   {"fencing, renewing",         "FENCE NO",                STATE_UNLOCKING,     "UNLOCK"},
   {"fencing, renewing",         "FENCE UNKNOWN",           STATE_FENCING,       ""},
   {"fencing, renewing",         "FENCE REFUSED",           STATE_UNLOCKING,     "UNLOCK"},
+  {"fencing, renewing",         "FENCE FAILED",            STATE_UNLOCKING,     "UNLOCK"},
   {"fencing, renewing",         "RENEW YES",               STATE_FENCING,       ""},
   {"fencing, renewing",         "RENEW NO",                STATE_FENCING,       ""},
   {"fencing, renewing",         "RENEW UNKNOWN",           STATE_FENCING,       ""},
@@ -357,6 +362,7 @@ static const struct row rows[] = {
   {"fencing, again",            "FENCE NO",                STATE_UNLOCKING,     "UNLOCK"},
   {"fencing, again",            "FENCE UNKNOWN",           STATE_FENCING,       ""},
   {"fencing, again",            "FENCE REFUSED",           STATE_UNLOCKING,     "UNLOCK"},
+  {"fencing, again",            "FENCE FAILED",            STATE_UNLOCKING,     "UNLOCK"},
 
   {"fencing, roll",             "stop",                    STATE_FENCING,       ""},
   {"fencing, roll",             "wake",                    STATE_FENCING,       "RENEW"},
@@ -370,6 +376,7 @@ static const struct row rows[] = {
   {"fencing, roll",             "FENCE NO",                STATE_UNLOCKING,     "UNLOCK"},
   {"fencing, roll",             "FENCE UNKNOWN",           STATE_FENCING,       ""},
   {"fencing, roll",             "FENCE REFUSED",           STATE_UNLOCKING,     "UNLOCK"},
+  {"fencing, roll",             "FENCE FAILED",            STATE_UNLOCKING,     "UNLOCK"},
 
   {"opening",                   "stop",                    STATE_OPENING,       ""},
   {"opening",                   "wake",                    STATE_OPENING,       "RENEW"},
@@ -540,9 +547,40 @@ static const struct row rows[] = {
   {"draining, guard",           "GUARD YES:exact",         STATE_DRAINING,      "APPEND"},
   {"draining, guard",           "GUARD YES:longer",        STATE_DRAINING,      "CREATE"},
   {"draining, guard",           "GUARD FAILED",            STATE_DRAINING,      ""},
+  {"draining, guard",           "GUARD YES:local-exact",   STATE_DRAINING,      "VERIFY"},
   {"draining, guard",           "READ YES",                STATE_DRAINING,      "READ"},
   {"draining, guard",           "READ NO",                 STATE_DRAINING,      ""},
   {"draining, guard",           "READ UNKNOWN",            STATE_DRAINING,      ""},
+
+  {"draining, guard, foreign",  "stop",                    STATE_DRAINING,      ""},
+  {"draining, guard, foreign",  "wake",                    STATE_DRAINING,      "RENEW"},
+  {"draining, guard, foreign",  "message",                 STATE_DRAINING,      ""},
+  {"draining, guard, foreign",  "lock",                    STATE_DRAINING,      ""},
+  {"draining, guard, foreign",  "lost",                    STATE_DRAINING,      "RENEW"},
+  {"draining, guard, foreign",  "GUARD YES:local",         STATE_DRAINING,      "CREATE"},
+  {"draining, guard, foreign",  "GUARD YES:local-exact",   STATE_DRAINING,      "VERIFY"},
+  {"draining, guard, foreign",  "GUARD YES:busy",          STATE_DRAINING,      "CREATE"},
+  {"draining, guard, foreign",  "GUARD YES:exact",         STATE_DRAINING,      "APPEND"},
+  {"draining, guard, foreign",  "GUARD YES:longer",        STATE_DRAINING,      "CREATE"},
+  {"draining, guard, foreign",  "GUARD FAILED",            STATE_DRAINING,      ""},
+  {"draining, guard, foreign",  "READ YES",                STATE_DRAINING,      "READ"},
+  {"draining, guard, foreign",  "READ NO",                 STATE_DRAINING,      ""},
+  {"draining, guard, foreign",  "READ UNKNOWN",            STATE_DRAINING,      ""},
+
+  {"draining, guard, unclean",  "stop",                    STATE_DRAINING,      ""},
+  {"draining, guard, unclean",  "wake",                    STATE_DRAINING,      "RENEW"},
+  {"draining, guard, unclean",  "message",                 STATE_DRAINING,      ""},
+  {"draining, guard, unclean",  "lock",                    STATE_DRAINING,      ""},
+  {"draining, guard, unclean",  "lost",                    STATE_DRAINING,      "RENEW"},
+  {"draining, guard, unclean",  "GUARD YES:local",         STATE_DRAINING,      "CREATE"},
+  {"draining, guard, unclean",  "GUARD YES:local-exact",   STATE_DRAINING,      "CREATE"},
+  {"draining, guard, unclean",  "GUARD YES:busy",          STATE_DRAINING,      "CREATE"},
+  {"draining, guard, unclean",  "GUARD YES:exact",         STATE_DRAINING,      "CREATE"},
+  {"draining, guard, unclean",  "GUARD YES:longer",        STATE_DRAINING,      "CREATE"},
+  {"draining, guard, unclean",  "GUARD FAILED",            STATE_DRAINING,      ""},
+  {"draining, guard, unclean",  "READ YES",                STATE_DRAINING,      "READ"},
+  {"draining, guard, unclean",  "READ NO",                 STATE_DRAINING,      ""},
+  {"draining, guard, unclean",  "READ UNKNOWN",            STATE_DRAINING,      ""},
 
   {"draining, verify",          "stop",                    STATE_DRAINING,      ""},
   {"draining, verify",          "wake",                    STATE_DRAINING,      "RENEW"},
@@ -556,6 +594,19 @@ static const struct row rows[] = {
   {"draining, verify",          "READ YES",                STATE_DRAINING,      "READ"},
   {"draining, verify",          "READ NO",                 STATE_DRAINING,      ""},
   {"draining, verify",          "READ UNKNOWN",            STATE_DRAINING,      ""},
+
+  {"draining, verify, clean",   "stop",                    STATE_DRAINING,      ""},
+  {"draining, verify, clean",   "wake",                    STATE_DRAINING,      "RENEW"},
+  {"draining, verify, clean",   "message",                 STATE_DRAINING,      ""},
+  {"draining, verify, clean",   "lock",                    STATE_DRAINING,      ""},
+  {"draining, verify, clean",   "lost",                    STATE_DRAINING,      "RENEW"},
+  {"draining, verify, clean",   "VERIFY YES",              STATE_DRAINING,      "APPEND"},
+  {"draining, verify, clean",   "VERIFY NO",               STATE_DRAINING,      ""},
+  {"draining, verify, clean",   "VERIFY UNKNOWN",          STATE_DRAINING,      ""},
+  {"draining, verify, clean",   "VERIFY REFUSED",          STATE_DRAINING,      ""},
+  {"draining, verify, clean",   "READ YES",                STATE_DRAINING,      "READ"},
+  {"draining, verify, clean",   "READ NO",                 STATE_DRAINING,      ""},
+  {"draining, verify, clean",   "READ UNKNOWN",            STATE_DRAINING,      ""},
 
   {"draining, cut",             "stop",                    STATE_DRAINING,      ""},
   {"draining, cut",             "wake",                    STATE_DRAINING,      "RENEW"},
@@ -1113,7 +1164,7 @@ static void events_add(struct events *events, const char *kind, const char *resu
 static void events_add_answer(struct events *events, const struct action *action, enum result result)
 {
   static const char *const fence[] = {":none", ":clean", ":unclean", ":unsettled"}, *const look[] = {":busy", ":expired"},
-                           *const guard[] = {":local", ":busy", ":exact", ":longer"}, *const plain[] = {""};
+                           *const guard[] = {":local", ":local-exact", ":busy", ":exact", ":longer"}, *const plain[] = {""};
   const char *const *variants = plain;
   size_t count = 1;
   if (result == RESULT_YES && action->kind == ACTION_FENCE)
@@ -1121,7 +1172,7 @@ static void events_add_answer(struct events *events, const struct action *action
   else if (result == RESULT_YES && action->kind == ACTION_LOOK)
     variants = look, count = 2;
   else if (result == RESULT_YES && action->kind == ACTION_GUARD)
-    variants = guard, count = 4;
+    variants = guard, count = 5;
   for (size_t i = 0; i < count; i++)
     events_add(events, rig_kind_name(action->kind), rig_result_name(result), variants[i]);
   if (result == RESULT_YES && action->kind == ACTION_CLOSE && action->discard)

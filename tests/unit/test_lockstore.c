@@ -180,8 +180,8 @@ static void fence_from_nothing(void **state)
   struct ledger ledger, before;
   assert_int_equal(ledger_read(store, MY_TYPE, &ledger, &error), OUTCOME_NO);
   assert_int_equal(ledger.epoch, 0);
-  assert_int_equal(ledger_fence(store, MY_TYPE, 1, &alice, &before, &error), OUTCOME_NO);
-  assert_int_equal(ledger_fence(store, MY_TYPE, 0, &alice, &before, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence(store, MY_TYPE, 1, &alice, FENCER_LOCAL, &before, &error), OUTCOME_NO);
+  assert_int_equal(ledger_fence(store, MY_TYPE, 0, &alice, FENCER_LOCAL, &before, &error), OUTCOME_YES);
   assert_int_equal(before.epoch, 0);
   assert_false(before.clean);
   assert_int_equal(ledger_read(store, MY_TYPE, &ledger, &error), OUTCOME_YES);
@@ -200,19 +200,20 @@ static void one_fence_an_epoch(void **state)
 {
   (void)state;
   struct ledger before;
-  assert_int_equal(ledger_fence(store, MY_TYPE, 0, &alice, &before, &error), OUTCOME_YES);
-  assert_int_equal(ledger_fence(store, MY_TYPE, 0, &bob, &before, &error), OUTCOME_NO);
-  assert_int_equal(ledger_fence(store, MY_TYPE, 1, &bob, &before, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence(store, MY_TYPE, 0, &alice, FENCER_LOCAL, &before, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence(store, MY_TYPE, 0, &bob, FENCER_LOCAL, &before, &error), OUTCOME_NO);
+  assert_int_equal(ledger_fence(store, MY_TYPE, 1, &bob, FENCER_LOCAL, &before, &error), OUTCOME_YES);
   assert_int_equal(before.epoch, 1);
   assert_memory_equal(&before.owner, &alice, sizeof alice);
-  assert_int_equal(ledger_fence(store, MY_TYPE, 1, &alice, &before, &error), OUTCOME_NO);
+  assert_int_equal(ledger_fence(store, MY_TYPE, 1, &alice, FENCER_LOCAL, &before, &error), OUTCOME_NO);
   assert_int_equal(before.epoch, 0);
-  assert_int_equal(ledger_fence(store, MY_TYPE, 0, &alice, &before, &error), OUTCOME_NO);
+  assert_int_equal(ledger_fence(store, MY_TYPE, 0, &alice, FENCER_LOCAL, &before, &error), OUTCOME_NO);
 }
 
 static enum outcome fence_again(const char *type, int64_t epoch_seen, bool clean_seen, const struct owner *owner, struct ledger *before)
 {
-  return ledger_fence_again(store, type, epoch_seen, clean_seen, owner, before, &error);
+  const struct ledger seen = {.epoch = epoch_seen, .clean = clean_seen};
+  return ledger_fence_again(store, type, &seen, owner, FENCER_LOCAL, before, &error);
 }
 
 /* ---- ledger: commit ---- */
@@ -240,7 +241,7 @@ static void begin_file(const char *type)
   struct ledger_commit commit = commit_of(type, 1, &alice, 0, 0);
   commit.before = (struct committed){0};
   commit.machine = "machine-1";
-  assert_int_equal(ledger_fence(store, type, 0, &alice, &before, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence(store, type, 0, &alice, FENCER_LOCAL, &before, &error), OUTCOME_YES);
   assert_int_equal(ledger_commit(store, type, &commit, &error), OUTCOME_YES);
 }
 
@@ -270,7 +271,7 @@ static void unknown_fence_that_was_done(void **state)
 {
   (void)state;
   struct ledger before, ledger;
-  assert_int_equal(ledger_fence(store, MY_TYPE, 0, &alice, &before, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence(store, MY_TYPE, 0, &alice, FENCER_LOCAL, &before, &error), OUTCOME_YES);
   assert_int_equal(fence_again(MY_TYPE, 0, false, &alice, &before), OUTCOME_YES);
   assert_int_equal(before.epoch, 0);
   assert_int_equal(fence_again(MY_TYPE, 0, false, &bob, &before), OUTCOME_NO);
@@ -278,7 +279,7 @@ static void unknown_fence_that_was_done(void **state)
   struct ledger_commit commit = commit_of("done", 1, &alice, 0, 10);
   commit.settled = 3;
   assert_int_equal(ledger_commit(store, "done", &commit, &error), OUTCOME_YES);
-  assert_int_equal(ledger_fence(store, "done", 1, &bob, &before, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence(store, "done", 1, &bob, FENCER_LOCAL, &before, &error), OUTCOME_YES);
   for (int clean = 0; clean < 2; clean++) {
     assert_int_equal(fence_again("done", 1, clean, &bob, &ledger), OUTCOME_YES);
     assert_int_equal(ledger.epoch, 1);
@@ -306,7 +307,7 @@ static void unknown_fence_that_was_not_done(void **state)
   assert_true(before.clean && before.epoch == 1);
   assert_int_equal(fence_again("open", 1, true, &alice, &before), OUTCOME_NO);
   assert_int_equal(before.epoch, 0);
-  assert_int_equal(ledger_fence(store, "open", 2, &alice, &before, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence(store, "open", 2, &alice, FENCER_LOCAL, &before, &error), OUTCOME_YES);
   assert_int_equal(fence_again("open", 1, true, &bob, &before), OUTCOME_NO);
 }
 
@@ -331,7 +332,7 @@ static void unknown_commit_is_judged(void **state)
     assert_true(read_ledger(MY_TYPE).clean);
     assert_int_equal(read_ledger(MY_TYPE).settled, 7);
   }
-  assert_int_equal(ledger_fence(store, MY_TYPE, 1, &bob, &before, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence(store, MY_TYPE, 1, &bob, FENCER_LOCAL, &before, &error), OUTCOME_YES);
   assert_int_equal(ledger_commit_again(store, MY_TYPE, &clean, &error), OUTCOME_NO);
 }
 
@@ -382,7 +383,7 @@ static void commit_needs_epoch_owner_and_link(void **state)
   assert_int_equal(ledger_commit(store, MY_TYPE, &other, &error), OUTCOME_NO);
   assert_int_equal(ledger_commit(store, "no-such-type", &other, &error), OUTCOME_NO);
   struct ledger before;
-  assert_int_equal(ledger_fence(store, MY_TYPE, 1, &bob, &before, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence(store, MY_TYPE, 1, &bob, FENCER_LOCAL, &before, &error), OUTCOME_YES);
   other = commit_of(MY_TYPE, 1, &alice, 0, 10);
   assert_int_equal(ledger_commit(store, MY_TYPE, &other, &error), OUTCOME_NO);
   assert_int_equal(read_ledger(MY_TYPE).end.seq, 0);
@@ -398,7 +399,7 @@ static void fence_keeps_the_end(void **state)
   commit.machine = "machine-2";
   assert_int_equal(ledger_commit(store, MY_TYPE, &commit, &error), OUTCOME_YES);
   struct ledger before, after;
-  assert_int_equal(ledger_fence(store, MY_TYPE, 1, &bob, &before, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence(store, MY_TYPE, 1, &bob, FENCER_LOCAL, &before, &error), OUTCOME_YES);
   assert_memory_equal(&before.end, &commit.after, sizeof before.end);
   assert_true(before.clean);
   assert_int_equal(before.settled, 10);
@@ -431,7 +432,7 @@ static void clean_without_a_file(void **state)
   (void)state;
   struct ledger before, ledger;
   struct ledger_commit commit = {.epoch = 1, .owner = alice, .set_clean = true, .clean = true};
-  assert_int_equal(ledger_fence(store, MY_TYPE, 0, &alice, &before, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence(store, MY_TYPE, 0, &alice, FENCER_LOCAL, &before, &error), OUTCOME_YES);
   assert_int_equal(ledger_commit(store, MY_TYPE, &commit, &error), OUTCOME_YES);
   ledger = read_ledger(MY_TYPE);
   assert_true(ledger.clean);
@@ -471,6 +472,139 @@ static void put_only_over_what_was_seen(void **state)
   assert_int_equal(read_ledger(MY_TYPE).epoch, 5);
 }
 
+/* ---- ledger: guarded ---- */
+
+/* Each fence, over each end that it may find. */
+static void fence_vouches_for_the_end(void **state)
+{
+  (void)state;
+  static const struct {
+    enum fencer fencer;
+    bool clean, vouched; /* before */
+    bool clean_after, vouched_after;
+  } table[] = {
+      {FENCER_LOCAL, false, false, false, false},   {FENCER_LOCAL, false, true, false, true},
+      {FENCER_LOCAL, true, false, false, true},     {FENCER_LOCAL, true, true, false, true},
+      {FENCER_NETWORK, false, false, false, false}, {FENCER_NETWORK, false, true, false, false},
+      {FENCER_NETWORK, true, false, false, false},  {FENCER_NETWORK, true, true, false, false},
+      {FENCER_READER, false, false, false, false},  {FENCER_READER, false, true, false, true},
+      {FENCER_READER, true, false, true, false},    {FENCER_READER, true, true, true, true},
+  };
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    char type[32];
+    struct ledger before;
+    snprintf(type, sizeof type, "vouched-%zu", i);
+    begin_file(type);
+    struct ledger_commit commit = commit_of(type, 1, &alice, 0, 10);
+    commit.set_clean = true;
+    commit.clean = table[i].clean;
+    commit.guarded = table[i].vouched;
+    assert_int_equal(ledger_commit(store, type, &commit, &error), OUTCOME_YES);
+    assert_int_equal(read_ledger(type).guarded, table[i].vouched ? 1 : 0);
+    assert_int_equal(ledger_fence(store, type, 1, &bob, table[i].fencer, &before, &error), OUTCOME_YES);
+    assert_true(before.clean == table[i].clean && ledger_vouched(&before) == table[i].vouched);
+    struct ledger after = read_ledger(type);
+    assert_int_equal(after.epoch, 2);
+    assert_int_equal(after.guarded, table[i].vouched_after ? 2 : 0);
+    assert_int_equal(after.clean, table[i].clean_after);
+    assert_memory_equal(&after.end, &commit.after, sizeof after.end);
+  }
+}
+
+/* What a fence without an answer found, by what is there now and what was seen before. */
+static void judged_fence_knows_what_was_vouched_for(void **state)
+{
+  (void)state;
+  static const struct {
+    enum fencer fencer;
+    bool clean, vouched; /* before, and as seen */
+    bool clean_judged, vouched_judged;
+  } table[] = {
+      {FENCER_LOCAL, false, false, false, false}, {FENCER_LOCAL, false, true, false, true},     {FENCER_LOCAL, true, false, true, false},
+      {FENCER_LOCAL, true, true, true, true},     {FENCER_NETWORK, false, false, false, false}, {FENCER_NETWORK, false, true, false, true},
+      {FENCER_NETWORK, true, false, true, false}, {FENCER_NETWORK, true, true, true, true},     {FENCER_READER, true, false, true, false},
+      {FENCER_READER, true, true, true, true},
+  };
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    char type[32];
+    struct ledger before, judged;
+    snprintf(type, sizeof type, "judged-%zu", i);
+    begin_file(type);
+    struct ledger_commit commit = commit_of(type, 1, &alice, 0, 10);
+    commit.set_clean = true;
+    commit.clean = table[i].clean;
+    commit.guarded = table[i].vouched;
+    assert_int_equal(ledger_commit(store, type, &commit, &error), OUTCOME_YES);
+    struct ledger seen = read_ledger(type);
+    assert_int_equal(ledger_fence(store, type, 1, &bob, table[i].fencer, &before, &error), OUTCOME_YES);
+    assert_int_equal(ledger_fence_again(store, type, &seen, &bob, table[i].fencer, &judged, &error), OUTCOME_YES);
+    assert_int_equal(judged.epoch, 1);
+    assert_int_equal(judged.clean, table[i].clean_judged);
+    assert_int_equal(ledger_vouched(&judged), table[i].vouched_judged);
+  }
+}
+
+/* Committed by the holder after it was seen: the local fence vouches for it, and says so. */
+static void judged_fence_takes_what_was_committed_since(void **state)
+{
+  (void)state;
+  struct ledger before, judged;
+  begin_file(MY_TYPE);
+  struct ledger seen = read_ledger(MY_TYPE);
+  struct ledger_commit commit = commit_of(MY_TYPE, 1, &alice, 0, 10);
+  commit.guarded = true;
+  assert_int_equal(ledger_commit(store, MY_TYPE, &commit, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence(store, MY_TYPE, 1, &bob, FENCER_LOCAL, &before, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence_again(store, MY_TYPE, &seen, &bob, FENCER_LOCAL, &judged, &error), OUTCOME_YES);
+  assert_true(ledger_vouched(&judged));
+}
+
+/* An older pawl's fence raises the epoch and leaves the number behind: it is of another epoch then, and no fence takes it up again. */
+static void what_an_older_pawl_leaves_vouches_for_nothing(void **state)
+{
+  (void)state;
+  static const enum fencer fencers[] = {FENCER_LOCAL, FENCER_NETWORK, FENCER_READER};
+  for (size_t i = 0; i < sizeof fencers / sizeof *fencers; i++) {
+    char type[32];
+    struct ledger before;
+    snprintf(type, sizeof type, "older-%zu", i);
+    begin_file(type);
+    struct ledger_commit commit = commit_of(type, 1, &alice, 0, 10);
+    commit.guarded = true;
+    assert_int_equal(ledger_commit(store, type, &commit, &error), OUTCOME_YES);
+    fixture_fence_older(type);
+    assert_int_equal(ledger_fence(store, type, 2, &bob, fencers[i], &before, &error), OUTCOME_YES);
+    assert_int_equal(before.guarded, 1);
+    assert_false(ledger_vouched(&before));
+    assert_int_equal(read_ledger(type).guarded, 0);
+  }
+}
+
+static void commit_without_the_guard_leaves_it(void **state)
+{
+  (void)state;
+  begin_file(MY_TYPE);
+  struct ledger_commit first = commit_of(MY_TYPE, 1, &alice, 0, 10), second = commit_of(MY_TYPE, 1, &alice, 10, 20);
+  first.guarded = true;
+  assert_int_equal(ledger_commit(store, MY_TYPE, &first, &error), OUTCOME_YES);
+  assert_int_equal(ledger_commit(store, MY_TYPE, &second, &error), OUTCOME_YES);
+  assert_int_equal(ledger_settle(store, MY_TYPE, 1, &alice, 7, &error), OUTCOME_YES);
+  assert_int_equal(read_ledger(MY_TYPE).guarded, 1);
+}
+
+static void put_vouches_for_nothing(void **state)
+{
+  (void)state;
+  begin_file(MY_TYPE);
+  struct ledger_commit commit = commit_of(MY_TYPE, 1, &alice, 0, 10);
+  commit.guarded = true;
+  assert_int_equal(ledger_commit(store, MY_TYPE, &commit, &error), OUTCOME_YES);
+  struct ledger seen = read_ledger(MY_TYPE), adopted = seen;
+  adopted.epoch = adopted.guarded = 5;
+  assert_int_equal(ledger_put(store, MY_TYPE, &seen, false, &adopted, &error), OUTCOME_YES);
+  assert_int_equal(read_ledger(MY_TYPE).guarded, 0);
+}
+
 static void newer_ledger_is_refused(void **state)
 {
   (void)state;
@@ -480,8 +614,8 @@ static void newer_ledger_is_refused(void **state)
   assert_int_equal(ledger_read(store, MY_TYPE, &ledger, &error), OUTCOME_REFUSED);
   assert_int_equal(ledger.v, 2);
   assert_non_null(strstr(error.text, "a newer pawl"));
-  assert_int_equal(ledger_fence(store, MY_TYPE, 0, &alice, &ledger, &error), OUTCOME_NO);
-  assert_int_equal(ledger_fence(store, MY_TYPE, 5, &alice, &ledger, &error), OUTCOME_NO);
+  assert_int_equal(ledger_fence(store, MY_TYPE, 0, &alice, FENCER_LOCAL, &ledger, &error), OUTCOME_NO);
+  assert_int_equal(ledger_fence(store, MY_TYPE, 5, &alice, FENCER_LOCAL, &ledger, &error), OUTCOME_NO);
   assert_int_equal(ledger_commit(store, MY_TYPE, &commit, &error), OUTCOME_NO);
   assert_int_equal(ledger_settle(store, MY_TYPE, 5, &alice, 0, &error), OUTCOME_NO);
 }
@@ -524,8 +658,8 @@ static void lists_are_whole_and_in_order(void **state)
   assert_int_equal(lock_take(store, "list-b", 3, &alice, LONG_MS, &someone, &error), OUTCOME_YES);
   assert_int_equal(lock_take(store, "list-a", 0, &alice, LONG_MS, &someone, &error), OUTCOME_YES);
   assert_int_equal(lock_take(store, "list-a", 1, &alice, LONG_MS, &someone, &error), OUTCOME_YES);
-  assert_int_equal(ledger_fence(store, "list-b", 0, &alice, &before, &error), OUTCOME_YES);
-  assert_int_equal(ledger_fence(store, "list-a", 0, &alice, &before, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence(store, "list-b", 0, &alice, FENCER_LOCAL, &before, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence(store, "list-a", 0, &alice, FENCER_LOCAL, &before, &error), OUTCOME_YES);
   fixture_put_v2("list-c");
   assert_int_equal(lock_list(store, see_lock, &locks, &error), OUTCOME_YES);
   assert_int_equal(ledger_list(store, see_ledger, &ledgers, &error), OUTCOME_YES);
@@ -695,6 +829,12 @@ int main(void)
       cmocka_unit_test(clean_without_a_file),
       cmocka_unit_test(settled_never_lowers),
       cmocka_unit_test(put_only_over_what_was_seen),
+      cmocka_unit_test(fence_vouches_for_the_end),
+      cmocka_unit_test(judged_fence_knows_what_was_vouched_for),
+      cmocka_unit_test(judged_fence_takes_what_was_committed_since),
+      cmocka_unit_test(what_an_older_pawl_leaves_vouches_for_nothing),
+      cmocka_unit_test(commit_without_the_guard_leaves_it),
+      cmocka_unit_test(put_vouches_for_nothing),
       cmocka_unit_test(newer_ledger_is_refused),
       cmocka_unit_test(lists_are_whole_and_in_order),
       cmocka_unit_test(wakeups_reach_those_they_are_for),

@@ -101,7 +101,7 @@ static void read_concern_fits_the_server(void **state)
   (void)state;
   struct mongo *mongo = lockstore_mongo(store);
   struct ledger before;
-  assert_int_equal(ledger_fence(store, "concern", 0, &alice, &before, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence(store, "concern", 0, &alice, FENCER_LOCAL, &before, &error), OUTCOME_YES);
   bson_t command = BSON_INITIALIZER;
   mongo_append_read_concern(mongo, &command, "snapshot", true);
   bson_iter_t at, found;
@@ -168,7 +168,7 @@ static void unknown_commit_is_repeated(void **state)
     struct ledger ledger;
     snprintf(type, sizeof type, "unknown-%zu", i);
     struct ledger_commit commit = first_commit(type);
-    assert_int_equal(ledger_fence(store, type, 0, &alice, &ledger, &error), OUTCOME_YES);
+    assert_int_equal(ledger_fence(store, type, 0, &alice, FENCER_LOCAL, &ledger, &error), OUTCOME_YES);
     fail_next(faults[i]);
     error.text[0] = '\0';
     assert_int_equal(ledger_commit(store, type, &commit, &error), OUTCOME_UNKNOWN);
@@ -230,8 +230,8 @@ static void unknown_fence_may_have_happened(void **state)
   (void)state;
   struct ledger before, ledger;
   fail_next("\"failCommands\": [\"findAndModify\"], \"writeConcernError\": {\"code\": 64, \"errmsg\": \"waiting timed out\"}");
-  assert_int_equal(ledger_fence(store, "unknown-fence", 0, &alice, &before, &error), OUTCOME_UNKNOWN);
-  assert_int_equal(ledger_fence(store, "unknown-fence", 0, &alice, &before, &error), OUTCOME_NO);
+  assert_int_equal(ledger_fence(store, "unknown-fence", 0, &alice, FENCER_LOCAL, &before, &error), OUTCOME_UNKNOWN);
+  assert_int_equal(ledger_fence(store, "unknown-fence", 0, &alice, FENCER_LOCAL, &before, &error), OUTCOME_NO);
   assert_int_equal(ledger_read(store, "unknown-fence", &ledger, &error), OUTCOME_YES);
   assert_int_equal(ledger.epoch, 1);
 }
@@ -342,6 +342,11 @@ static void malformed_ledger_is_refused(void **state)
       {"\"epoch\": {\"$numberDouble\": \"1.5\"}", "epoch is 1.5"},
       {"\"epoch\": {\"$numberDouble\": \"NaN\"}", "epoch is"},
       {"\"clean\": 1", "clean is 1"},
+      {"\"epoch\": 3, \"guarded\": 3", NULL},
+      {"\"epoch\": 3, \"guarded\": 1", NULL},
+      {"\"epoch\": 3, \"guarded\": 4", "guarded is 4, expected a whole number above 0 and not above epoch"},
+      {"\"guarded\": 0", "guarded is 0"},
+      {"\"guarded\": true", "guarded is true"},
       {"\"file\": \"../t.bin\"", "file is \"../t.bin\""},
       {"\"file\": \"other.bin\"", "file is"},
       {"\"file\": \"TYPE@5.bin\"", NULL},
@@ -474,7 +479,7 @@ static void ledger_without_file_has_nothing_of_it(void **state)
   assert_int_equal(ledger_read(store, "nofile-2", &ledger, &error), OUTCOME_REFUSED);
   assert_non_null(strstr(error.text, "seq is 4"));
   assert_int_equal(ledger_read(store, "nofile-3", &ledger, &error), OUTCOME_YES);
-  assert_int_equal(ledger_fence(store, "nofile-3", 3, &alice, &ledger, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence(store, "nofile-3", 3, &alice, FENCER_LOCAL, &ledger, &error), OUTCOME_YES);
   struct ledger_commit commit = first_commit("nofile-3");
   commit.epoch = 4;
   assert_int_equal(ledger_commit(store, "nofile-3", &commit, &error), OUTCOME_YES);

@@ -129,3 +129,13 @@ void fixture_put_v2(const char *type)
   snprintf(json, sizeof json, "{\"insert\": \"ledger\", \"documents\": [{\"_id\": \"%s\", \"v\": 2, \"epoch\": 5}]}", type);
   real_run(store, NULL, json);
 }
+
+void fixture_fence_older(const char *type)
+{
+  char json[512];
+  snprintf(json, sizeof json,
+           "{\"update\": \"ledger\", \"updates\": [{\"q\": {\"_id\": \"%s\"}, \"u\": {\"$inc\": {\"epoch\": {\"$numberLong\": "
+           "\"1\"}}}}]}",
+           type);
+  real_run(store, NULL, json);
+}

@@ -66,3 +66,12 @@ void fixture_put_v2(const char *type)
   struct ledger ledger = {.v = 2, .epoch = 5};
   memory_server_put_ledger(server, type, &ledger);
 }
+
+void fixture_fence_older(const char *type)
+{
+  struct ledger ledger;
+  struct error error;
+  assert_int_equal(ledger_read(store, type, &ledger, &error), OUTCOME_YES);
+  ledger.epoch++;
+  memory_server_put_ledger(server, type, &ledger);
+}
