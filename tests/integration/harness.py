@@ -110,6 +110,11 @@ class Mongod:
     def replica_set(self):
         return "replicaSet" in self.uri
 
+    @property
+    def clusters(self):
+        """Whether it makes clustered collections, as MongoDB does since 5.3."""
+        return self.client.server_info()["versionArray"][:2] >= [5, 3]
+
     def pid(self):
         return int((self.folder / "node1/pid").read_text())
 

@@ -38,14 +38,13 @@ class Log:
                 if not line.endswith(b"\n"):
                     break
                 self.offset += len(line)
-                if b'"client metadata"' in line:
-                    attr = json.loads(line)["attr"]
-                    self.programs[attr["remote"]] = attr["doc"].get("application", {}).get("name", "")
-                elif b'"About to run the command"' in line:
-                    attr = json.loads(line)["attr"]
-                    who = self.programs.get(attr["client"], "")
-                    if "pawl" in who:
-                        found.append((who, attr["commandArgs"]))
+                if b'"client metadata"' not in line and b'"About to run the command"' not in line:
+                    continue
+                entry = json.loads(line)
+                if entry["msg"] == "client metadata":
+                    self.programs[entry["ctx"]] = entry["attr"]["doc"].get("application", {}).get("name", "")
+                elif "pawl" in self.programs.get(entry["ctx"], ""):
+                    found.append((self.programs[entry["ctx"]], entry["attr"]["commandArgs"]))
         return found
 
 
@@ -61,6 +60,8 @@ def request(who, command, fenced, cut):
     where = command.get("collection", of) if verb == "getMore" else of
     wakeups = isinstance(where, str) and where.split(".")[0] == "wakeups"
     if verb == "find" and where == "messages":
+        if "filter" not in command:
+            return "see whether it reads in snapshots"
         if "batchSize" in command:
             return "begin a pass"
         return "look at the queue" if "sort" in command or "_id" in command["filter"] else "last look of `--exit-when-empty`"

@@ -143,6 +143,8 @@ def test_5_0_makes_a_plain_queue(field, proxy):
 def old_features(own_server):
     """A 6.0 whose feature compatibility version was left at 5.0."""
     server = own_server("--replica-set", "--test-commands").start()
+    if not server.clusters:
+        pytest.skip("this MongoDB has no features that 5.0 lacks")
     server.client.admin.command("setFeatureCompatibilityVersion", "5.0")
     return server
 
