@@ -60,12 +60,12 @@ def request(who, command, fenced, cut):
     where = command.get("collection", of) if verb == "getMore" else of
     wakeups = isinstance(where, str) and where.split(".")[0] == "wakeups"
     if verb == "find" and where == "messages":
-        if "filter" not in command:
-            return "see whether it reads in snapshots"
         if "batchSize" in command:
             return "begin a pass"
         return "look at the queue" if "sort" in command or "_id" in command["filter"] else "last look of `--exit-when-empty`"
     if verb == "find" and where == "ledger":
+        if "filter" not in command:
+            return "see whether it reads in snapshots"
         if not command["filter"]:
             return "list the ledgers"
         return "read the ledger before a cut" if fenced and cut else "read the ledger"
