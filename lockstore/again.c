@@ -5,6 +5,14 @@
  * back. Only what it leaves open is sent once more, as it was.
  */
 
+bool ledger_epoch_has_next(const char *type, int64_t epoch, struct error *error)
+{
+  if (epoch >= 0 && epoch < LEDGER_EPOCH_MAX)
+    return true;
+  error_set(error, "no epoch of %s can follow on %lld: a ledger takes at most 2^59", type, (long long)epoch);
+  return false;
+}
+
 static bool owner_is(const struct ledger *ledger, const struct owner *owner)
 {
   return ledger->has_owner && memcmp(&ledger->owner, owner, sizeof *owner) == 0;

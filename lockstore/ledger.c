@@ -8,11 +8,8 @@
  * that arrives late or twice changes nothing.
  */
 
-/*
- * What a document may hold, whoever wrote it. A segment's name has room for 18 digits of epoch, so for every epoch that follows on this
- * one. The other numbers are below 2^62 in the file, so that sums of two do not overflow.
+/* What a document may hold, whoever wrote it. The numbers beside the epoch are below 2^62 in the file, so that sums of two do not overflow.
  */
-#define EPOCH_MAX ((int64_t)1 << 59)
 #define NUMBER_MAX (((int64_t)1 << 62) - 1)
 
 #define OWNER(owner) BCON_BIN(BSON_SUBTYPE_BINARY, (owner)->bytes, OWNER_BYTES)
@@ -89,7 +86,7 @@ static bool parse_file(const bson_t *document, const char *type, struct committe
 /* Kept even when the rest is of no use: an adopted ledger must be above it. */
 static bool parse_epoch(const bson_t *document, struct ledger *ledger, struct error *error)
 {
-  if (document_int64(document, "epoch", &ledger->epoch) && ledger->epoch >= 1 && ledger->epoch <= EPOCH_MAX)
+  if (document_int64(document, "epoch", &ledger->epoch) && ledger->epoch >= 1 && ledger->epoch <= LEDGER_EPOCH_MAX)
     return true;
   ledger->epoch = 0;
   return wrong(error, document, "epoch", "a whole number above 0 and at most 2^59");
@@ -264,6 +261,9 @@ static void append_fence(bson_t *set, int64_t epoch_seen, const struct owner *ow
 enum outcome ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner, enum fencer fencer,
                           struct ledger *before, struct error *error)
 {
+  *before = (struct ledger){0};
+  if (!ledger_epoch_has_next(type, epoch_seen, error))
+    return OUTCOME_REFUSED;
   struct mongo *mongo = lockstore_mongo(store);
   bson_t *command = BCON_NEW("findAndModify", "ledger", "query", "{", "_id", BCON_UTF8(type), "v", BCON_INT32(1), "epoch",
                              BCON_INT64(epoch_seen), "}", "new", BCON_BOOL(false), "upsert", BCON_BOOL(epoch_seen == 0));
@@ -273,7 +273,6 @@ enum outcome ledger_fence(struct lockstore *store, const char *type, int64_t epo
   bson_destroy(&set);
   mongo_append_write_concern(command);
   mongo_append_max_time(mongo, command);
-  *before = (struct ledger){0};
   bson_t reply;
   int code;
   enum outcome outcome = mongo_command(mongo, "fencing", command, &reply, &code, error);
@@ -412,7 +411,7 @@ enum outcome ledger_put(struct lockstore *store, const char *type, const struct 
                         struct error *error)
 {
   assert(has_file(&ledger->end) && ledger->has_owner && ledger->epoch > before->epoch);
-  if (ledger->epoch > EPOCH_MAX) { /* nobody could read it again */
+  if (ledger->epoch > LEDGER_EPOCH_MAX) { /* nobody could read it again */
     error_set(error, "the files of %s call for epoch %lld, and a ledger takes at most 2^59", type, (long long)ledger->epoch);
     return OUTCOME_REFUSED;
   }

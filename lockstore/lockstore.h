@@ -60,9 +60,9 @@ const struct owner *lockstore_process(const struct lockstore *store);
  * lockstore_prepare_boxes, for all processes, or by each watcher as it needs one.
  * Looking comes first: where all is there, the right to make collections and indexes is not needed. While a thread is at it, others wait
  * for its answer, which is theirs as well.
- * REFUSED: mongos; a member of a shard; a server before 5.0, or one that does not keep read concerns; an index on `locks` {type, slot} that is not unique, or partial, or sparse, or that cannot
- * be made; a collation other than simple; a view, a capped or time-series collection; a TTL index; a right that is missing, unless it
- * has said YES before: then that is UNKNOWN, for the right was there, and may come back.
+ * REFUSED: mongos; a member of a shard; a server before 5.0, or one that does not keep read concerns; an index on `locks` {type, slot} that
+ * is not unique, or partial, or sparse, or that cannot be made; a collation other than simple; a view, a capped or time-series collection;
+ * a TTL index; a right that is missing, unless it has said YES before: then that is UNKNOWN, for the right was there, and may come back.
  */
 MUST_CHECK enum outcome lockstore_prepare(struct lockstore *store, struct error *error);
 /* False: a request or a watcher had no answer since, and it may be another server now: to be prepared again. */
@@ -130,6 +130,11 @@ MUST_CHECK enum outcome lock_release(struct lockstore *store, const char *type, 
 
 /* ---- ledger ---- */
 
+/* The greatest epoch: a segment's name has room for 18 digits, so for every one. */
+#define LEDGER_EPOCH_MAX ((int64_t)1 << 59)
+/* False: none can follow on it; `error` says so. */
+MUST_CHECK bool ledger_epoch_has_next(const char *type, int64_t epoch, struct error *error);
+
 struct ledger {
   int v;         /* 1. With REFUSED: above 1, a newer pawl is needed; else the document is malformed */
   int64_t epoch; /* 0: there is no ledger yet */
@@ -168,7 +173,7 @@ enum fencer {
 /*
  * epoch_seen -> epoch_seen + 1, and owner; `clean` and `guarded` by the fencer. YES: *before is the document as it was; otherwise all
  * zero. NO: another was faster, or the ledger is of another v. REFUSED: fenced, but what was there is malformed (ledger_read would have
- * said so). epoch_seen 0: there was no ledger; it is made, not clean.
+ * said so); or no epoch can follow on epoch_seen, and nothing was sent. epoch_seen 0: there was no ledger; it is made, not clean.
  */
 MUST_CHECK enum outcome ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner,
                                      enum fencer fencer, struct ledger *before, struct error *error);

@@ -585,6 +585,9 @@ enum outcome ledger_fence(struct lockstore *store, const char *type, int64_t epo
 {
   bool lost;
   enum outcome outcome = OUTCOME_UNKNOWN;
+  *before = (struct ledger){0};
+  if (!ledger_epoch_has_next(type, epoch_seen, error))
+    return OUTCOME_REFUSED;
   if (call_begin(store, &lost))
     outcome = fence(store->server, type, epoch_seen, owner, fencer, before);
   if (lost || outcome != OUTCOME_YES)

@@ -210,6 +210,18 @@ static void one_fence_an_epoch(void **state)
   assert_int_equal(ledger_fence(store, MY_TYPE, 0, &alice, FENCER_LOCAL, &before, &error), OUTCOME_NO);
 }
 
+/* A wake-up may tell any number as the epoch. */
+static void no_epoch_follows_on_the_last(void **state)
+{
+  (void)state;
+  static const int64_t epochs[] = {LEDGER_EPOCH_MAX, LEDGER_EPOCH_MAX + 1, INT64_MAX, -1, INT64_MIN};
+  struct ledger before;
+  for (size_t i = 0; i < sizeof epochs / sizeof *epochs; i++)
+    assert_int_equal(ledger_fence(store, MY_TYPE, epochs[i], &alice, FENCER_LOCAL, &before, &error), OUTCOME_REFUSED);
+  assert_non_null(strstr(error.text, "2^59"));
+  assert_int_equal(ledger_fence(store, MY_TYPE, LEDGER_EPOCH_MAX - 1, &alice, FENCER_LOCAL, &before, &error), OUTCOME_NO);
+}
+
 static enum outcome fence_again(const char *type, int64_t epoch_seen, bool clean_seen, const struct owner *owner, struct ledger *before)
 {
   const struct ledger seen = {.epoch = epoch_seen, .clean = clean_seen};
@@ -816,6 +828,7 @@ int main(void)
       cmocka_unit_test(one_of_many_wins),
       cmocka_unit_test(fence_from_nothing),
       cmocka_unit_test(one_fence_an_epoch),
+      cmocka_unit_test(no_epoch_follows_on_the_last),
       cmocka_unit_test(commit_moves_the_end),
       cmocka_unit_test(unknown_fence_that_was_done),
       cmocka_unit_test(unknown_fence_that_was_not_done),

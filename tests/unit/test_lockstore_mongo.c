@@ -646,6 +646,39 @@ static void lost_watch_is_begun_again(void **state)
   watcher_close(watcher);
 }
 
+/* Anybody may write a wake-up: an epoch that no ledger can be fenced from is as good as none. */
+static void made_up_epochs_are_not_taken(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *told;
+    int64_t taken;
+  } cases[] = {{"7", 7},
+               {"576460752303423487", LEDGER_EPOCH_MAX - 1},
+               {"576460752303423488", 0},
+               {"9223372036854775807", 0},
+               {"-1", 0},
+               {"-9223372036854775808", 0}};
+  struct watcher *watcher = watcher_of(store, 500, true);
+  const struct owner *me = lockstore_process(store);
+  assert_int_equal(watcher_begin(watcher, &error), OUTCOME_YES);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char json[512];
+    struct wakeup wakeup = {.epoch = -1};
+    bson_t *document =
+        BCON_NEW("type", BCON_UTF8("t"), "about", BCON_UTF8("lock"), "slot", BCON_INT32(0), "to",
+                 BCON_BIN(BSON_SUBTYPE_BINARY, me->bytes, OWNER_BYTES), "epoch", BCON_INT64(strtoll(cases[i].told, NULL, 10)));
+    char *text = bson_as_canonical_extended_json(document, NULL);
+    snprintf(json, sizeof json, "{\"insert\": \"%s\", \"documents\": [%s]}", box_of(me).text, text);
+    real_run(store, NULL, json);
+    bson_free(text);
+    bson_destroy(document);
+    assert_int_equal(watcher_next(watcher, &wakeup, &error), OUTCOME_YES);
+    assert_int_equal(wakeup.epoch, cases[i].taken);
+  }
+  watcher_close(watcher);
+}
+
 /* What somebody else has made of it. */
 static void spoil(struct lockstore *other, int how, const char *name)
 {
@@ -858,6 +891,7 @@ int main(void)
       cmocka_unit_test(database_is_refused),
       cmocka_unit_test(watcher_is_interrupted),
       cmocka_unit_test(lost_watch_is_begun_again),
+      cmocka_unit_test(made_up_epochs_are_not_taken),
       cmocka_unit_test(wakeups_collections_are_mended),
       cmocka_unit_test(foreign_collections_are_left_alone),
       cmocka_unit_test(longest_row_fits),
