@@ -42,6 +42,37 @@ __attribute__((format(printf, 2, 3))) static inline void error_set(struct error 
   va_end(arguments);
 }
 
+/*
+ * Of a long text the beginning and the end, so many bytes of each at most and whole UTF-8 characters only, with "…" between them. `to` has
+ * room for head + tail + sizeof "…", and is not `text`.
+ */
+static inline void text_shorten(const char *text, size_t head, size_t tail, char *to)
+{
+  size_t length = strlen(text), rest = length - tail;
+  if (length <= head + tail) {
+    memcpy(to, text, length + 1);
+    return;
+  }
+  while (head > 0 && ((unsigned char)text[head] & 0xC0) == 0x80)
+    head--;
+  while (((unsigned char)text[rest] & 0xC0) == 0x80)
+    rest++;
+  sprintf(to, "%.*s…%s", (int)head, text, text + rest);
+}
+
+/* A path for people: what is said of a long one must not be cut off. */
+enum { PATH_HEAD_MAX = 80, PATH_TAIL_MAX = 140 };
+struct path_text {
+  char text[PATH_HEAD_MAX + PATH_TAIL_MAX + sizeof "…"];
+};
+
+static inline struct path_text path_show(const char *path)
+{
+  struct path_text shown;
+  text_shorten(path, PATH_HEAD_MAX, PATH_TAIL_MAX, shown.text);
+  return shown;
+}
+
 /* "1 message", "2 messages": what is put behind the noun. */
 static inline const char *plural(int64_t count)
 {

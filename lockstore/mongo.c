@@ -42,6 +42,7 @@ struct mongo {
   _Atomic uint32_t avoided;     /* mongo_avoids */
   _Atomic int64_t wire_version; /* of the primary; 0: not known yet */
   _Atomic int64_t transactions; /* the number of the last one */
+  char server[300];             /* the URI's hosts */
   char program[128];            /* as the server knows it: the URI's appName, or the program's own name */
 };
 
@@ -138,6 +139,22 @@ static bool db_choose(struct mongo *mongo, const mongoc_uri_t *uri, const char *
   return true;
 }
 
+/* Those beyond the room there is are not named. */
+static void server_name(struct mongo *mongo, const mongoc_uri_t *uri)
+{
+  size_t used = 0;
+  const char *service = mongoc_uri_get_srv_hostname(uri);
+  if (service)
+    snprintf(mongo->server, sizeof mongo->server, "%s", service);
+  for (const mongoc_host_list_t *host = service ? NULL : mongoc_uri_get_hosts(uri); host; host = host->next) {
+    if (used + strlen(host->host_and_port) + sizeof ",…" >= sizeof mongo->server) {
+      strcpy(mongo->server + used, ",…");
+      return;
+    }
+    used += (size_t)sprintf(mongo->server + used, "%s%s", used > 0 ? "," : "", host->host_and_port);
+  }
+}
+
 static mongoc_uri_t *uri_parse(const char *text, struct error *error)
 {
   bson_error_t reason;
@@ -176,6 +193,7 @@ struct mongo *mongo_open(const struct lockstore_options *options, struct error *
   if (ok) {
     mongo->timeout_ms = options->timeout_ms;
     mongo->majority_ms = majority_ms(options);
+    server_name(mongo, uri);
     uri_clear_concerns(uri);
     bool set = uri_set_options(uri, options);
     snprintf(mongo->program, sizeof mongo->program, "%s", mongoc_uri_get_appname(uri) ? mongoc_uri_get_appname(uri) : "");
@@ -203,6 +221,11 @@ void mongo_close(struct mongo *mongo)
 const char *mongo_db(const struct mongo *mongo)
 {
   return mongo->db;
+}
+
+const char *mongo_server(const struct mongo *mongo)
+{
+  return mongo->server;
 }
 
 mongoc_client_pool_t *mongo_pool(struct mongo *mongo)

@@ -1,4 +1,5 @@
 #include "storage/check.h"
+#include "storage/chain.h"
 
 #include <inttypes.h>
 
@@ -40,13 +41,14 @@ static void strangers_look(void *context, const char *name)
   strangers->found = true;
   if (epoch > strangers->epoch)
     error_set(&strangers->error,
-              "%s/%s was made in epoch %" PRId64 ", and the ledger is at %" PRId64 ": it is not the ledger of these files", strangers->dir,
-              name, epoch, strangers->epoch);
+              "%s/%s was made in epoch %" PRId64 ", and the ledger is at %" PRId64 ": it is not the ledger of these files",
+              path_show(strangers->dir).text, name, epoch, strangers->epoch);
   else if (strangers->has_file)
     error_set(&strangers->error, "%s/%s holds %" PRId64 " bytes, and the ledger names an earlier segment: an older ledger was restored",
-              strangers->dir, name, size);
+              path_show(strangers->dir).text, name, size);
   else
-    error_set(&strangers->error, "%s/%s holds %" PRId64 " bytes, and the ledger knows no file of this type", strangers->dir, name, size);
+    error_set(&strangers->error, "%s/%s holds %" PRId64 " bytes, and the ledger knows no file of this type", path_show(strangers->dir).text,
+              name, size);
 }
 
 /* ---- the committed end ---- */
@@ -122,7 +124,7 @@ static enum check_status segment_check(struct reader *reader, const char *dir, c
   enum read_status status = reader_open(reader, dir, end->file, end, &cause);
   if (status == READ_OK) {
     if (reader->header.ro_compat != 0) {
-      error_set(error, "%s/%s has features %08" PRIx32 " that forbid appending: a newer pawl is needed", dir, end->file,
+      error_set(error, "%s/%s has features %08" PRIx32 " that forbid appending: a newer pawl is needed", path_show(dir).text, end->file,
                 reader->header.ro_compat);
       reader_close(reader);
       return CHECK_NEWER;
@@ -135,15 +137,19 @@ static enum check_status segment_check(struct reader *reader, const char *dir, c
       status = end_check(reader, &cause);
     if (status == READ_END)
       status = beyond_check(reader, epoch, &cause);
+    if (status == READ_OK && file_writable(dir, end->file, error) != FILE_OK) {
+      reader_close(reader);
+      return CHECK_UNTRUSTED;
+    }
     if (status == READ_OK)
       return CHECK_OK;
     reader_close(reader);
   }
   if (status == READ_ABSENT)
-    error_set(error, "%s/%s, of which the ledger has %" PRId64 " bytes as committed, is not there (is this the right directory?)", dir,
-              end->file, end->length);
+    error_set(error, "%s/%s, of which the ledger has %" PRId64 " bytes as committed, is not there (is this the right directory?)",
+              path_show(dir).text, end->file, end->length);
   else
-    error_set(error, "%.200s: %s", dir, cause.text);
+    error_set(error, "%s: %s", path_show(dir).text, cause.text);
   return status == READ_NEWER ? CHECK_NEWER : CHECK_UNTRUSTED;
 }
 
@@ -161,4 +167,24 @@ enum check_status check_storage(struct reader *reader, const char *dir, const ch
     return CHECK_UNTRUSTED;
   }
   return strangers.has_file ? segment_check(reader, dir, type, end, epoch, error) : CHECK_OK;
+}
+
+bool check_adoptable(const char *dir, const char *type, int64_t seq)
+{
+  struct chain chain;
+  struct chain_reader at;
+  struct error ignored;
+  enum read_status status = chain_load(&chain, dir, type, NULL, 0, &ignored);
+  if (status == READ_OK && chain.count > 0) {
+    const struct segment *newest = &chain.segments[chain.count - 1];
+    chain_reader_init(&at, dir, &chain);
+    status = chain_reader_seek_seq(&at, seq > 0 ? seq : INT64_MAX, &ignored);
+    while (status == READ_OK)
+      status = chain_reader_next(&at, &ignored);
+    chain_reader_deinit(&at);
+    if (newest->header.ro_compat != 0 || file_writable(dir, newest->name, &ignored) != FILE_OK)
+      status = READ_FAILED;
+  }
+  chain_free(&chain);
+  return status == READ_END || status == READ_TAIL;
 }

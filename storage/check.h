@@ -24,4 +24,10 @@ enum check_status {
 MUST_CHECK enum check_status check_storage(struct reader *reader, const char *dir, const char *type, const struct committed *end,
                                            int64_t epoch, struct error *error);
 
+/*
+ * Could pawl-setup --adopt make a ledger of these files? It needs a chain with whole headers, blocks that are whole from the one with
+ * `seq` on, and the right to write to the newest segment. Not all of the files is read, so it may still refuse them.
+ */
+MUST_CHECK bool check_adoptable(const char *dir, const char *type, int64_t seq);
+
 #endif

@@ -14,7 +14,7 @@ static enum file_status failed(struct error *error, const char *doing, const cha
 {
   int cause = errno;
   char text[128] = "";
-  error_set(error, "%s %s: %s", doing, name, strerror_r(cause, text, sizeof text));
+  error_set(error, "%s %s: %s", doing, path_show(name).text, strerror_r(cause, text, sizeof text));
   return cause == ENOENT ? FILE_ABSENT : cause == EEXIST ? FILE_EXISTS : FILE_FAILED;
 }
 
@@ -39,7 +39,7 @@ enum file_status file_open(struct file *file, const char *dir, const char *name,
     return failed(error, mode == FILE_CREATE ? "creating" : "opening", path);
   snprintf(file->name, sizeof file->name, "%s", strcmp(dir, FILE_DIR_OPEN) == 0 ? "the pipe" : name);
   if (fstat(file->fd, &status) != 0 || !S_ISREG(status.st_mode)) {
-    error_set(error, "opening %s: not a pawl file: not a regular file", path);
+    error_set(error, "opening %s: not a pawl file: not a regular file", path_show(path).text);
     close(file->fd);
     return FILE_FAILED;
   }
@@ -135,6 +135,13 @@ enum file_status file_in_place(struct file *file, const char *dir, int64_t size,
 enum file_status file_cut(struct file *file, int64_t length, struct error *error)
 {
   return ftruncate(file->fd, length) == 0 ? FILE_OK : failed(error, "cutting", file->name);
+}
+
+enum file_status file_writable(const char *dir, const char *name, struct error *error)
+{
+  char path[PATH_SIZE];
+  path_make(path, sizeof path, dir, name);
+  return faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0 ? FILE_OK : failed(error, "write access to", path);
 }
 
 enum file_status file_guard(struct file *file, struct error *error)

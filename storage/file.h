@@ -61,6 +61,8 @@ MUST_CHECK enum file_status file_size(struct file *file, int64_t *size, struct e
 MUST_CHECK enum file_status file_in_place(struct file *file, const char *dir, int64_t size, struct error *error);
 /* Makes the file `length` bytes long; what is beyond is gone. */
 MUST_CHECK enum file_status file_cut(struct file *file, int64_t length, struct error *error);
+/* FILE_OK: this user may write to the file. Asked without opening it, so nothing changes. */
+MUST_CHECK enum file_status file_writable(const char *dir, const char *name, struct error *error);
 /* Takes the guard (F_OFD_SETLK, the whole file, for writing) without waiting; file_close or death frees it. */
 MUST_CHECK enum file_status file_guard(struct file *file, struct error *error);
 MUST_CHECK enum file_status file_unlink(const char *dir, const char *name, struct error *error);

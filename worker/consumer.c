@@ -183,13 +183,6 @@ bool consumer_hurries(const struct turn *turn)
   return turn->consumer->stopping && turn->moment->now_ms - turn->consumer->stop_ms >= STOP_PATIENCE_MS;
 }
 
-void consumer_untrusted(struct turn *turn, const char *text)
-{
-  consumer_note(turn, NOTE_ERROR, "untrusted",
-                "the storage cannot be trusted: %s. If these files are the right ones: pawl-setup --adopt %s --dir %s", text,
-                turn->consumer->type, turn->consumer->options.dir);
-}
-
 /* ---- the lock while it is held ---- */
 
 static void renew_done(struct turn *turn, const struct completion *completion)
@@ -261,6 +254,10 @@ static void renew_step(struct turn *turn)
 static void main_done(struct turn *turn, struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
+  if (completion->kind == ACTION_CHECK && consumer->state != STATE_CHECKING) {
+    consumer_acquire_aside(turn, completion);
+    return;
+  }
   consumer->unknown_row = completion->result == RESULT_UNKNOWN ? consumer->unknown_row + 1 : 0;
   consumer->next_ms = turn->moment->now_ms;
   consumer->wakeable = false;
@@ -444,6 +441,7 @@ void consumer_init(struct consumer *consumer, const char *type, const struct con
   snprintf(consumer->type, sizeof consumer->type, "%s", type);
   consumer->options = *options;
   consumer->distrust_since_ms = consumer->open_refused_since_ms = consumer->commit_ms = consumer->empty_until_ms = -1;
+  consumer->storage_ms = INT64_MAX;
   consumer_epoch_end(consumer);
 }
 
@@ -464,8 +462,11 @@ int64_t consumer_wake_ms(const struct consumer *consumer)
   int64_t wake = INT64_MAX;
   if (consumer->state == STATE_STOPPED || consumer->state == STATE_DONE)
     return wake;
-  if (!consumer_runs(consumer, ACTIVITY_MAIN))
+  if (!consumer_runs(consumer, ACTIVITY_MAIN)) {
     wake_by(consumer, consumer->next_ms, &wake);
+    if (consumer_looks_aside(consumer))
+      wake_by(consumer, consumer->storage_ms, &wake);
+  }
   if (consumer->locked && !consumer->lost && !consumer_runs(consumer, ACTIVITY_RENEW))
     wake_by(consumer, consumer->renew_ms, &wake);
   if (consumer->state == STATE_DRAINING) {

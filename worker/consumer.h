@@ -110,6 +110,8 @@ struct action {
   bool wait;                   /* LOOK: and where it is busy, ask to be woken */
   bool write_close, discard;   /* CLOSE: append CLOSE; unlink the segment whose commit was never sent */
   bool again;                  /* FENCE, COMMIT: it was sent, and the answer is not known */
+  bool judge; /* CHECK, OPEN, SETTLE_FIND, CREATE: what is refused now is believed; say as well whether it may be adopted */
+  char missed[FILE_NAME_SIZE]; /* CHECK: the segment that an earlier look was refused with; "": none */
   const char *reason;          /* CREATE: static text */
   uint8_t uuid[16];            /* CREATE */
   size_t block_bytes;          /* CREATE: of the documents that come first */
@@ -145,6 +147,9 @@ struct completion {
   struct writer_ground ground; /* GUARD */
   struct committed end;        /* CREATE, APPEND, CLOSE */
   struct load *load;           /* READ, SETTLE_FIND: new; APPEND, DELETE, SETTLE_DELETE: given back */
+  bool judged;                 /* as the action's `judge` */
+  bool adoptable;              /* and refused: pawl-setup --adopt may help */
+  bool missed_is_there;        /* CHECK */
   bool unnamed;                /* CLOSE: a segment of this epoch that the ledger does not name is left */
 };
 
@@ -175,7 +180,7 @@ struct note {
   enum note_level level;
   const char *event;  /* a static word: "state", "takeover", "no-space", … */
   int64_t epoch, seq; /* the last known */
-  char text[640];
+  char text[1536];
 };
 
 enum { EFFECTS_ACTIONS_MAX = ACTIVITY_COUNT, EFFECTS_NOTES_MAX = 16 };
@@ -190,8 +195,11 @@ struct consumer_options {
   int64_t lease_ms, retry_ms, poll_ms, linger_ms, stall_ms;
   int64_t segment_bytes; /* roll when a segment is as long; 0: never */
   int64_t look_share;    /* looks that find nothing take one part of the time in so many; the process's types share one processor */
-  int64_t distrust_ms;   /* for how long a failing check must be seen before it is believed */
-  const char *dir;       /* the caller's, as long as the consumer lives: where the files are, for people to read */
+  int64_t distrust_ms;   /* for how long a failing check must be seen before it is believed; and how often an idle one looks */
+  /* for people to read; the caller's, as long as the consumer lives */
+  const char *dir;      /* where the files are */
+  const char *database; /* the name of the database */
+  const char *server;   /* and where that is: hosts, without user and password */
 };
 
 enum { WATCHED_PAUSE_MS = 1000 }; /* while wake-ups come, an idle or waiting consumer looks by itself no more often */
@@ -240,6 +248,14 @@ enum write_stage {
   STAGE_COMMIT,
 };
 
+/* What the last look at the storage has shown. */
+enum storage_view {
+  STORAGE_UNSEEN,
+  STORAGE_AGREES,
+  STORAGE_DISAGREES, /* with the ledger; or it cannot be read, or not be written to */
+  STORAGE_NEWER,     /* it, or the ledger, needs a newer pawl */
+};
+
 enum leave { LEAVE_NOT, LEAVE_RELEASE, LEAVE_ROLL, LEAVE_ABANDON };
 
 struct consumer {
@@ -277,19 +293,24 @@ struct consumer {
   bool looked_free;  /* the mutex was seen free (or stealable) after waiting */
   bool steal;        /* it is there, but expired: of `seen` */
   struct owner seen;
-  int64_t empty_until_ms;    /* by the last pass, which found nothing; -1: by no pass, or somebody has said since that there is something */
-  int64_t peeked_ms;         /* when the queue was last looked at */
-  bool empty;                /* and nothing was in it */
-  int64_t seq_seen;          /* in the ledger, or committed by me: for the notes */
-  int64_t epoch_seen;        /* by the check */
+  int64_t empty_until_ms; /* by the last pass, which found nothing; -1: by no pass, or somebody has said since that there is something */
+  int64_t peeked_ms;      /* when the queue was last looked at */
+  bool empty;             /* and nothing was in it */
+  int64_t seq_seen;       /* in the ledger, or committed by me: for the notes */
+  int64_t epoch_seen;     /* by the check */
   bool clean_seen, vouched_seen; /* at that epoch */
-  int64_t fence_until_ms;    /* FENCING: for so long what is not known is asked again */
-  int64_t distrust_since_ms; /* the check has failed since; -1: it has not */
-  char distrust_file[FILE_NAME_SIZE]; /* with this segment as the current one */
-  int64_t open_refused_since_ms;      /* OPEN has failed since, while the check said yes; -1: it has not */
-  uint64_t open_refused_link;         /* at that end: when others have moved it since, the file was in order for them */
-  int64_t give_up_row;                /* takes and fences in a row whose answer was not known: the back-off */
-  bool said_distrust, said_newer, said_lock, said_stall;
+  int64_t fence_until_ms;        /* FENCING: for so long what is not known is asked again */
+  int64_t open_refused_since_ms; /* OPEN has failed since, while the check said yes; -1: it has not */
+  uint64_t open_refused_link;    /* at that end: when others have moved it since, the file was in order for them */
+  int64_t give_up_row;           /* takes and fences in a row whose answer was not known: the back-off */
+  bool said_lock, said_stall;
+
+  /* the storage */
+  enum storage_view storage;
+  struct error storage_why;          /* DISAGREES, NEWER */
+  int64_t storage_ms;                /* the next look, while idle or waiting; INT64_MAX: after the first look at the queue */
+  char storage_file[FILE_NAME_SIZE]; /* DISAGREES: with this segment as the current one */
+  int64_t distrust_since_ms;         /* it has disagreed since, and at first a message waited; -1: no */
 
   /* the lock */
   bool locked; /* the lock document may be there */
@@ -301,7 +322,7 @@ struct consumer {
   int64_t epoch_left;    /* the last under it, once its end is known to be clean; 0: none */
 
   /* the epoch */
-  int64_t epoch;              /* mine; 0: none */
+  int64_t epoch; /* mine; 0: none */
   enum place place;
   struct ledger before;       /* as the fence found it */
   struct committed committed; /* known to be */
@@ -310,6 +331,7 @@ struct consumer {
 
   /* settling */
   struct load *settle;
+  int64_t settle_refused_since_ms; /* SETTLE_FIND has failed since; -1: it has not */
   enum { SETTLE_FIND, SETTLE_DELETE, SETTLE_RECORD } settle_stage;
 
   /* draining: three activities beside one another */
@@ -365,6 +387,9 @@ bool consumer_holds(const struct consumer *consumer);
 int64_t consumer_lease_end_ms(const struct consumer *consumer);
 /* Nothing was in the queue when it last looked. */
 bool consumer_sees_nothing(const struct consumer *consumer);
+
+/* The last look at the storage was content, and none hangs. False: `why` is filled, and names the type. */
+MUST_CHECK bool consumer_trusts(const struct consumer *consumer, int64_t now_ms, struct error *why);
 
 /* Idle, nothing running, and the last look at the queue found nothing. */
 bool consumer_is_quiet(const struct consumer *consumer);

@@ -13,15 +13,7 @@ void consumer_to_idle(struct turn *turn, const char *why)
 {
   struct consumer *consumer = turn->consumer;
   consumer->looked_free = consumer->check_fresh = consumer->steal = consumer->peek_first = false;
-  consumer->open_refused_since_ms = -1;
   consumer_enter(turn, STATE_IDLE, why);
-}
-
-static void to_checking(struct turn *turn, const char *why)
-{
-  turn->consumer->distrust_since_ms = -1;
-  turn->consumer->said_distrust = false;
-  consumer_enter(turn, STATE_CHECKING, why);
 }
 
 /* The database is not as it should be: somebody has to see to that, and waiting does not help. */
@@ -62,6 +54,8 @@ static void peeked(struct turn *turn, const struct completion *completion)
   }
   consumer->peek_first = false;
   consumer->peeked_ms = now;
+  if (consumer->storage_ms == INT64_MAX)
+    consumer->storage_ms = now;
   consumer->empty = completion->result == RESULT_NO;
   if (completion->marked && !completion->glanced)
     rest = 0; /* the next one glances */
@@ -70,78 +64,62 @@ static void peeked(struct turn *turn, const struct completion *completion)
   else if (consumer->empty)
     consumer_to_idle(turn, "the queue is empty");
   else if (idle)
-    to_checking(turn, "a message is in the queue");
+    consumer_enter(turn, STATE_CHECKING, "a message is in the queue");
   else if (consumer->state == STATE_WAITING && consumer->looked_free)
-    to_checking(turn, "the lock became free");
+    consumer_enter(turn, STATE_CHECKING, "the lock became free");
 }
 
-/*
- * The check failed, and the ledger did not move meanwhile: believed when it goes on for distrust_ms. With each new segment it begins anew:
- * where segments are short, a machine that sees new files late would find each of them missing.
- */
-static void checking_refused(struct turn *turn, const struct completion *completion)
-{
-  struct consumer *consumer = turn->consumer;
-  int64_t now = turn->moment->now_ms;
-  const char *file = completion->ledger.end.file;
-  if (consumer->distrust_since_ms < 0 || strcmp(consumer->distrust_file, file) != 0)
-    consumer->distrust_since_ms = now;
-  snprintf(consumer->distrust_file, sizeof consumer->distrust_file, "%s", file);
-  int64_t left = consumer->distrust_since_ms + consumer->options.distrust_ms - now;
-  if (left <= 0) {
-    consumer_untrusted(turn, completion->error.text);
-    consumer_enter(turn, STATE_STOPPED, "the storage cannot be trusted");
-    return;
-  }
-  if (!consumer->said_distrust)
-    consumer_note(turn, NOTE_WARN, "untrusted", "does not compete: %s. Stops in %" PRId64 " s unless that changes", completion->error.text,
-                  (left + 999) / 1000);
-  consumer->said_distrust = true;
-  consumer->next_ms = now + (left < RECHECK_MS ? left : RECHECK_MS);
-}
+/* ---- the storage ---- */
 
 static void checking_main(struct turn *turn, const struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
-  switch (completion->result) {
-  case RESULT_YES:
-    consumer->distrust_since_ms = -1;
-    consumer->said_distrust = consumer->said_newer = false;
-    consumer->epoch_seen = completion->ledger.epoch;
-    consumer->clean_seen = completion->ledger.clean;
-    consumer->vouched_seen = ledger_vouched(&completion->ledger);
-    consumer->seq_seen = completion->ledger.end.seq;
-    consumer->settled = completion->ledger.settled;
+  bool seen = consumer_storage_seen(turn, completion);
+  if (consumer->state != STATE_CHECKING)
+    return;
+  if (seen && completion->result != RESULT_YES) {
+    consumer->next_ms = consumer->storage_ms;
+  } else if (!seen && completion->result != RESULT_UNKNOWN) {
+    consumer->next_ms = turn->moment->now_ms + consumer_jitter(turn, consumer->options.retry_ms);
+  } else if (seen) {
     consumer->check_fresh = true;
     if (consumer->looked_free)
       consumer_enter(turn, STATE_TAKING, consumer->steal ? "the lease has expired" : "the lock is free");
     else
       consumer_enter(turn, STATE_WAITING, "the storage agrees with the ledger");
-    return;
-  case RESULT_REFUSED:
-    checking_refused(turn, completion);
-    return;
-  case RESULT_NEWER:
-    if (!consumer->said_newer)
-      consumer_note(turn, NOTE_WARN, "newer", "stands by: %s", completion->error.text);
-    consumer->said_newer = true;
-    consumer->distrust_since_ms = -1;
-    consumer->next_ms = turn->moment->now_ms + RECHECK_MS;
-    return;
-  case RESULT_UNKNOWN:
-    consumer->distrust_since_ms = -1;
-    return;
-  case RESULT_CHANGED: /* a holder is at work: the failure does not count, and the check starts over */
-  case RESULT_NO:
-  case RESULT_NO_SPACE:
-  case RESULT_SPENT:
-  case RESULT_FAILED:
-  case RESULT_COUNT:
-    consumer->distrust_since_ms = -1;
-    consumer->next_ms = turn->moment->now_ms + consumer_jitter(turn, consumer->options.retry_ms);
-    return;
   }
 }
+
+bool consumer_looks_aside(const struct consumer *consumer)
+{
+  return (consumer->state == STATE_IDLE || consumer->state == STATE_WAITING) && consumer->unknown_row == 0;
+}
+
+/* The queue and the mutex come first; but who is woken without end looks at the storage all the same. */
+static bool aside_due(const struct turn *turn)
+{
+  const struct consumer *consumer = turn->consumer;
+  int64_t grace = consumer_main_ready(turn) ? RECHECK_MS : 0;
+  return consumer_looks_aside(consumer) && !consumer_runs(consumer, ACTIVITY_MAIN) && consumer->storage_ms < INT64_MAX &&
+         turn->moment->now_ms >= consumer->storage_ms + grace;
+}
+
+void consumer_acquire_aside(struct turn *turn, const struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  if (consumer->woken && consumer->wakeable)
+    consumer->next_ms = turn->moment->now_ms;
+  consumer->woken = false;
+  consumer->check_fresh = consumer->check_fresh && completion->result == RESULT_YES;
+  if (!consumer_storage_seen(turn, completion))
+    consumer->storage_ms = turn->moment->now_ms + RECHECK_MS;
+  else if (consumer->state == STATE_WAITING && completion->result != RESULT_YES) {
+    consumer_enter(turn, STATE_CHECKING, "the storage does not agree with the ledger");
+    consumer->next_ms = consumer->storage_ms;
+  }
+}
+
+/* ---- the mutex ---- */
 
 static void waiting_free(struct turn *turn, bool stealable, const struct owner *seen)
 {
@@ -325,7 +303,7 @@ static void look_step(struct turn *turn)
   if (consumer->state == STATE_IDLE)
     consumer_start(turn, ACTION_PEEK);
   else if (consumer->state == STATE_CHECKING && turn->moment->now_ms - consumer->peeked_ms < PEEK_WHILE_WAITING_MS)
-    consumer_start(turn, ACTION_CHECK);
+    consumer_check_start(turn);
   else if (!consumer->look_first && (consumer->state == STATE_CHECKING || consumer->peek_first ||
                                      (!consumer->check_fresh && turn->moment->now_ms - consumer->peeked_ms >= PEEK_WHILE_WAITING_MS)))
     consumer_start(turn, ACTION_PEEK);
@@ -387,6 +365,8 @@ void consumer_acquire_step(struct turn *turn)
     give_up(turn, STATE_DONE, "asked to stop");
   else if (stop && consumer->state != STATE_UNLOCKING)
     consumer_enter(turn, STATE_DONE, "asked to stop");
+  else if (aside_due(turn))
+    consumer_check_start(turn);
   else if (!consumer_main_ready(turn))
     return;
   else if (consumer->state == STATE_TAKING)

@@ -74,7 +74,7 @@ static void create_done(struct turn *turn, const struct completion *completion)
     consumer->after = STATE_IDLE;
     return;
   case RESULT_REFUSED:
-    consumer_untrusted(turn, completion->error.text);
+    consumer_untrusted(turn, completion);
     consumer->stage = STAGE_NONE;
     consumer->leave = LEAVE_RELEASE;
     consumer->after = STATE_STOPPED;
@@ -210,6 +210,7 @@ static void write_start(struct turn *turn)
   struct action *action = consumer_start(turn, kinds[consumer->stage]);
   if (consumer->stage == STAGE_CREATE) {
     action->reason = segment_reason(consumer);
+    action->judge = true;
     memcpy(action->uuid, turn->moment->random, sizeof action->uuid);
     action->block_bytes = consumer->hand->batch.bytes;
   } else if (consumer->stage == STAGE_APPEND) {

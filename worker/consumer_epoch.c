@@ -26,6 +26,7 @@ void consumer_epoch_end(struct consumer *consumer)
   memset(&consumer->committed, 0, sizeof consumer->committed);
   consumer->rolling = false;
   consumer->settle_stage = SETTLE_FIND;
+  consumer->settle_refused_since_ms = -1;
   consumer->leave = LEAVE_NOT;
   consumer->begun = consumer->guarded = consumer->wrote = consumer->commit_sent = false;
   consumer->stage = STAGE_NONE;
@@ -92,12 +93,22 @@ static void opening_refused(struct turn *turn, const struct completion *completi
     consumer->open_refused_link = link;
     consumer_note(turn, NOTE_WARN, "untrusted", "leaves, and tries again: %s", completion->error.text);
   }
-  if (completion->result == RESULT_NEWER || now - consumer->open_refused_since_ms < consumer->options.distrust_ms) {
+  consumer_storage_is(turn, completion->result == RESULT_NEWER ? STORAGE_NEWER : STORAGE_DISAGREES, &completion->error);
+  if (completion->result == RESULT_NEWER || !completion->judged) {
     consumer_release(turn, STATE_CHECKING, "the storage is not what the ledger says");
     return;
   }
-  consumer_untrusted(turn, completion->error.text);
+  consumer_untrusted(turn, completion);
   consumer_release(turn, STATE_STOPPED, "the storage cannot be trusted");
+}
+
+static void open_start(struct turn *turn)
+{
+  struct consumer *consumer = turn->consumer;
+  struct action *action = consumer_start(turn, ACTION_OPEN);
+  action->ledger = consumer->before;
+  action->place = consumer->place;
+  action->judge = consumer->open_refused_link == consumer->before.end.link && consumer_judges(turn, consumer->open_refused_since_ms);
 }
 
 static void opening_main(struct turn *turn, const struct completion *completion)
@@ -106,6 +117,7 @@ static void opening_main(struct turn *turn, const struct completion *completion)
   const struct ledger *before = &consumer->before;
   if (completion->result == RESULT_YES) {
     consumer->open_refused_since_ms = -1;
+    consumer_storage_is(turn, STORAGE_AGREES, NULL);
     if (!consumer->rolling)
       consumer_note(turn, NOTE_INFO, "takeover",
                     "holder after seq %" PRId64 "; the last end was %s; %" PRId64 " committed message%s to be settled", before->end.seq,
@@ -135,14 +147,15 @@ static void settle_refused(struct turn *turn, const struct completion *completio
     consumer_release(turn, STATE_CHECKING, "a newer pawl is needed");
     return;
   }
-  if (consumer->distrust_since_ms < 0) {
-    consumer->distrust_since_ms = now;
+  if (consumer->settle_refused_since_ms < 0) {
+    consumer->settle_refused_since_ms = now;
     consumer_note(turn, NOTE_WARN, "untrusted", "cannot settle, and tries again: %s", completion->error.text);
   }
+  consumer_storage_is(turn, STORAGE_DISAGREES, &completion->error);
   consumer->next_ms = now + RECHECK_MS;
-  if (now - consumer->distrust_since_ms < consumer->options.distrust_ms)
+  if (!completion->judged)
     return;
-  consumer_untrusted(turn, completion->error.text);
+  consumer_untrusted(turn, completion);
   consumer_release(turn, STATE_STOPPED, "the storage cannot be trusted");
 }
 
@@ -175,7 +188,9 @@ static void settling_main(struct turn *turn, struct completion *completion)
       load_free(consumer->settle);
       consumer->settle = NULL;
       consumer->settle_stage = SETTLE_FIND;
-      consumer->distrust_since_ms = -1;
+      consumer->settle_refused_since_ms = -1;
+      if (consumer->storage == STORAGE_DISAGREES)
+        consumer_storage_is(turn, STORAGE_AGREES, NULL);
     }
     return;
   }
@@ -202,6 +217,7 @@ static void settling_step(struct turn *turn)
     action = consumer_start(turn, ACTION_SETTLE_FIND);
     action->end = consumer->committed;
     action->settled = consumer->settled;
+    action->judge = consumer_judges(turn, consumer->settle_refused_since_ms);
     return;
   case SETTLE_DELETE:
     action = consumer_start(turn, ACTION_SETTLE_DELETE);
@@ -357,11 +373,8 @@ void consumer_epoch_step(struct turn *turn)
   struct consumer *consumer = turn->consumer;
   switch (consumer->state) {
   case STATE_OPENING:
-    if (consumer_main_ready(turn)) {
-      struct action *action = consumer_start(turn, ACTION_OPEN);
-      action->ledger = consumer->before;
-      action->place = consumer->place;
-    }
+    if (consumer_main_ready(turn))
+      open_start(turn);
     return;
   case STATE_SETTLING:
     settling_step(turn);

@@ -1,6 +1,7 @@
 /*
  * consumer_parts: what consumer.c (events in, actions out, the lease), consumer_acquire.c (to the lock and back),
- * consumer_epoch.c (what a holder does before and after draining) and consumer_drain.c (draining) share. Not for anybody else.
+ * consumer_epoch.c (what a holder does before and after draining), consumer_drain.c (draining) and consumer_storage.c (what looks at the
+ * storage have shown) share. Not for anybody else.
  */
 #ifndef PAWL_WORKER_CONSUMER_PARTS_H
 #define PAWL_WORKER_CONSUMER_PARTS_H
@@ -37,8 +38,15 @@ bool consumer_alive(const struct turn *turn);
 int64_t consumer_look_rest(const struct consumer *consumer, const struct completion *completion);
 /* Asked to stop, and much of the time for it is gone: what is not known is left to the lease and to the next holder. */
 bool consumer_hurries(const struct turn *turn);
-/* Says, as an error, that the storage cannot be trusted, and the way out. */
-void consumer_untrusted(struct turn *turn, const char *text);
+/* Says, as an error, that the storage cannot be trusted, and the way out, if there is one. */
+void consumer_untrusted(struct turn *turn, const struct completion *completion);
+/* The storage was refused since then (-1: not yet): would one more refusal, now, be believed? */
+bool consumer_judges(const struct turn *turn, int64_t since_ms);
+/* Starts CHECK; and what it has shown: false, nothing about the storage. It may have entered STATE_STOPPED. */
+void consumer_check_start(struct turn *turn);
+bool consumer_storage_seen(struct turn *turn, const struct completion *completion);
+/* What a look at the storage has shown; logged when it is new. The next look, while idle or waiting, is soon, or in a minute. */
+void consumer_storage_is(struct turn *turn, enum storage_view view, const struct error *why);
 /* Half to all of `ms`, so that many workers do not march in step. */
 int64_t consumer_jitter(const struct turn *turn, int64_t ms);
 /* Until the next look that nobody asked for: `ms`, jittered, or longer while wake-ups come. */
@@ -49,6 +57,9 @@ int64_t consumer_backoff(const struct turn *turn, int64_t row);
 /* IDLE to FENCING, and UNLOCKING: what completions of MAIN mean there, and what is to be started. */
 void consumer_acquire_main(struct turn *turn, const struct completion *completion);
 void consumer_acquire_step(struct turn *turn);
+/* Idle or waiting, the storage is looked at every now and then beside the queue and the mutex, whose pauses that leaves alone. */
+bool consumer_looks_aside(const struct consumer *consumer);
+void consumer_acquire_aside(struct turn *turn, const struct completion *completion);
 void consumer_to_idle(struct turn *turn, const char *why);
 
 /* OPENING to RELEASING: what completions of MAIN mean there, and what is to be started. */

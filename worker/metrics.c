@@ -1,5 +1,6 @@
 #include "worker/metrics.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -62,6 +63,11 @@ static int64_t holder(const struct consumer *consumer)
   return consumer_holds(consumer);
 }
 
+static int64_t storage_agrees(const struct consumer *consumer)
+{
+  return consumer->storage == STORAGE_AGREES;
+}
+
 static int64_t queue_empty(const struct consumer *consumer)
 {
   return consumer_sees_nothing(consumer);
@@ -89,6 +95,7 @@ static void gauges_write(FILE *out, const struct metrics_view *view)
     int64_t (*value)(const struct consumer *consumer);
   } gauges[] = {
       {"pawl_holder", "1 if this process holds the lock of the type.", holder},
+      {"pawl_storage_agrees", "1 if the last look at the storage of the type found it as the ledger says.", storage_agrees},
       {"pawl_queue_empty", "1 if nothing was in the queue of the type at the last look.", queue_empty},
       {"pawl_epoch", "The type's epoch, as this process last saw it.", epoch},
       {"pawl_committed_seq", "The seq of the last committed document, as this process last saw it.", committed_seq},
@@ -168,12 +175,20 @@ bool metrics_ready(const struct metrics_view *view, struct error *why)
   }
   for (size_t i = 0; i < view->consumer_count; i++)
     if (view->consumers[i]->state == STATE_STOPPED) {
-      error_set(why, "the type %s has stopped: %s", view->consumers[i]->type,
-                view->consumers[i]->refused ? "the database is not as it should be" : "its storage cannot be trusted");
+      if (view->consumers[i]->refused)
+        error_set(why, "the type %s has stopped: the database is not as it should be", view->consumers[i]->type);
+      else
+        error_set(why, "the type %s has stopped: its storage cannot be trusted: %.700s", view->consumers[i]->type,
+                  view->consumers[i]->storage_why.text);
       return false;
     }
+  for (size_t i = 0; i < view->consumer_count; i++)
+    if (!consumer_trusts(view->consumers[i], view->now_ms, why))
+      return false;
   return true;
 }
+
+enum { REASON_HEAD_MAX = 180, REASON_TAIL_MAX = 160 }; /* of why it is not ready: the types follow */
 
 /* In the order in which they are told: room may be short. */
 enum standing { HOLDS, STOPPED, DISTRUSTS, PAUSES, WAITS, IDLE, DONE, STANDINGS };
@@ -186,9 +201,9 @@ static enum standing standing_of(const struct consumer *consumer)
     return HOLDS;
   if (consumer->state == STATE_BACKING_OFF)
     return PAUSES;
-  if (consumer->state == STATE_IDLE)
-    return IDLE;
-  return consumer->said_distrust ? DISTRUSTS : WAITS;
+  if (consumer->storage == STORAGE_DISAGREES)
+    return DISTRUSTS;
+  return consumer->state == STATE_IDLE ? IDLE : WAITS;
 }
 
 /* Types beyond the room there is are not named. */
@@ -213,9 +228,10 @@ void metrics_summary(const struct metrics_view *view, char *text, size_t size)
       [WAITS] = "waits for ", [IDLE] = "idle: ",       [DONE] = "done: "};
   struct error why;
   size_t used = 0;
+  assert(size > REASON_HEAD_MAX + REASON_TAIL_MAX + sizeof "…");
   text[0] = '\0';
   if (!metrics_ready(view, &why))
-    used = (size_t)snprintf(text, size, "%.200s", why.text);
+    text_shorten(why.text, REASON_HEAD_MAX, REASON_TAIL_MAX, text), used = strlen(text);
   for (enum standing standing = 0; standing < STANDINGS; standing++) {
     char part[400];
     if (standing_write(view, standing, verbs[standing], part, sizeof part) > 0 && used + strlen(part) + 3 < size)

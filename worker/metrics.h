@@ -24,9 +24,10 @@ struct metrics_view {
 
 /* All metrics, on the heap, *bytes of them. NULL: no memory. */
 MUST_CHECK char *metrics_text(const struct metrics_view *view, size_t *bytes);
-/* The database answers, no type has stopped, and nobody asked to stop. False: `why` says what is missing. */
+/* The database answers, each storage agrees with its ledger, no type has stopped, and nobody asked to stop. False: `why` says what is
+ * missing. */
 MUST_CHECK bool metrics_ready(const struct metrics_view *view, struct error *why);
-/* One line for people: which types it holds, waits for, and so on. */
+/* One line for people, in at least 500 bytes: why it is not ready, and which types it holds, waits for, and so on. */
 void metrics_summary(const struct metrics_view *view, char *text, size_t size);
 
 #endif

@@ -81,6 +81,23 @@ static enum result perform_peek(struct performer *performer, const struct action
   return of_outcome(outcome);
 }
 
+/* What is said of a ledger names its database: the wrong one is as likely as the wrong directory. */
+static void name_database(const struct performer *performer, struct error *error)
+{
+  struct error cause = *error;
+  error_set(error, "database %s: %.900s", performer->options.database, cause.text);
+}
+
+/* The last look before the verdict finds out as well whether files that the ledger does not fit could be adopted. */
+static enum result judged(const struct performer *performer, const struct action *action, enum result result, int64_t seq,
+                          struct completion *completion)
+{
+  const struct writer_options *options = &performer->options.writer;
+  completion->judged = action->judge;
+  completion->adoptable = action->judge && result == RESULT_REFUSED && check_adoptable(options->dir, options->type, seq);
+  return result;
+}
+
 /* The ledger of a newer pawl is no fault of the storage. */
 static enum result of_ledger(enum outcome outcome, const struct ledger *ledger)
 {
@@ -89,8 +106,15 @@ static enum result of_ledger(enum outcome outcome, const struct ledger *ledger)
   return outcome == OUTCOME_NO ? RESULT_YES : of_outcome(outcome); /* no ledger is epoch 0 */
 }
 
+static bool is_there(const char *dir, const char *name)
+{
+  struct file file;
+  struct error ignored;
+  return file_open(&file, dir, name, FILE_READ, 0, &ignored) == FILE_OK && file_close(&file, &ignored) == FILE_OK;
+}
+
 /* Ledger, then files; a failure counts only if the ledger did not move meanwhile. */
-static enum result perform_check(struct performer *performer, struct completion *completion)
+static enum result ledger_and_files(struct performer *performer, struct completion *completion)
 {
   const struct writer_options *options = &performer->options.writer;
   struct ledger *ledger = &completion->ledger, again;
@@ -112,6 +136,15 @@ static enum result perform_check(struct performer *performer, struct completion 
   }
   bool same = again.epoch == ledger->epoch && again.end.link == ledger->end.link && strcmp(again.end.file, ledger->end.file) == 0;
   return same ? of_check(status) : RESULT_CHANGED;
+}
+
+static enum result perform_check(struct performer *performer, const struct action *action, struct completion *completion)
+{
+  enum result result = ledger_and_files(performer, completion);
+  if (result == RESULT_REFUSED || result == RESULT_NEWER)
+    name_database(performer, &completion->error);
+  completion->missed_is_there = action->missed[0] != 0 && is_there(performer->options.writer.dir, action->missed);
+  return judged(performer, action, result, completion->ledger.end.seq, completion);
 }
 
 /* Busy, and it is to be waited for: into the row of those that are woken, unless the lock changes hands just then. */
@@ -215,7 +248,10 @@ static enum result perform_open(struct performer *performer, const struct action
   enum check_status status = writer_open(&performer->writer, &performer->options.writer, &start, &completion->error);
   performer->writer_open = status == CHECK_OK;
   performer->way_unclear = performer->way_unclear || !ledger->clean;
-  return status == CHECK_OK ? RESULT_YES : refused_or_fenced(performer, action, of_check(status), completion);
+  if (status == CHECK_OK)
+    return RESULT_YES;
+  name_database(performer, &completion->error);
+  return judged(performer, action, refused_or_fenced(performer, action, of_check(status), completion), ledger->end.seq, completion);
 }
 
 /* ---- settling ---- */
@@ -277,7 +313,7 @@ static enum result perform_settle_find(struct performer *performer, const struct
     completion->load = load;
   else
     load_free(load);
-  return result;
+  return judged(performer, action, result, action->end.seq, completion);
 }
 
 /* Each delete that may run beside others has one of its own, for the life of the process. */
@@ -327,8 +363,10 @@ static enum result perform_create(struct performer *performer, const struct acti
   enum result result =
       of_writer(writer_create(writer, action->reason, action->uuid, action->block_bytes, action->wall_us, &completion->error));
   completion->end = writer->end;
-  if (result == RESULT_REFUSED) /* the name is taken by a file with blocks */
-    return refused_or_fenced(performer, action, result, completion);
+  if (result == RESULT_REFUSED) { /* the name is taken by a file with blocks */
+    name_database(performer, &completion->error);
+    return judged(performer, action, refused_or_fenced(performer, action, result, completion), writer->end.seq, completion);
+  }
   if (result == RESULT_YES)
     fault_point(FAULT_SEGMENT_CREATED);
   return result;
@@ -435,7 +473,7 @@ static enum result perform_kind(struct performer *performer, const struct action
   case ACTION_PEEK:
     return perform_peek(performer, action, completion);
   case ACTION_CHECK:
-    return perform_check(performer, completion);
+    return perform_check(performer, action, completion);
   case ACTION_LOOK:
     return perform_look(performer, action, completion);
   case ACTION_TAKE:

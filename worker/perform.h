@@ -17,6 +17,7 @@
 
 struct performer_options {
   struct lockstore *store;      /* borrowed */
+  const char *database;         /* its name, for texts; borrowed */
   struct writer_options writer; /* with the type */
   struct lock_holder holder;
   int64_t lease_ms;

@@ -1,5 +1,6 @@
 /* pawl-worker: drains the queues of its types into their files. */
 #include "config/config.h"
+#include "lockstore/mongo.h"
 #include "worker/fault.h"
 #include "worker/health.h"
 #include "worker/log.h"
@@ -88,9 +89,12 @@ static void options_fill(const struct config *config, const char *dir, const cha
                    .segment_bytes = config->segment_bytes,
                    .look_share = LOOK_SHARE * (int64_t)config->type_count,
                    .distrust_ms = distrust_ms(),
-                   .dir = dir},
+                   .dir = dir,
+                   .database = mongo_db(lockstore_mongo(store)),
+                   .server = mongo_server(lockstore_mongo(store))},
       .performer =
           {.store = store,
+           .database = mongo_db(lockstore_mongo(store)),
            .writer = {.dir = config->dir, .permissions = config->file_mode, .codec_zstd = config->codec_zstd, .lease_ms = config->lease_ms},
            .lease_ms = config->lease_ms,
            .batch_messages = config->batch_messages,

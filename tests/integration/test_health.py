@@ -310,6 +310,54 @@ def test_a_stopped_type_beside_a_healthy_one(field, listening):
     assert worker.stop()[0] == 74, str(worker)
 
 
+def test_ready_only_while_the_storage_agrees(field, listening):
+    """Looked at before the first message, and again and again; an idle worker waits until it is over, however long that takes."""
+    field.fill(10)
+    field.drain()
+    path, away = field.dir / "t1.bin", field.folder / "away"
+    path.rename(away)
+    worker, port = listening(env=DISTRUST)
+    said = f"database {field.name}: .*t1\\.bin, of which the ledger has \\d+ bytes as committed, is not there"
+    for _ in range(2):
+        port.wait("/readyz", 503, "the storage of t1 does not agree with the ledger")
+        assert re.search(said, port.page("/readyz")[1]), port.page("/readyz")
+        assert port.metrics()["pawl_storage_agrees", "t1"] == 0 == port.metrics()["pawl_ready",]
+        time.sleep(2)  # no synchronisation: longer than a failing check with messages is borne
+        away.rename(path)
+        port.wait("/readyz", 200)
+        assert port.metrics()["pawl_storage_agrees", "t1"] == 1
+        path.rename(away)
+    port.wait("/readyz", 503, "t1.bin")
+    assert port.status("/healthz") == 200 and worker.alive(), str(worker)
+    away.rename(path)
+    port.wait("/readyz", 200)
+    field.fill(10)
+    field.wait_settled()
+    assert worker.stop()[0] == 0 and worker.log().count(" untrusted: ") == 3, str(worker)
+    field.compare()
+
+
+def test_a_waiting_worker_looks_at_the_storage(field, listening):
+    """Beside a holder whose file stays open: who could not take over is not ready."""
+    holder, _ = listening("--linger", "1h")
+    field.fill(10)
+    field.wait_empty()
+    field.messages.insert_one({"type": "t1", "n": 1})
+    os.kill(holder.pid, signal.SIGSTOP)
+    try:
+        waiting, port = listening(env=DISTRUST)
+        field.messages.insert_one({"type": "t1", "n": 2})
+        port.wait_metric(("pawl_state", "t1", "waiting"), 1)
+        port.wait("/readyz", 200)
+        (field.dir / "t1.bin").rename(field.folder / "away")
+        port.wait("/readyz", 503, "t1.bin")
+        (field.folder / "away").rename(field.dir / "t1.bin")
+        port.wait("/readyz", 200)
+        assert waiting.stop()[0] == 0, str(waiting)
+    finally:
+        os.kill(holder.pid, signal.SIGCONT)
+
+
 # --- wrong usage ---
 
 

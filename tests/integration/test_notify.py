@@ -87,6 +87,22 @@ def test_a_stopped_type_is_named(field, manager):
     assert worker.stop()[0] == 74, str(worker)
 
 
+def test_an_idle_type_that_is_distrusted_is_named(field, manager):
+    """And why, however long the path is; when it is over, the status says so."""
+    field.fill(10)
+    field.drain()
+    long = field.folder / "ä" / ("x" * 200) / ("y" * 200) / ("z" * 200)
+    long.mkdir(parents=True)
+    worker = worker_of(field, manager, *CALM, directory=long, env={"PAWL_TEST_DISTRUST_MS": "1500"})
+    manager.wait("READY")
+    manager.wait("STATUS", f"storage of t1 does not agree .*database {field.name}: .*t1.bin, of which the ledger has .* is not there.*distrusts t1")
+    assert all(len(message.get("STATUS", "").encode()) < 600 for message in manager.hear())
+    (field.dir / "t1.bin").rename(long / "t1.bin")
+    wait_until(lambda: manager.hear()[-1].get("STATUS") == "idle: t1", lambda: str(manager.heard))
+    assert worker.stop()[0] == 0, str(worker)
+    (long / "t1.bin").rename(field.dir / "t1.bin")
+
+
 def test_the_status_of_many_types_is_short(field, manager):
     worker = worker_of(field, manager, types=[f"type-{n}-" + "x" * 60 for n in range(40)])
     manager.wait("STATUS", "^idle: type-0-x*, .*…$")

@@ -153,12 +153,15 @@ def test_exit_when_empty_waits_for_another_holder(field):
 DISTRUST = {"PAWL_TEST_DISTRUST_MS": "1500"}
 
 
-def distrusted(field, directory=None, names=("t1.bin",)):
-    """A worker stops with 74, names the file and the way out, and changed nothing."""
+def distrusted(field, directory=None, names=("t1.bin",), adoptable=True):
+    """A worker stops with 74, names the file, database and server, and the way out if there is one, and changed nothing."""
     before, queued = field.ledger(), field.queued()
     worker = field.worker(directory=directory, env=DISTRUST)
     assert worker.wait(30) == 74, str(worker)
-    assert all(name in worker.log() for name in names) and "pawl-setup --adopt" in worker.log(), str(worker)
+    host = field.server.uri.split("/")[2]
+    assert all(name in worker.log() for name in (*names, f"database {field.name}")), str(worker)
+    hint = f"If these files belong to database {field.name} on {host}: pawl-setup --adopt t1 --db {field.name} --dir {directory or field.dir}\n"
+    assert (hint in worker.log()) == adoptable == ("--adopt" in worker.log()), str(worker)
     after = field.ledger()
     if before:
         for key in ("file", "length", "link", "seq", "settled", "clean"):
@@ -172,7 +175,7 @@ def test_wrong_folder(field, tmp_path):
     field.fill(100)
     other = tmp_path / "other"
     other.mkdir()
-    distrusted(field, other)
+    distrusted(field, other, adoptable=False)  # nothing is there that could be adopted
     assert list(other.iterdir()) == []
     field.drain()
     field.compare()
@@ -236,6 +239,25 @@ def test_wrong_folder_for_the_full_minute(field, tmp_path):
     assert time.monotonic() - begin >= 55
 
 
+def test_wrong_folder_while_others_empty_the_queue(field, tmp_path):
+    """The time runs from the first failed look to the first good one, whether there is a message at the moment or not."""
+    field.fill(10)
+    field.drain()
+    good = field.worker()
+    wrong = field.worker(directory=tmp_path, env=DISTRUST)
+
+    def over():
+        field.fill(1)
+        field.wait_empty()
+        return not wrong.alive()
+    wait_until(over, lambda: str(wrong))
+    assert wrong.wait() == 74 and list(tmp_path.glob("*.bin")) == [], str(wrong)
+    assert "pawl-setup" not in wrong.log(), str(wrong)  # there is nothing to adopt
+    field.wait_settled()
+    assert good.stop()[0] == 0, str(good)
+    field.compare()
+
+
 def test_one_distrusted_type_does_not_stop_the_other(field):
     field.fill(10, "t1")
     field.drain()
@@ -244,7 +266,7 @@ def test_one_distrusted_type_does_not_stop_the_other(field):
     field.fill(10, "t2")
     worker = field.worker(types=["t1", "t2"], env=DISTRUST)
     field.wait_settled("t2")
-    worker.wait_log("pawl-setup --adopt")
+    worker.wait_log("t1 .*the storage cannot be trusted")
     field.fill(10, "t2")
     field.wait_settled("t2")
     assert worker.alive(), str(worker)

@@ -250,6 +250,8 @@ static void plan_workers(void)
       .look_share = 20,
       .distrust_ms = 60000,
       .dir = "/files",
+      .database = "pawl",
+      .server = "db1:27017",
   };
 }
 

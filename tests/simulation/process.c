@@ -204,6 +204,7 @@ static void performer_make(struct station *station, struct performer_options *op
   const struct machine *machine = process_machine(process);
   memset(options, 0, sizeof *options);
   options->store = server_store;
+  options->database = "pawl";
   options->writer = (struct writer_options){.dir = "/files",
                                             .type = type_name(station->type),
                                             .permissions = 0640,

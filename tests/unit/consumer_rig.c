@@ -356,6 +356,8 @@ void rig_answer(struct rig *rig, enum activity activity, enum result result)
   if (rig->late_answers)
     completion.sent_ms += (int64_t)rig_random(rig, (uint64_t)(rig->moment.now_ms - slot->started_ms + 1));
   completion.load = action.load;
+  completion.judged = action.judge;
+  completion.missed_is_there = action.missed[0] != 0 && rig->late_files;
   completion.unnamed = action.kind == ACTION_CLOSE && action.discard && rig->discard_fails;
   if (action.kind == ACTION_CHECK && result != RESULT_UNKNOWN)
     completion.ledger = rig->ledger;
@@ -487,7 +489,9 @@ struct consumer_options rig_options(void)
                                    .segment_bytes = (int64_t)1 << 30,
                                    .look_share = 20,
                                    .distrust_ms = 60000,
-                                   .dir = "/srv/pawl"};
+                                   .dir = "/srv/pawl",
+                                   .database = "pawl",
+                                   .server = "db1:27017"};
 }
 
 void rig_init(struct rig *rig, const struct consumer_options *options, uint64_t seed)

@@ -73,6 +73,7 @@ struct rig {
   uint32_t load_messages; /* in a load */
   int64_t block_bytes;
   bool discard_fails;
+  bool late_files;   /* the segment that an earlier look missed is there by now */
   bool late_answers; /* RENEW and TAKE were sent at some time between start and answer */
   bool nothing_read; /* PEEK, of the type, so that none can glance */
 

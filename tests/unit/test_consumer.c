@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#define IDLE "wait 0; PEEK NO; CHECK YES"
 #define TO_TAKING "wait 0; PEEK YES; CHECK YES; LOOK NO"
 #define TO_FENCING TO_TAKING "; TAKE YES"
 #define TO_DRAINING TO_FENCING "; FENCE YES:clean; OPEN YES"
@@ -703,12 +704,12 @@ static void test_distrust(void **state)
   assert_false(rig.consumer.refused);
 }
 
-/* One good look is a break: the minute begins anew. So is a ledger that moved, and one that could not be read. */
-/* Each new segment may be seen late by this machine. */
-static void test_distrust_begins_anew_with_a_segment(void **state)
+/* Each new segment may be seen late by this machine: when the one before is there by now, the minute begins anew. */
+static void test_distrust_begins_anew_with_a_segment_that_came_late(void **state)
 {
   (void)state;
   rig_play_all(&rig, "wait 0; PEEK YES; CHECK REFUSED; wait 59500; PEEK YES");
+  rig.late_files = true;
   snprintf(rig.ledger.end.file, sizeof rig.ledger.end.file, "t1@9.bin");
   rig_play_all(&rig, "wait 900; CHECK REFUSED; wait 59500; PEEK YES; CHECK REFUSED");
   rig_expect(&rig, STATE_CHECKING, "");
@@ -716,28 +717,171 @@ static void test_distrust_begins_anew_with_a_segment(void **state)
   rig_expect(&rig, STATE_STOPPED, "");
 }
 
-static void test_distrust_interrupted(void **state)
+/* A wrong directory has neither the old segment nor the new one. */
+static void test_distrust_of_segments_that_never_come(void **state)
 {
-  static const char *const breaks[] = {"CHECK YES; LOOK YES:busy; wake; LOOK NO; PEEK YES", "CHECK CHANGED; wake", "CHECK UNKNOWN; wake"};
   (void)state;
-  for (size_t i = 0; i < sizeof breaks / sizeof breaks[0]; i++) {
+  rig_play_all(&rig, "wait 0; PEEK YES; CHECK REFUSED; wait 59500; PEEK YES");
+  snprintf(rig.ledger.end.file, sizeof rig.ledger.end.file, "t1@9.bin");
+  rig_play_all(&rig, "CHECK REFUSED; wait 500");
+  if (rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK)
+    rig_play(&rig, "PEEK YES");
+  rig_play(&rig, "CHECK REFUSED");
+  rig_expect(&rig, STATE_STOPPED, "");
+}
+
+/* From the first failed look to the first good one: neither an empty queue is a break, nor a ledger that moved or could not be read. */
+static void test_distrust_has_no_break_but_a_good_look(void **state)
+{
+  static const char *const betweens[] = {"PEEK NO; CHECK REFUSED; PEEK NO; message; PEEK YES", "PEEK YES; CHECK CHANGED; wait 2000",
+                                         "PEEK YES; CHECK UNKNOWN; wait 2000"};
+  (void)state;
+  for (size_t i = 0; i < sizeof betweens / sizeof betweens[0]; i++) {
     teardown(NULL), setup(NULL);
-    rig_play_all(&rig, "wait 0; PEEK YES; CHECK REFUSED; wait 59500; PEEK YES");
-    rig_play_all(&rig, breaks[i]);
-    if (rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK)
+    rig_play_all(&rig, "wait 0; PEEK YES; CHECK REFUSED; wait 30000");
+    rig_play_all(&rig, betweens[i]);
+    if (rig.slots[ACTIVITY_MAIN].running && rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK)
       rig_play(&rig, "PEEK YES");
-    rig_play_all(&rig, "wait 900; CHECK REFUSED");
+    rig_play_all(&rig, "CHECK REFUSED; wait 30000; PEEK YES; CHECK REFUSED");
+    rig_expect(&rig, STATE_STOPPED, "");
+    teardown(NULL), setup(NULL);
+    rig_play_all(&rig,
+                 "wait 0; PEEK YES; CHECK REFUSED; wait 30000; PEEK YES; CHECK YES; LOOK YES:busy; wake; LOOK NO; PEEK YES; CHECK REFUSED");
+    rig_play_all(&rig, "wait 59000; PEEK YES; CHECK REFUSED");
     rig_expect(&rig, STATE_CHECKING, "");
   }
 }
 
-/* A failure while settling, long ago and under another lock, does not count in a later check. */
+/* What was said is done: the queue may be empty when the minute is over. */
+static void test_distrust_stops_with_an_empty_queue(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK YES; CHECK REFUSED");
+  int64_t since = rig.moment.now_ms;
+  int notes = 0;
+  while (rig.consumer.state != STATE_STOPPED && rig.moment.now_ms - since < 100000) {
+    if (!rig.slots[ACTIVITY_MAIN].running)
+      rig_play(&rig, "wake");
+    rig_play(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK ? "PEEK NO" : "CHECK REFUSED");
+    notes += rig_noted(&rig, "untrusted");
+  }
+  rig_expect(&rig, STATE_STOPPED, "");
+  rig_assert(&rig, rig.moment.now_ms - since >= 60000 && rig.moment.now_ms - since < 62000);
+  assert_int_equal(notes, 1); /* the verdict: it was said once that it stops */
+}
+
+/* A failure while settling, under another lock, does not count in a later check. */
 static void test_distrust_does_not_outlive_the_epoch(void **state)
 {
   (void)state;
   rig_play_all(&rig, TO_FENCING "; FENCE YES:unsettled; OPEN YES; SETTLE_FIND REFUSED; wait 10000; RENEW NO; SETTLE_FIND REFUSED");
-  rig_play_all(&rig, "CLOSE YES; COMMIT NO; UNLOCK NO; PEEK NO; wait 100000; PEEK YES; CHECK REFUSED");
+  rig_play_all(&rig, "CLOSE YES; COMMIT NO; UNLOCK NO; PEEK NO; wait 100000; CHECK UNKNOWN; PEEK YES; CHECK REFUSED");
   rig_expect(&rig, STATE_CHECKING, "");
+}
+
+/* ---- looks at the storage beside the way ---- */
+
+static bool trusts(void)
+{
+  struct error ignored;
+  return consumer_trusts(&rig.consumer, rig.moment.now_ms, &ignored);
+}
+
+/* At the start, and every minute; when it disagrees every second, for hours, until it agrees again. Polls go on as before. */
+static void test_idle_looks_at_the_storage(void **state)
+{
+  (void)state;
+  rig_play(&rig, "wait 0");
+  assert_false(trusts());
+  rig_play(&rig, "PEEK NO");
+  rig_expect(&rig, STATE_IDLE, "CHECK");
+  assert_false(trusts());
+  rig_play(&rig, "CHECK YES");
+  assert_true(trusts());
+  assert_true(consumer_is_quiet(&rig.consumer));
+  assert_in_range(pause_ms(), 50, 100);
+  rig_play_all(&rig, "wait 59000; PEEK NO; wait 1000");
+  rig_play(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK ? "PEEK NO" : "stale");
+  rig_play(&rig, "CHECK REFUSED");
+  rig_expect(&rig, STATE_IDLE, "");
+  assert_true(rig_noted(&rig, "untrusted"));
+  assert_false(trusts());
+  int checks = 0;
+  for (int64_t since = rig.moment.now_ms; rig.moment.now_ms - since < 600000;) {
+    if (!rig.slots[ACTIVITY_MAIN].running)
+      rig_play(&rig, "wake");
+    checks += rig.slots[ACTIVITY_MAIN].action.kind == ACTION_CHECK;
+    rig_play(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK ? "PEEK NO" : "CHECK REFUSED");
+    rig_assert(&rig, rig.consumer.state == STATE_IDLE && !rig_noted(&rig, "untrusted"));
+  }
+  assert_in_range(checks, 500, 601);
+  rig_play(&rig, "wait 1000");
+  while (rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK)
+    rig_play(&rig, "PEEK NO");
+  rig_play(&rig, "CHECK YES");
+  assert_true(rig_noted(&rig, "trusted") && trusts());
+}
+
+/* The minute begins with the message that waits, not with the look that failed hours ago. */
+static void test_distrust_of_an_idle_one_counts_from_its_first_message(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK NO; CHECK REFUSED; wait 500000; CHECK REFUSED; PEEK NO; message; PEEK YES; CHECK REFUSED");
+  rig_expect(&rig, STATE_CHECKING, "");
+  assert_true(rig_noted(&rig, "untrusted"));
+  rig_play_all(&rig, "wait 60000; PEEK YES; CHECK REFUSED");
+  rig_expect(&rig, STATE_STOPPED, "");
+}
+
+/* A look that runs neither delays nor loses what it is woken for. */
+static void test_woken_while_looking_at_the_storage(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK NO; message; CHECK YES");
+  rig_expect(&rig, STATE_IDLE, "PEEK");
+  teardown(NULL), setup(NULL);
+  rig_play_all(&rig, "wait 0; PEEK UNKNOWN; wake; PEEK NO; CHECK UNKNOWN");
+  rig_expect(&rig, STATE_IDLE, "");
+  assert_in_range(pause_ms(), 50, 100);
+}
+
+/* And every minute while it waits; the row and the pause are left alone. */
+static void test_waiting_looks_at_the_storage(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES; watch; LOOK YES:busy; watch lock");
+  int64_t since = rig.moment.now_ms;
+  while (!rig.slots[ACTIVITY_MAIN].running || rig.slots[ACTIVITY_MAIN].action.kind != ACTION_CHECK) {
+    if (!rig.slots[ACTIVITY_MAIN].running)
+      rig_play(&rig, "wake");
+    else
+      rig_play(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK ? "PEEK YES" : "LOOK YES");
+  }
+  rig_assert(&rig, rig.consumer.state == STATE_WAITING && rig.moment.now_ms - since >= 60000 && rig.moment.now_ms - since < 62000);
+  assert_true(rig.consumer.in_row);
+  rig_play(&rig, "CHECK YES");
+  assert_true(rig.consumer.state == STATE_WAITING && rig.consumer.in_row && trusts());
+  rig.consumer.storage_ms = rig.moment.now_ms; /* the next one */
+  rig_play(&rig, "wait 0");
+  while (rig.slots[ACTIVITY_MAIN].action.kind != ACTION_CHECK)
+    rig_play_all(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK ? "PEEK YES" : "LOOK YES");
+  rig_play(&rig, "CHECK REFUSED");
+  rig_expect(&rig, STATE_CHECKING, "");
+  assert_true(rig_noted(&rig, "untrusted") && !trusts());
+}
+
+/* A dead disk answers nothing: that is not ready either. */
+static void test_a_look_that_hangs(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, IDLE "; wait 60000");
+  while (rig.slots[ACTIVITY_MAIN].action.kind != ACTION_CHECK)
+    rig_play(&rig, "PEEK NO");
+  assert_true(trusts());
+  rig_play(&rig, "wait 20000");
+  assert_false(trusts());
+  rig_play(&rig, "CHECK YES");
+  assert_true(trusts());
 }
 
 /* The check is content and the opening is not (no right to write, damage before the last block): it pauses, and is believed in the end. */
@@ -766,7 +910,7 @@ static void test_open_refused_long_ago(void **state)
   (void)state;
   rig_play_all(&rig, "wait 0; PEEK YES");
   rig_play_all(&rig, "CHECK YES; LOOK NO; TAKE YES; FENCE YES; OPEN REFUSED; CLOSE YES; COMMIT YES; UNLOCK YES");
-  rig_play_all(&rig, "wait 1000; PEEK YES; CHECK YES; LOOK YES:busy; wait 70000; PEEK YES; LOOK NO; PEEK YES; CHECK YES:moved");
+  rig_play_all(&rig, "wait 1000; PEEK YES; CHECK YES; LOOK YES:busy; wait 70000; CHECK YES; PEEK YES; LOOK NO; PEEK YES; CHECK YES:moved");
   rig_play_all(&rig, "TAKE YES; FENCE YES; OPEN REFUSED; CLOSE YES; UNLOCK YES");
   rig_expect(&rig, STATE_CHECKING, "");
 }
@@ -784,7 +928,7 @@ static void test_newer_stands_by(void **state)
     rig_expect(&rig, STATE_CHECKING, "");
     assert_false(rig_noted(&rig, "newer")); /* said once, and no 74 */
   }
-  rig_play_all(&rig, "wake; PEEK NO; PEEK NO"); /* another has drained it: --exit-when-empty can end */
+  rig_play_all(&rig, "wake; PEEK NO; PEEK NO; CHECK NEWER"); /* another has drained it: --exit-when-empty can end */
   assert_true(consumer_is_quiet(&rig.consumer));
 }
 
@@ -828,7 +972,7 @@ static void test_stop_while_the_database_is_away(void **state)
 static void test_polls_are_slow_while_wakeups_come(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK NO");
+  rig_play_all(&rig, IDLE);
   assert_in_range(pause_ms(), 50, 100);
   rig_play(&rig, "watch");
   rig_expect(&rig, STATE_IDLE, "PEEK");
@@ -894,7 +1038,7 @@ static void test_yields_to_who_is_woken(void **state)
 static void test_idle_and_woken_for_the_lock(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK NO; watch; PEEK NO; lock");
+  rig_play_all(&rig, IDLE "; watch; PEEK NO; lock");
   rig_expect(&rig, STATE_IDLE, "PEEK");
   rig_play(&rig, "PEEK NO");
   assert_in_range(pause_ms(), 50, 100);
@@ -906,7 +1050,7 @@ static void test_idle_and_woken_for_the_lock(void **state)
 static void test_each_kind_of_wakeup_for_itself(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK NO; watch lock");
+  rig_play_all(&rig, IDLE "; watch lock");
   rig_expect(&rig, STATE_IDLE, "");
   rig_play_all(&rig, "wake; PEEK NO");
   assert_in_range(pause_ms(), 50, 100);
@@ -929,7 +1073,7 @@ static void test_each_kind_of_wakeup_for_itself(void **state)
 static void test_woken_while_looking(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK NO; watch; message; PEEK NO");
+  rig_play_all(&rig, IDLE "; watch; message; PEEK NO");
   rig_expect(&rig, STATE_IDLE, "PEEK");
   rig_play(&rig, "PEEK NO");
   assert_in_range(pause_ms(), 500, 1000);
@@ -940,7 +1084,7 @@ static void test_dear_looks_are_rare(void **state)
 {
   (void)state;
   rig.nothing_read = true;
-  rig_play_all(&rig, "wait 0; wait 100; PEEK NO");
+  rig_play_all(&rig, "wait 0; wait 100; PEEK NO; CHECK YES");
   assert_in_range(pause_ms(), 1000, 2000);
   rig_play_all(&rig, "wake; wait 5000; PEEK NO");
   assert_in_range(pause_ms(), 5000, 10000);
@@ -951,7 +1095,7 @@ static void test_dear_looks_are_rare(void **state)
 static void test_glances_between_dear_looks(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; wait 100; PEEK NO");
+  rig_play_all(&rig, "wait 0; wait 100; PEEK NO; CHECK YES");
   int glances = 0;
   for (int64_t since = rig.moment.now_ms; rig.moment.now_ms - since < 3000; glances++) {
     assert_in_range(pause_ms(), 50, 100); /* a glance costs nothing */
@@ -1067,9 +1211,16 @@ int main(void)
       STORY(test_roll_waits_for_the_deletes),
       STORY(test_roll_and_nothing_to_write),
       STORY(test_distrust),
-      STORY(test_distrust_begins_anew_with_a_segment),
-      STORY(test_distrust_interrupted),
+      STORY(test_distrust_begins_anew_with_a_segment_that_came_late),
+      STORY(test_distrust_of_segments_that_never_come),
+      STORY(test_distrust_has_no_break_but_a_good_look),
+      STORY(test_distrust_stops_with_an_empty_queue),
       STORY(test_distrust_does_not_outlive_the_epoch),
+      STORY(test_idle_looks_at_the_storage),
+      STORY(test_distrust_of_an_idle_one_counts_from_its_first_message),
+      STORY(test_woken_while_looking_at_the_storage),
+      STORY(test_waiting_looks_at_the_storage),
+      STORY(test_a_look_that_hangs),
       STORY(test_open_refused),
       STORY(test_open_refused_long_ago),
       STORY(test_newer_stands_by),
