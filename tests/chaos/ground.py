@@ -191,7 +191,8 @@ class Worker:
             environ |= {"LD_PRELOAD": str(self.ground.skew), "CLOCK_SKEW_FILE": str(self.clock)}
         disk = self.ground.disks[self.type]
         more = {"t2": ["--segment-bytes", "256KiB"], "t3": ["--codec", "zstd"]}.get(self.type, [])
-        words = [program("pawl-worker"), "--uri", f"{self.ground.uri}&appName={self.name}", "--db", "chaos", "--type", self.type,
+        types = [word for name in (self.type, *({"t3": ["t4"]}.get(self.type, []))) for word in ("--type", name)]
+        words = [program("pawl-worker"), "--uri", f"{self.ground.uri}&appName={self.name}", "--db", "chaos", *types,
                  "--dir", disk.path, "--lease", f"{LEASE:g}s", "--stall", f"{3 * LEASE:g}s", "--linger", "1s", "--batch-messages", "100", *more]
         if disk.group:
             words = ["sh", "-c", 'echo 0 >"$0/cgroup.procs"; exec "$@"', disk.group, *words]
@@ -214,7 +215,7 @@ class Worker:
         return process_state(self.process.pid) == "T"
 
     def new_lines(self):
-        """(level, epoch, event, text) of what it has said since."""
+        """(level, type or None, epoch, event, text) of what it has said since."""
         data = os.read(self.log, 1 << 20)
         if not data:
             return
@@ -222,10 +223,10 @@ class Worker:
         for line in lines:
             found = LINE.match(line)
             if found:
-                level, _, epoch, _, event, text = found.groups()
-                yield level.decode(), int(epoch or 0), event.decode(), text.decode(errors="replace")
+                level, name, epoch, _, event, text = found.groups()
+                yield level.decode(), name and name.decode(), int(epoch or 0), event.decode(), text.decode(errors="replace")
             else:
-                yield "strange", 0, "", line.decode(errors="replace")
+                yield "strange", None, 0, "", line.decode(errors="replace")
 
 
 class Ground:
@@ -282,6 +283,9 @@ class Ground:
             self.missing["loop"] = str(problem).splitlines()[0]
             self.missing["throttle"] = "no loop device"
         image.unlink()
+
+    def folder(self, type_name):
+        return self.disks["t3" if type_name == "t4" else type_name].path
 
     def spawn(self, words, **options):
         process = subprocess.Popen(list(map(str, words)), stdin=subprocess.DEVNULL, **options)

@@ -64,7 +64,11 @@ def produce(uri, database, seed, folder, rate, type_name, number, stop):
                     identity = sent
                 else:  # rises whatever the clocks do
                     identity = bson.ObjectId(struct.pack(">I", int(now)) + f"{type_name}{number}".encode().ljust(5) + struct.pack(">I", sent)[1:])
-                raws.append(bson.encode({"_id": identity, "type": type_name, "producer": number, "n": sent, "payload": payload(random)}))
+                message = {"producer": number, "n": sent, "payload": payload(random)}
+                if (type_name, number) == ("t1", 2):  # bundles
+                    raws.append(bson.encode({"_id": identity, "type": type_name, "batch": [message, *({"n": sent, "of": n} for n in range(sent % 7))]}))
+                else:
+                    raws.append(bson.encode({"_id": identity, "type": type_name, **message}))
             body = b"".join(raws)
             record.write(b"I" + LENGTH.pack(len(body)) + body)
             try:

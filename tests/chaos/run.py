@@ -27,9 +27,9 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "integration"), str(HERE.parent)]
 
 from pymongo.errors import PyMongoError  # noqa: E402
 
-from harness import run  # noqa: E402
+from harness import program, run  # noqa: E402
 from producer import send_one  # noqa: E402
-from schedule import LEASE, STREAMS, TYPES, draw  # noqa: E402
+from schedule import ALL_TYPES, LEASE, STREAMS, TYPES, draw  # noqa: E402
 
 DRAIN_DEADLINE = 180
 RATE = 60  # messages a second, of each of six producers
@@ -44,10 +44,11 @@ class Chaos:
         from ground import Ground
         self.options, self.work = options, Path(work)
         self.problems, self.faults, self.not_run, self.events = [], Counter(), Counter(), Counter()
+        self.to_come = set()  # the faults of the schedule that have not struck
         self.agenda, self.order, self.jobs = [], itertools.count(), queue.Queue()
         self.holders, self.gone, self.takeovers, self.measured = {}, {}, Counter(), []
         self.disturbances = []  # (type or None for all, begin, end)
-        self.exits = Counter()
+        self.exits, self.commands = Counter(), Counter()
         self.random = Random(f"{options.seed} whom")
         self.log = open(self.work / "faults.log", "w", buffering=1, encoding="utf-8")
         self.begin = time.monotonic()
@@ -104,18 +105,18 @@ class Chaos:
     # --- workers ------------------------------------------------------------------------------------------------
 
     def look_at(self, worker):
-        for level, epoch, event, text in worker.new_lines():
-            self.read_line(worker, level, epoch, event, text)
+        for line in worker.new_lines():
+            self.read_line(worker, *line)
         if worker.process is None:
             return
         status = worker.process.poll()
         if status is not None:
-            for level, epoch, event, text in worker.new_lines():
-                self.read_line(worker, level, epoch, event, text)
+            for line in worker.new_lines():
+                self.read_line(worker, *line)
             self.ended(worker, status)
         elif worker.armed and "PAWL_FAULT_STOP" in worker.armed and not worker.frozen and worker.stopped():
             seconds, worker.frozen = worker.armed_seconds, 1
-            self.count("freeze-at", f"{worker.name} at {worker.armed['PAWL_FAULT_STOP']}, {seconds:.1f} s")
+            self.count(worker.armed_fault, f"{worker.name} at {worker.armed['PAWL_FAULT_STOP']}, {seconds:.1f} s")
             worker.armed = None
             self.holder_gone(worker, "freeze", True)
             self.after(seconds, self.thawing(worker))
@@ -123,7 +124,7 @@ class Chaos:
     def ended(self, worker, status):
         delay, worker.process = getattr(worker, "delay", 0), None
         if worker.armed and "PAWL_FAULT" in worker.armed and status == -signal.SIGKILL and not worker.killed:
-            self.count("kill-at", f"{worker.name} at {worker.armed['PAWL_FAULT']}")
+            self.count(worker.armed_fault, f"{worker.name} at {worker.armed['PAWL_FAULT']}")
             self.holder_gone(worker, "death", True)
             delay = worker.armed_seconds
         elif worker.killed and status == -signal.SIGKILL:
@@ -138,14 +139,16 @@ class Chaos:
             worker.faults, faults = None, getattr(worker, "faults", None)
             self.after(delay, lambda: worker.process or self.ending or worker.start(faults))
 
-    def read_line(self, worker, level, epoch, event, text):
+    def read_line(self, worker, level, name, epoch, event, text):
         if level == "strange" and re.search("assert|anitizer|runtime error|corrupt|free\\(\\)", text):
             self.problem(f"{worker.name} said: {text}")
         if level in ("warn", "error"):
             self.events[f"{event} ({level})"] += 1
             if event not in ("database", "lost"):
                 self.say(f"{worker.name}: {level} {event}: {text}")
-        if event == "takeover":
+        if name not in (None, worker.type):
+            self.takeovers[name] += event == "takeover"
+        elif event == "takeover":
             if self.holders.get(worker.type) is not worker or worker.epoch != epoch:
                 self.takeovers[worker.type] += 1
             self.holders[worker.type], worker.holding, worker.epoch = worker, True, epoch
@@ -182,9 +185,10 @@ class Chaos:
             return mine[fault.worker - 1]
         return next((worker for worker in mine[fault.number % 3:] + mine if worker.alive() and not worker.frozen), None)
 
-    def count(self, kind, what):
-        self.faults[kind] += 1
-        self.say(f"{kind}: {what}")
+    def count(self, fault, what):
+        self.faults[fault.kind] += 1
+        self.to_come.discard(fault)
+        self.say(f"{fault.kind}: {what}")
 
     def describe(self, worker):
         return f"{worker.name}{f', the holder of epoch {worker.epoch}' if worker.holding else ''}"
@@ -193,6 +197,7 @@ class Chaos:
         need = NEEDS.get(fault.kind)
         if need in self.ground.missing:
             self.not_run[fault.kind] += 1
+            self.to_come.discard(fault)
             return
         stream = next(name for name, (_, bag) in STREAMS.items() if fault.kind in bag)
         getattr(self, f"strike_{stream}")(fault)
@@ -203,12 +208,12 @@ class Chaos:
             return
         kind = fault.kind
         if kind in ("kill", "kill-any"):
-            self.count(kind, f"{self.describe(worker)}, back after {fault.seconds:.1f} s")
+            self.count(fault, f"{self.describe(worker)}, back after {fault.seconds:.1f} s")
             self.holder_gone(worker, "death")
             worker.delay = fault.seconds
             worker.kill()
         elif kind == "kill-all":
-            self.count(kind, f"all workers of {fault.type}, back after {fault.seconds:.1f} s")
+            self.count(fault, f"all workers of {fault.type}, back after {fault.seconds:.1f} s")
             self.disturb(fault.type, fault.seconds)
             for one in self.ground.workers:
                 if one.type == fault.type and one.alive():
@@ -223,22 +228,23 @@ class Chaos:
             self.say(f"({worker.name} is killed, and comes back with {variable}={point}:{times})")
             self.holder_gone(worker, "death")
             worker.faults, worker.armed_seconds, worker.delay = {variable: f"{point}:{times}"}, fault.seconds, 0
+            worker.armed_fault = fault
             worker.kill()
         elif kind in ("freeze", "freeze-short"):
-            self.count(kind, f"{self.describe(worker)}, {fault.seconds:.1f} s")
+            self.count(fault, f"{self.describe(worker)}, {fault.seconds:.1f} s")
             if kind == "freeze":
                 self.holder_gone(worker, "freeze")
             worker.frozen = 1
             worker.process.send_signal(signal.SIGSTOP)
             self.after(fault.seconds, self.thawing(worker))
         elif kind == "terminate":
-            self.count(kind, f"{self.describe(worker)}, back after {fault.seconds:.1f} s")
+            self.count(fault, f"{self.describe(worker)}, back after {fault.seconds:.1f} s")
             self.holder_gone(worker, "SIGTERM")
             worker.asked, worker.delay = True, fault.seconds
             worker.process.send_signal(signal.SIGTERM)
         else:
             cut = worker.space.cut if kind.startswith("partition") else worker.space.lose_replies
-            self.count(kind, f"{self.describe(worker)}, {fault.seconds:.1f} s")
+            self.count(fault, f"{self.describe(worker)}, {fault.seconds:.1f} s")
             if kind.startswith("partition") and fault.seconds > LEASE:
                 self.holder_gone(worker, "partition")
             else:
@@ -261,7 +267,7 @@ class Chaos:
         node = others[fault.number % 2] if fault.kind == "secondary-killed" else primary
         if not node.alive() or node.frozen:
             return
-        self.count(fault.kind, f"server {node.number}, {fault.seconds:.1f} s")
+        self.count(fault, f"server {node.number}, {fault.seconds:.1f} s")
         if fault.kind in ("primary-killed", "secondary-killed"):
             node.away = True
             node.kill()
@@ -308,11 +314,11 @@ class Chaos:
             if what is None:
                 primary.client.admin.command({"configureFailPoint": "onPrimaryTransactionalWrite", "mode": {"times": times},
                                               "data": {"closeConnection": True}})
-                self.count(fault.kind, f"{times} times, server {primary.number}")
+                self.count(fault, f"{times} times, server {primary.number}")
                 return
             primary.client.admin.command({"configureFailPoint": "failCommand", "mode": {"times": times},
                                           "data": {"appName": worker.name, "failCommands": commands, **what}})
-            self.count(fault.kind, f"{self.describe(worker)}, {times} times {'/'.join(commands)}")
+            self.count(fault, f"{self.describe(worker)}, {times} times {'/'.join(commands)}")
         self.disturb(fault.type, 4)
         self.jobs.put(job)
 
@@ -340,13 +346,23 @@ class Chaos:
             self.jobs.put(lambda: disk.fill((0, 66 << 10, 70 << 10, 100 << 10)[fault.number // 2 % 4]))  # it may have to wait for a hanging disk
             self.after(fault.seconds, lambda: self.jobs.put(disk.free))
         self.disturb(name, fault.seconds + 3)
-        self.count(fault.kind, f"{name} ({disk.kind}), {fault.seconds:.1f} s")
+        self.count(fault, f"{name} ({disk.kind}), {fault.seconds:.1f} s")
 
     def strike_clocks(self, fault):
         worker = next(w for w in self.ground.workers if w.type == fault.type and w.clock)
         by = (0, 5, -5, 3600, -3600, 86400 * 400, -86400 * 400)[fault.number % 7]
-        self.count(fault.kind, f"{worker.name}: {by:+d} s")
+        self.count(fault, f"{worker.name}: {by:+d} s")
         worker.set_clock(by)
+
+    # --- locks --------------------------------------------------------------------------------------------------
+
+    def strike_locks(self, fault):
+        """A command under the lock of a type that is at work."""
+        command = f'echo "begin $PAWL_LOCK_EPOCH" >>"$0"; sleep {fault.seconds}; echo "end $PAWL_LOCK_EPOCH" >>"$0"'
+        self.disturb(fault.type, fault.seconds + LEASE)
+        self.ground.spawn([program("pawl-lock"), "--uri", self.ground.uri, "--db", "chaos", "--lease", f"{LEASE:g}s", "--timeout", "10s", fault.type, "--",
+                           "sh", "-c", command, self.work / f"{fault.type}.commands"], stderr=subprocess.DEVNULL)
+        self.count(fault, f"{fault.type}, {fault.seconds:.1f} s")
 
     # --- the run ------------------------------------------------------------------------------------------------
 
@@ -380,7 +396,7 @@ class Chaos:
         for worker in ground.workers:
             worker.start()
         with open(self.work / "producer.log", "wb") as out:
-            producer = ground.spawn([sys.executable, HERE / "producer.py", ground.uri, "chaos", options.seed, self.work / "sent", RATE, *TYPES],
+            producer = ground.spawn([sys.executable, HERE / "producer.py", ground.uri, "chaos", options.seed, self.work / "sent", RATE, *ALL_TYPES],
                                     stdout=out, stderr=out)
         watch, stop = Watch(ground), threading.Event()
         watcher = threading.Thread(target=self.watching, args=(watch, stop), daemon=True)
@@ -388,6 +404,7 @@ class Chaos:
         watcher.start()
         self.begin, seconds = time.monotonic(), options.minutes * 60
         schedule = draw(options.seed, seconds)
+        self.to_come = set(schedule)
         print(f"chaos: seed {options.seed}, {options.minutes:g} minutes, {len(schedule)} faults are to come", file=sys.stderr, flush=True)
         for fault in schedule:
             self.after(fault.at - self.now(), lambda fault=fault: self.strike(fault))
@@ -460,15 +477,16 @@ class Chaos:
     # --- the report ---------------------------------------------------------------------------------------------
 
     def judge(self):
-        from verdict import judge
+        from verdict import judge, judge_commands
         counts = {}
-        for name in TYPES:
-            folder = self.ground.disks[name].path
+        for name in ALL_TYPES:
+            folder = self.ground.folder(name)
 
             def verify(with_ledger, words=("pawl-dump", "--verify", "--dir", folder, "--type", name)):
                 return run(*words, *(["--uri", self.ground.uri, "--db", "chaos"] if with_ledger else []), timeout=600)
             counts[name], problems = judge(name, folder, self.ground.client.chaos, self.work / "sent", verify)
-            for problem in problems:
+            self.commands[name], more = judge_commands(self.work / f"{name}.commands")
+            for problem in problems + more:
                 self.problem(problem)
         return counts
 
@@ -478,11 +496,12 @@ class Chaos:
         lines = ["# pawl: chaos report", "", f"scripts/chaos --minutes {self.options.minutes:g} --seed {self.options.seed}", "",
                  f"verdict: {'exact' if exact else 'NOT EXACT'}: lost {total['lost']}, doubled {total['doubled']}, out of order {total['unordered']}, "
                  f"never sent {total['strange']}, left in the queue {total['left']}", "",
-                 "3 types, 3 workers each, replica set of 3, 2 producers a type; lease 2 s, election time-out 3 s", ""]
-        rows = [["type", "acknowledged", "unknown", "of these there", "messages", "bytes", "segments", "lost", "doubled", "take-overs"]]
+                 "4 types (t3 and t4 by the same workers; of t1 half are bundles), 3 workers each, replica set of 3, 2 producers a type; lease 2 s, "
+                 "election time-out 3 s", ""]
+        rows = [["type", "acknowledged", "unknown", "of these there", "documents", "bytes", "segments", "lost", "doubled", "take-overs"]]
         for name, one in (*counts.items(), ("all", total)):
             takeovers = self.takeovers[name] if name in counts else sum(self.takeovers.values())
-            rows.append([name, *(one[key] for key in ("acknowledged", "unknown", "unknown there", "messages", "bytes", "segments", "lost", "doubled")),
+            rows.append([name, *(one[key] for key in ("acknowledged", "unknown", "unknown there", "documents", "bytes", "segments", "lost", "doubled")),
                          takeovers])
         lines += table(rows)
         lines += ["", "Time to take over: from the end of a holder until the next one has raised the epoch and opened the file.",
@@ -498,6 +517,10 @@ class Chaos:
         lines += in_columns([f"{kind} {count}" for kind, count in sorted(self.faults.items())])
         if self.not_run:
             lines += ["", "Not available on this machine, so not run: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.not_run.items()))]
+        lines += ["", f"Commands that pawl-lock ran beside the workers: {sum(self.commands.values())}, one at a time, with rising epochs."]
+        if self.to_come:
+            lines += ["", f"Scheduled, and not applied (no such victim at that time, or never at that point): {len(self.to_come)}"]
+            lines += [f"  {fault.at:8.2f}  {fault.kind}, {fault.type}" for fault in sorted(self.to_come)]
         lines += ["", "What the workers said of it (warnings and errors):", ""]
         lines += in_columns([f"{event} {count}" for event, count in sorted(self.events.items())])
         lines += ["", f"Asked to end by SIGTERM: {self.exits[0]} ended with 0, {self.exits[1]} with 1 (not within 8 s).",

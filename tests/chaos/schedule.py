@@ -3,7 +3,8 @@ is decided when it happens, so the same seed gives the same list of faults, and 
 from collections import namedtuple
 from random import Random
 
-TYPES = ("t1", "t2", "t3")
+TYPES = ("t1", "t2", "t3")  # whose workers the faults meet
+ALL_TYPES = (*TYPES, "t4")  # t4 is served by the workers of t3, beside it
 WORKERS = 3
 LEASE = 2.0
 
@@ -21,6 +22,7 @@ STREAMS = {
         "connection-closed": 1, "done-late": 2, "done-but-unsure": 2, "not-primary": 1, "producers-reply-lost": 1}),
     "disks": (12, {"disk-full": 2, "disk-slow": 1, "disk-hanging": 1}),
     "clocks": (12, {"clock-set": 1}),
+    "locks": (9, {"pawl-lock": 1}),
 }
 
 # Seconds that a fault lasts; for a killed process, until it is started again.
@@ -32,6 +34,7 @@ SECONDS = {
     "primary-cut-off": (3, 10), "secondary-killed": (0.5, 6),
     "connection-closed": (2, 2), "done-late": (2, 2), "done-but-unsure": (2, 2), "not-primary": (2, 2), "producers-reply-lost": (2, 2),
     "disk-full": (2, 8), "disk-slow": (2, 8), "disk-hanging": (0.3, 4 * LEASE), "clock-set": (0, 0),
+    "pawl-lock": (0.1, LEASE),
 }
 
 

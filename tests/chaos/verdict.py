@@ -29,7 +29,7 @@ class Watch:
         if not ledger.get("file"):
             return None
         self.looks += 1
-        path = self.ground.disks[name].path / ledger["file"]
+        path = self.ground.folder(name) / ledger["file"]
         done, so_far = self.hashes.get(path, (0, hashlib.sha256()))
         length = int(ledger["length"])
         if length < done:
@@ -62,7 +62,7 @@ def judge(name, folder, database, records, verify):
     on the type's files."""
     problems = []
     ledger = database.get_collection("ledger", read_concern=ReadConcern("majority")).find_one({"_id": name})
-    counts = Counter(messages=0, segments=0, bytes=0, items=0)
+    counts = Counter(documents=0, segments=0, bytes=0, items=0)
     sent = {path.suffix: read_record(path) for path in Path(records).glob(f"{name}.*")}
     place, stored = {}, Counter()
     try:
@@ -70,9 +70,9 @@ def judge(name, folder, database, records, verify):
             counts["segments"] += 1
             counts["bytes"] += segment.length
             for message in segment.messages:
-                counts["messages"] += 1
-                if message.seq != counts["messages"]:
-                    problems.append(f"{name}: seq {message.seq} where {counts['messages']} is expected")
+                counts["documents"] += 1
+                if message.seq != counts["documents"]:
+                    problems.append(f"{name}: seq {message.seq} where {counts['documents']} is expected")
                 stored[message.raw] += 1
                 place.setdefault(message.raw, message.seq)
     except (reader.Violation, OSError) as problem:
@@ -95,14 +95,29 @@ def judge(name, folder, database, records, verify):
     problems.extend(f"{name}: {counts[what]} {what}" for what in EXACT if counts[what])
     for raw in [raw for raw, count in stored.items() if count > 1][:3]:
         problems.append(f"{name}: twice or more: {raw[:200]!r}")
-    if ledger and (ledger["seq"], ledger["settled"]) != (counts["messages"], counts["messages"]):
-        problems.append(f"{name}: the ledger says seq {ledger['seq']}, settled {ledger['settled']}; messages in the files: {counts['messages']}")
+    if ledger and (ledger["seq"], ledger["settled"]) != (counts["documents"], counts["documents"]):
+        problems.append(f"{name}: the ledger says seq {ledger['seq']}, settled {ledger['settled']}; messages in the files: {counts['documents']}")
     for with_ledger in (True, False):
         dump = verify(with_ledger)
         line = (dump.stdout + dump.stderr).decode(errors="replace")
-        if dump.returncode or not re.search(rf"^{name}: ok\b.*\b{counts['messages']} messages?\b", line, re.M):
+        if dump.returncode or not re.search(rf"^{name}: ok\b.*\b{counts['documents']} documents?\b", line, re.M):
             problems.append(f"pawl-dump --verify{' --uri …' if with_ledger else ''}: exit {dump.returncode}: {line.strip()}")
     return counts, problems
+
+
+def judge_commands(path):
+    """What the commands of pawl-lock wrote, a line each: `begin EPOCH`, `end EPOCH`. One at a time, and the epochs rise."""
+    problems, latest, begun = [], 0, 0
+    for line in path.read_text().splitlines() if path.exists() else []:
+        what, epoch = line.split()
+        if what == "begin":
+            begun += 1
+            if int(epoch) <= latest:
+                problems.append(f"{path.name}: a command of epoch {epoch} began after one of epoch {latest}")
+            latest = int(epoch)
+        elif int(epoch) != latest:
+            problems.append(f"{path.name}: the command of epoch {epoch} was still at work when one of epoch {latest} had begun")
+    return begun, problems
 
 
 def raw_queue(database, name):
