@@ -138,6 +138,15 @@ static enum outcome parse_ledger(const bson_t *document, const char *type, struc
   return ok ? OUTCOME_YES : OUTCOME_REFUSED;
 }
 
+/* Which database it is in, the type alone does not say. */
+static enum outcome name_database(enum outcome outcome, const struct mongo *mongo, struct error *error)
+{
+  struct error cause = *error;
+  if (outcome == OUTCOME_REFUSED)
+    error_set(error, "%.900s (database %s)", cause.text, mongo_db(mongo));
+  return outcome;
+}
+
 struct reading {
   const char *type;
   struct ledger *ledger;
@@ -162,7 +171,7 @@ static enum outcome read_at(const char *level, struct lockstore *store, const ch
   *ledger = (struct ledger){0};
   enum outcome outcome = mongo_find(mongo, "reading the ledger", command, read_one, &reading, error);
   bson_destroy(command);
-  return outcome == OUTCOME_YES ? reading.outcome : outcome;
+  return outcome == OUTCOME_YES ? name_database(reading.outcome, mongo, error) : outcome;
 }
 
 enum outcome ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error)
@@ -176,6 +185,7 @@ enum outcome ledger_read_now(struct lockstore *store, const char *type, struct l
 }
 
 struct listing {
+  const struct mongo *mongo;
   ledger_each *each;
   void *context;
 };
@@ -194,6 +204,8 @@ static void list_one(void *context, const bson_t *document)
     wrong(&error, document, "_id", "a type");
     ok = false;
   }
+  if (!ok)
+    name_database(OUTCOME_REFUSED, listing->mongo, &error);
   listing->each(listing->context, type, &ledger, ok ? NULL : error.text);
 }
 
@@ -203,7 +215,7 @@ enum outcome ledger_list(struct lockstore *store, ledger_each *each, void *conte
   bson_t *command = BCON_NEW("find", "ledger", "filter", "{", "}", "sort", "{", "_id", BCON_INT32(1), "}");
   mongo_append_read_concern(mongo, command, "majority", false);
   mongo_append_max_time(mongo, command);
-  struct listing listing = {.each = each, .context = context};
+  struct listing listing = {.mongo = mongo, .each = each, .context = context};
   enum outcome outcome = mongo_find(mongo, "listing the ledgers", command, list_one, &listing, error);
   bson_destroy(command);
   return outcome;

@@ -189,23 +189,25 @@ static void describe_loss(const struct survey *survey, const struct ledger *old,
 }
 
 static void describe(const struct adoption *adoption, const struct survey *survey, enum outcome had, const struct ledger *old,
-                     const struct error *problem, struct error *text)
+                     const struct error *problem, char *text, size_t size)
 {
-  char now[256], loss[256];
+  char now[400], loss[256];
   describe_loss(survey, old, loss, sizeof loss);
   if (had == OUTCOME_YES)
-    snprintf(now, sizeof now, "The ledger of %s says epoch %" PRId64 ", seq %" PRId64 ", file %.100s", adoption->type, old->epoch,
+    snprintf(now, sizeof now, "The ledger of %s says epoch %" PRId64 ", seq %" PRId64 ", file %.150s", adoption->type, old->epoch,
              old->end.seq, old->end.file[0] != 0 ? old->end.file : "none");
   else if (had == OUTCOME_NO)
     snprintf(now, sizeof now, "The ledger of %s is not there", adoption->type);
   else
-    snprintf(now, sizeof now, "As it is, %.230s", problem->text);
-  error_set(text,
-            "%s/%s: %" PRId64 " segment%s, seq %" PRId64 " to %" PRId64 ", %" PRId64 " bytes of the last are whole%s.\n%s.\n"
-            "It will be replaced by epoch %" PRId64 ", seq %" PRId64 ", and the messages that are in these files will be deleted from the "
-            "queue.%s",
-            adoption->dir, survey->end.file, survey->segments, survey->segments == 1 ? "" : "s", survey->first_seq, survey->end.seq,
-            survey->end.length, survey->tail ? " (what follows is no block)" : "", now, survey->epoch_max + 1, survey->end.seq, loss);
+    snprintf(now, sizeof now, "As it is, %.350s", problem->text);
+  snprintf(text, size,
+           "Database %s on %.120s:\n%s.\n"
+           "%s/%s: %" PRId64 " segment%s, seq %" PRId64 " to %" PRId64 ", %" PRId64 " bytes of the last are whole%s.\n"
+           "The ledger will be replaced by epoch %" PRId64 ", seq %" PRId64
+           ", and the messages that are in these files will be deleted from the queue.%s",
+           adoption->database, adoption->server, now, path_show(adoption->dir).text, survey->end.file, survey->segments,
+           survey->segments == 1 ? "" : "s", survey->first_seq, survey->end.seq, survey->end.length,
+           survey->tail ? " (what follows is no block)" : "", survey->epoch_max + 1, survey->end.seq, loss);
 }
 
 /* The ledger that is to be replaced; read before the files, so that what moves meanwhile is seen. */
@@ -221,10 +223,10 @@ static enum adopt_status ledger_look(struct lockstore *store, const struct adopt
 static enum adopt_status ledger_replace(struct lockstore *store, const struct adoption *adoption, const struct replaced *old,
                                         struct survey *survey, struct error *error)
 {
-  struct error text;
+  char text[2048]; /* what would be lost stands at its end */
   epoch_raise(survey, old->ledger.epoch);
-  describe(adoption, survey, old->had, &old->ledger, &old->problem, &text);
-  if (!adoption->confirm(adoption->context, text.text))
+  describe(adoption, survey, old->had, &old->ledger, &old->problem, text, sizeof text);
+  if (!adoption->confirm(adoption->context, text))
     return ADOPT_DECLINED;
   if (lock_renew(store, adoption->type, 0, &survey->owner, LEASE_MS, error) != OUTCOME_YES) {
     error_set(error, "the lock of %s was lost", adoption->type);

@@ -11,7 +11,8 @@
 #include "lockstore/lockstore.h"
 
 struct adoption {
-  const char *type, *dir; /* borrowed */
+  const char *type, *dir;        /* borrowed */
+  const char *database, *server; /* for people: what it is called, and where it is */
   /* Shows what was found, before anything is changed; false: leave all as it is. */
   bool (*confirm)(void *context, const char *text);
   void *context;

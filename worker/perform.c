@@ -114,7 +114,7 @@ static bool is_there(const char *dir, const char *name)
 }
 
 /* Ledger, then files; a failure counts only if the ledger did not move meanwhile. */
-static enum result ledger_and_files(struct performer *performer, struct completion *completion)
+static enum result ledger_and_files(const struct performer *performer, struct completion *completion)
 {
   const struct writer_options *options = &performer->options.writer;
   struct ledger *ledger = &completion->ledger, again;
@@ -129,6 +129,7 @@ static enum result ledger_and_files(struct performer *performer, struct completi
       reader_close(&reader);
     return RESULT_YES;
   }
+  name_database(performer, &completion->error);
   enum outcome outcome = ledger_read(performer->options.store, options->type, &again, &error);
   if (outcome == OUTCOME_UNKNOWN || outcome == OUTCOME_REFUSED) {
     completion->error = error;
@@ -141,8 +142,6 @@ static enum result ledger_and_files(struct performer *performer, struct completi
 static enum result perform_check(struct performer *performer, const struct action *action, struct completion *completion)
 {
   enum result result = ledger_and_files(performer, completion);
-  if (result == RESULT_REFUSED || result == RESULT_NEWER)
-    name_database(performer, &completion->error);
   completion->missed_is_there = action->missed[0] != 0 && is_there(performer->options.writer.dir, action->missed);
   return judged(performer, action, result, completion->ledger.end.seq, completion);
 }

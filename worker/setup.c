@@ -133,8 +133,8 @@ static void show(const struct mongo *mongo)
   struct error text;
   mongo_describe(mongo, text.text, sizeof text.text);
   say(text.text);
-  const char *wakeups = mongo_avoided(mongo)        ? "; but not all those for wake-ups are pawl's, and these are left as they are: workers "
-                                                      "go by their timers"
+  const char *wakeups = mongo_avoided(mongo)       ? "; but not all those for wake-ups are pawl's, and these are left as they are: workers "
+                                                     "go by their timers"
                         : mongo_has_wakeups(mongo) ? "; and those for wake-ups"
                                                    : "; those for wake-ups could not be made: workers go by their timers";
   printf("collections messages, locks and ledger: there, with their indexes%s\n", wakeups);
@@ -172,7 +172,7 @@ static bool confirm(void *context, const char *text)
 
 static int adopt_type(struct setup *setup)
 {
-  struct error error;
+  struct error error, text;
   struct lockstore *store = open_store(setup->config.uri, setup->config.db, false, &error);
   if (!store)
     return fail(&error, EXIT_USAGE);
@@ -182,7 +182,11 @@ static int adopt_type(struct setup *setup)
     return fail(&error, exit_code_of(prepared));
   }
   struct adoption adoption = {.type = setup->config.adopt, .dir = setup->config.dir, .confirm = confirm, .context = setup};
+  adoption.database = mongo_db(lockstore_mongo(store));
+  adoption.server = mongo_server(lockstore_mongo(store));
+  error.text[0] = 0;
   enum adopt_status status = adopt(store, &adoption, &error);
+  error_set(&text, "database %s on %s: %.600s", adoption.database, adoption.server, error.text);
   lockstore_close(store);
   switch (status) {
   case ADOPT_DONE:
@@ -192,11 +196,11 @@ static int adopt_type(struct setup *setup)
     say("nothing was changed");
     return EXIT_FAILED;
   case ADOPT_UNTRUSTED:
-    return fail(&error, EXIT_UNTRUSTED);
+    return fail(&text, EXIT_UNTRUSTED);
   case ADOPT_BUSY:
-    return fail(&error, EXIT_FAILED);
+    return fail(&text, EXIT_FAILED);
   case ADOPT_UNAVAILABLE:
-    return fail(&error, EXIT_UNAVAILABLE);
+    return fail(&text, EXIT_UNAVAILABLE);
   }
   return EXIT_FAILED;
 }

@@ -363,7 +363,7 @@ def test_no_files(field, tmp_path):
     field.drain()
     before = field.ledger()
     done = field.run("pawl-setup", "--adopt", "t1", "--dir", tmp_path, "--yes")
-    assert done.returncode == 74 and field.ledger() == before, done
+    assert done.returncode == 74 and field.ledger() == before and f"database {field.name} on ".encode() in done.stderr, done
     done = field.run("pawl-setup", "--adopt", "t2", "--dir", field.dir, "--yes")
     assert done.returncode == 74 and field.ledger("t2") is None, done
     done = field.run("pawl-setup", "--adopt", "../t1", "--dir", field.dir, "--yes")
@@ -408,6 +408,7 @@ def test_asks_and_tells_what_is_lost(field):
     path.write_bytes(path.read_bytes()[:eighth.end])
     said = adopt(field, answer=b"y\n")
     assert "seq 1 to 80" in said and "The ledger of t1 says epoch 1, seq 100" in said, said
+    assert f"Database {field.name} on {field.server.uri.split('/')[2]}:" in said.split("[y/N]")[0], said
     assert re.search("WARNING: .*seq 81 to 100", said), said
     field.drain()
     assert field.ledger()["seq"] == 80
