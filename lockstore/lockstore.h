@@ -70,6 +70,12 @@ bool lockstore_is_known(struct lockstore *store);
 /* After lockstore_prepare; as it does it with `wakeups`. REFUSED: one of them is a view. */
 MUST_CHECK enum outcome lockstore_prepare_boxes(struct lockstore *store, struct error *error);
 
+/*
+ * Only looks, as lockstore_prepare does. YES: it would take what is there, and make what is missing. REFUSED: it would not. UNKNOWN: no
+ * answer, or this user has no right to look.
+ */
+MUST_CHECK enum outcome lockstore_inspect(struct lockstore *store, struct error *error);
+
 /* ---- mutex ---- */
 
 struct lock_holder { /* for people: who it is */

@@ -381,6 +381,30 @@ static enum outcome snapshots_look(struct mongo *mongo, struct error *error)
   return OUTCOME_REFUSED;
 }
 
+/* ---- the whole ---- */
+
+/* What is missing is no fault: a worker makes it. */
+static enum outcome inspect_one(struct mongo *mongo, const struct wanted *want, bool *missing, struct error *error)
+{
+  enum outcome outcome = collection_look(mongo, want->collection, error);
+  *missing = outcome == OUTCOME_NO;
+  if (outcome == OUTCOME_YES)
+    outcome = index_look(mongo, want, error);
+  return outcome == OUTCOME_NO ? OUTCOME_YES : outcome;
+}
+
+enum outcome lockstore_inspect(struct lockstore *store, struct error *error)
+{
+  enum outcome outcome = mongo_hello(store->mongo, error);
+  bool missing = false;
+  for (int i = 0; i < WANTED && outcome == OUTCOME_YES; i++)
+    outcome = inspect_one(store->mongo, &wanted[i], &missing, error);
+  if (outcome == OUTCOME_YES && !missing) /* the last is the ledger */
+    outcome = snapshots_look(store->mongo, error);
+  /* That this user may not look says nothing of a worker's. */
+  return outcome == OUTCOME_REFUSED && strncmp(error->text, "MongoDB does not permit", 23) == 0 ? OUTCOME_UNKNOWN : outcome;
+}
+
 bool lockstore_is_known(struct lockstore *store)
 {
   return mongo_is_known(store->mongo);

@@ -3,7 +3,9 @@
  *
  * As a table, or with --json one document a type and line, for programs (pawl-dump --uri is one):
  *
- *   type            string; the types are those that have a ledger, a lock or a message, or those of --type
+ *   type            string; the types are those that have a ledger, a lock or a message, or those of --type. null: kind is untyped
+ *   kind            type; lock: of pawl-lock, with a ledger or a holder and never a file; invalid: no name of a type, so that no worker can
+ *                   serve it (`type` is JSON then, in ASCII: "\"t1\\u0000\""); untyped: all documents whose `type` is no string
  *   queued          documents in the queue, a bundle being one; null: they could not be counted in time
  *   holder          {host, pid, program, boot}, or null: nobody, or (then there is a problem) a lock document that is malformed
  *   lease_left_ms   of the holder's lease, by the server's clock, not above 0: expired; null without a holder
@@ -17,6 +19,9 @@
  *   machine         boot id of the kernel that wrote the end; null: none
  *   rate            messages a second since the last look; --watch only, and not the first time
  *   problem         why the ledger or the lock could not be read; only then, and the exit code is 1
+ *
+ * Without --type it also looks whether workers would refuse the database. If so there is one more line, {database, refused: why}, and the
+ * exit code is 1; if that cannot be seen, stderr says so.
  */
 #include "worker/status.h"
 
@@ -38,7 +43,7 @@ static int exit_code_of(enum outcome outcome, const struct status_table *table)
 {
   switch (outcome) {
   case OUTCOME_YES:
-    return has_problem(table) ? EXIT_FAILED : EXIT_DONE;
+    return has_problem(table) || table->usable == OUTCOME_REFUSED ? EXIT_FAILED : EXIT_DONE;
   case OUTCOME_UNKNOWN:
     return EXIT_UNAVAILABLE;
   case OUTCOME_NO:

@@ -13,8 +13,18 @@
 
 enum { QUEUED_UNKNOWN = -1 };
 
+enum status_kind {
+  STATUS_TYPE,
+  STATUS_LOCK,    /* of pawl-lock: it has never had a file */
+  STATUS_INVALID, /* no name of a type: no worker can serve it. `type` is JSON then, in ASCII */
+  STATUS_UNTYPED, /* documents whose `type` is no string: no worker takes them. `type` is STATUS_UNTYPED_NAME */
+  STATUS_KINDS,
+};
+#define STATUS_UNTYPED_NAME "(untyped)"
+
 struct status_row {
   char type[TYPE_BYTES_MAX + 1];
+  enum status_kind kind;
   int64_t queued; /* documents */
   struct ledger ledger;
   bool held;
@@ -28,6 +38,9 @@ struct status_table {
   const struct config *config;
   struct status_row *rows; /* in order of type */
   size_t count;
+  char db[64];
+  enum outcome usable;   /* whether workers take the database: REFUSED: they do not; UNKNOWN: it could not be seen. `--type`: YES, not asked */
+  struct error unusable; /* unless YES */
   struct timespec at;
   bool failed; /* no memory */
 };

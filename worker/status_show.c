@@ -3,6 +3,13 @@
 #include <bson/bson.h>
 #include <inttypes.h>
 
+/* Why no worker takes them; NULL: nothing is wrong with it. */
+static const char *const kind_remarks[STATUS_KINDS] = {
+    [STATUS_INVALID] = "no worker takes these documents: this is no valid type, which is 1 to 128 bytes of A-Z a-z 0-9 _ . -, not beginning "
+                       "with . or -",
+    [STATUS_UNTYPED] = "no worker takes these documents: their type is not a string",
+};
+
 /* ---- as a table ---- */
 
 enum { COLUMNS = 10, CELL_SIZE = 400 };
@@ -38,7 +45,7 @@ static void row_cells(const struct status_row *row, char cells[COLUMNS][CELL_SIZ
   snprintf(cells[6], CELL_SIZE, "%" PRId64, row->ledger.end.items);
   snprintf(cells[7], CELL_SIZE, "%" PRId64, row->ledger.settled);
   snprintf(cells[8], CELL_SIZE, row->rate < 0 ? "-" : "%.0f/s", row->rate);
-  snprintf(cells[9], CELL_SIZE, "%s", row->ledger.end.file[0] ? row->ledger.end.file : "-");
+  snprintf(cells[9], CELL_SIZE, "%s", row->ledger.end.file[0] ? row->ledger.end.file : row->kind == STATUS_LOCK ? "(lock)" : "-");
 }
 
 static void print_cells(const char *const cells[COLUMNS], const int widths[COLUMNS], bool rates)
@@ -75,9 +82,16 @@ void status_print_text(const struct status_table *table)
   print_cells(column_names, widths, rates);
   for (size_t i = 0; i < table->count; i++)
     print_row(&table->rows[i], widths, rates, true);
-  for (size_t i = 0; i < table->count; i++)
-    if (table->rows[i].problem.text[0])
-      printf("%s: %s\n", table->rows[i].type, table->rows[i].problem.text);
+  for (size_t i = 0; i < table->count; i++) {
+    const struct status_row *row = &table->rows[i];
+    if (row->problem.text[0])
+      printf("%s: %s\n", row->type, row->problem.text);
+    if (kind_remarks[row->kind] && row->queued > 0)
+      printf("%s: %s\n", row->type, kind_remarks[row->kind]);
+  }
+  if (table->usable != OUTCOME_YES)
+    printf("database %s: %s: %s\n", table->db,
+           table->usable == OUTCOME_REFUSED ? "workers refuse it" : "whether workers would refuse it is not known", table->unusable.text);
 }
 
 /* ---- as JSON ---- */
@@ -141,12 +155,35 @@ static void append_ledger(bson_t *line, const struct ledger *ledger)
   append_text_or_null(line, "machine", ledger->machine);
 }
 
+static void print_line(const bson_t *line)
+{
+  char *json = bson_as_relaxed_extended_json(line, NULL);
+  if (json)
+    printf("%s\n", json);
+  bson_free(json);
+}
+
+/* A line of its own, and only if workers refuse it. */
+static void print_database(const struct status_table *table)
+{
+  bson_t line = BSON_INITIALIZER;
+  if (table->usable == OUTCOME_REFUSED) {
+    BCON_APPEND(&line, "database", BCON_UTF8(table->db), "refused", BCON_UTF8(table->unusable.text));
+    print_line(&line);
+  } else if (table->usable != OUTCOME_YES) {
+    fprintf(stderr, "pawl-status: database %s: whether workers would refuse it is not known: %s\n", table->db, table->unusable.text);
+  }
+  bson_destroy(&line);
+}
+
 void status_print_json(const struct status_table *table)
 {
+  static const char *const kinds[STATUS_KINDS] = {"type", "lock", "invalid", "untyped"};
   for (size_t i = 0; i < table->count; i++) {
     const struct status_row *row = &table->rows[i];
     bson_t line = BSON_INITIALIZER;
-    BSON_APPEND_UTF8(&line, "type", row->type);
+    append_text_or_null(&line, "type", row->kind == STATUS_UNTYPED ? "" : row->type);
+    BSON_APPEND_UTF8(&line, "kind", kinds[row->kind]);
     if (row->queued == QUEUED_UNKNOWN)
       BSON_APPEND_NULL(&line, "queued");
     else
@@ -157,10 +194,8 @@ void status_print_json(const struct status_table *table)
       BSON_APPEND_DOUBLE(&line, "rate", row->rate);
     if (row->problem.text[0])
       BSON_APPEND_UTF8(&line, "problem", row->problem.text);
-    char *json = bson_as_relaxed_extended_json(&line, NULL);
-    if (json)
-      printf("%s\n", json);
-    bson_free(json);
+    print_line(&line);
     bson_destroy(&line);
   }
+  print_database(table);
 }

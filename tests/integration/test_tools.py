@@ -257,6 +257,46 @@ def test_status_of_what_is_no_type(field):
     assert [entry["queued"] for entry in status(field, "--type", "hm")] == [1]
 
 
+def test_status_shows_what_no_worker_can_take(field):
+    """Documents without a string `type`, and names that are no types, with what cannot be seen in them; with and without the index."""
+    untyped = [{}, {"type": 5}, {"type": None}, {"type": ["t1", 2]}, {"type": ["t1"]}, {"type": []}, {"type": {"t1": 1}}, {"type": bson.MaxKey()},
+               {"type": bson.Binary(b"t1")}]
+    names = {"t1": "t1", "t1 ": '"t1 "', "t1\u200b": '"t1\\u200b"', "\u0442\u2460": '"\\u0442\\u2460"', "": '""', "-x": '"-x"', "t1\U0001f600": '"t1\\ud83d\\ude00"'}
+    field.insert("p", [*untyped, *({"type": name} for name in names)])
+    for _ in range(2):
+        rows = {row["type"]: row for row in status(field)}
+        assert set(rows) == {None, *names.values()} and rows[None]["queued"] == len(untyped), rows
+        assert {row["kind"] for name, row in rows.items() if name not in (None, "t1")} == {"invalid"}
+        assert (rows[None]["kind"], rows["t1"]["kind"], rows["t1"]["queued"]) == ("untyped", "type", 1)
+        text = field.run("pawl-status").stdout.decode()
+        assert re.search(rf"^\(untyped\) +{len(untyped)} ", text, re.M) and "(untyped): no worker takes these documents: their type is not a string" in text
+        assert '"t1\\u200b": no worker takes these documents: this is no valid type' in text and text.isascii(), text
+        assert [row["type"] for row in status(field, "--type", "t1")] == ["t1"]
+        assert field.run("pawl-setup").returncode == 0  # makes the index
+
+
+def test_status_says_that_workers_refuse_the_database(field):
+    field.fill(3)
+    assert field.run("pawl-setup").returncode == 0
+    status(field)
+    field.db.messages.create_index("at", name="ttl", expireAfterSeconds=60)
+    text, lines = field.run("pawl-status"), field.run("pawl-status", "--json")
+    assert text.returncode == 1 and re.search(rf"^database {field.name}: workers refuse it: the index "ttl" on .* has expireAfterSeconds", text.stdout.decode(), re.M)
+    row, refused = map(json.loads, lines.stdout.splitlines())
+    assert lines.returncode == 1 and row["type"] == "t1" and refused["database"] == field.name and "expireAfterSeconds" in refused["refused"], refused
+    status(field, "--type", "t1")  # of these types alone
+
+
+def test_status_tells_locks_from_types(field):
+    field.fill(3)
+    field.drain()
+    field.run("pawl-lock", "t1", "--", "true")
+    assert field.run("pawl-lock", "nightly", "--", "true").returncode == 0
+    held = field.run("pawl-lock", "deploy", "--", program("pawl-status"), "--json", *field.mongo)
+    assert {row["type"]: row["kind"] for row in map(json.loads, held.stdout.splitlines())} == {"t1": "type", "nightly": "lock", "deploy": "lock"}
+    assert re.search(r"^nightly +0 .* \(lock\)$", field.run("pawl-status").stdout.decode(), re.M)
+
+
 def test_status_of_a_malformed_lock(field):
     field.fill(3)
     assert field.run("pawl-setup").returncode == 0
