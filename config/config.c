@@ -171,24 +171,38 @@ static void argument_quote(const char *argument, char *text, size_t size)
   config_quote(hidden, text, size);
 }
 
+static bool lock_name_check(struct config *config, const char *name, const char *what, struct error *error)
+{
+  char shown[150];
+  argument_quote(name, shown, sizeof shown);
+  if (type_name_valid(name))
+    config->name = name;
+  else
+    error_set(error, "%s \"%s\": takes 1 to 128 bytes of A-Z a-z 0-9 _ . -, the first neither . nor -", what, shown);
+  return config->name != NULL;
+}
+
 /* NAME -- COMMAND...: what stands behind `--` was set apart before the flags were read. */
 static bool lock_arguments_check(struct config *config, struct error *error)
 {
   static const char takes[] = "takes NAME -- COMMAND..., e.g. nightly -- ./backup";
+  const char *forget = config->settings[option_find(CONFIG_LOCK, "forget")].value; /* the fields are not filled yet */
   char shown[150];
   if (config->argument_count > 0)
     argument_quote(config->arguments[config->argument_count > 1], shown, sizeof shown);
-  if (config->argument_count == 0)
+  if (forget && (config->argument_count > 0 || (config->command && config->command[0])))
+    error_set(error, "--forget: takes the NAME of a lock, and neither another NAME nor a command");
+  else if (forget)
+    return lock_name_check(config, forget, "--forget: got", error);
+  else if (config->argument_count == 0)
     error_set(error, "the NAME of a lock is missing: %s", takes);
   else if (config->argument_count > 1)
     error_set(error, "got \"%s\" behind the NAME: %s", shown, takes);
-  else if (!type_name_valid(config->arguments[0]))
-    error_set(error, "got the NAME \"%s\": takes 1 to 128 bytes of A-Z a-z 0-9 _ . -, the first neither . nor -", shown);
-  else if (!config->command || !config->command[0])
+  else if (type_name_valid(config->arguments[0]) && (!config->command || !config->command[0]))
     error_set(error, "a command is missing behind the NAME: %s", takes);
   else
-    config->name = config->arguments[0];
-  return config->name != NULL;
+    return lock_name_check(config, config->arguments[0], "got the NAME", error);
+  return false;
 }
 
 static bool arguments_check(struct config *config, struct error *error)

@@ -108,8 +108,9 @@ struct config {
   bool unconfirmed, keep_going, verify, deep; /* as their flags */
 
   /* pawl-lock */
-  const char *name; /* of the lock: it obeys the rules of a type */
-  char **command;   /* what stands behind `--`: at least one word, NULL-terminated, argv's */
+  const char *forget; /* the name of a lock; NULL: none. Then `name` is that, and there is no command */
+  const char *name;   /* of the lock: it obeys the rules of a type */
+  char **command;     /* what stands behind `--`: at least one word, NULL-terminated, argv's */
 
   /* positional; in pawl-lock what stands before `--` */
   char **arguments; /* NULL-terminated */

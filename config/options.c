@@ -56,6 +56,9 @@ const struct option_row config_options[] = {
    .help = "how often a waiting process looks at the lock"},
   {"Lease", "timeout", 0, OPTION_DURATION, LOCK, "none", 0, 8760ll * HOUR, "none", -1, .placeholder = "TIME", FIELD(timeout_ms),
    .help = "how long to wait for the lock, and then exit 69; 0s: do not wait"},
+  {"Lease", "forget", 0, OPTION_TEXT, LOCK, .placeholder = "NAME", FIELD(forget),
+   .help = "remove what the database remembers of the lock NAME, instead of running a command: only if nobody holds it, and it is no type "
+           "with files. Its epochs begin anew"},
   {"Lease", "poll", 0, OPTION_DURATION, WORKER, "100ms", 1, HOUR, .placeholder = "TIME", FIELD(poll_ms),
    .help = "how often an idle worker looks at the queue"},
   {"Lease", "linger", 0, OPTION_DURATION, WORKER, "5s", 0, 24 * HOUR, .placeholder = "TIME", FIELD(linger_ms),

@@ -94,7 +94,7 @@ const struct program_text config_programs[CONFIG_PROGRAMS] = {
   [CONFIG_LOCK] = {
     .name = "pawl-lock",
     .brief = "runs a command while it holds a lock in MongoDB",
-    .usage = "[OPTION]... NAME -- COMMAND...",
+    .usage = "[OPTION]... NAME -- COMMAND... | --forget NAME",
     .about = "Runs COMMAND while it holds the lock NAME: flock(1) across machines.\n"
              "It waits for the lock, renews it while COMMAND runs, gives it back when COMMAND ends, and exits as COMMAND does.\n"
              "If the lock cannot be kept, COMMAND gets SIGTERM after two thirds of the lease and SIGKILL at its end.\n"
@@ -103,11 +103,12 @@ const struct program_text config_programs[CONFIG_PROGRAMS] = {
              "A lock is the one that the workers of a type of this name use, and keeps them out.",
     .examples = "  pawl-lock nightly -- ./backup\n"
                 "  pawl-lock --timeout 0s nightly -- ./backup || echo \"somebody else is at it\"\n"
-                "  pawl-lock --lease 10s deploy -- sh -c 'put --fence \"$PAWL_LOCK_EPOCH\" release.tar'",
+                "  pawl-lock --lease 10s deploy -- sh -c 'put --fence \"$PAWL_LOCK_EPOCH\" release.tar'\n"
+                "  pawl-lock --forget nightly",
     .exits = {{"N", "COMMAND ended with N; 128+N: signal N ended it; 126: it cannot be run; 127: it is not there"},
-              {"1", "the lock was lost before COMMAND ended, or is none of pawl's"},
+              {"1", "the lock was lost before COMMAND ended, or is none of pawl's; --forget: NAME is a type with files"},
               {"2", "wrong option, value or configuration; or the database is not as it should be"},
-              {"69", "--timeout was over, and the lock not free, or MongoDB not there. Nothing was run"},
+              {"69", "--timeout was over, and the lock not free, or MongoDB not there. Nothing was run. --forget does not wait, unless told to"},
               {"74", "the ledger of NAME cannot be used. Nothing was run"}},
     .variables = {{"PAWL_LOCK_NAME, PAWL_LOCK_EPOCH", "set for COMMAND: the NAME, and the number that rises with each holder"}},
   },

@@ -327,6 +327,64 @@ bool claim_release(struct claim *claim, struct error *error)
   return !claim->taken;
 }
 
+/* ---- forgetting ---- */
+
+/* Whether there is anything, and it is a lock's; nothing is touched. YES: there is. NO: there is nothing. REFUSED: *code. */
+static enum outcome find_forgettable(struct claim *claim, int *code, struct error *error)
+{
+  struct ledger ledger;
+  *code = EXIT_USAGE;
+  enum outcome outcome = get_ready(claim, error);
+  if (outcome != OUTCOME_YES)
+    return outcome;
+  *code = EXIT_UNTRUSTED;
+  outcome = ledger_read(claim->store, claim->config->name, &ledger, error);
+  *code = outcome == OUTCOME_REFUSED ? EXIT_UNTRUSTED : EXIT_FAILED;
+  if (outcome == OUTCOME_NO)
+    return look(claim, error);
+  if (outcome != OUTCOME_YES || (ledger.end.file[0] == '\0' && ledger.end.seq == 0))
+    return outcome;
+  error_set(error, "%s is a type with files (%s): its ledger knows where they end, and stays", claim->config->name, ledger.end.file);
+  return OUTCOME_REFUSED;
+}
+
+static int forget_held(struct claim *claim)
+{
+  const char *name = claim->config->name;
+  struct error error;
+  int64_t until_ms = least(command_now_ms() + RELEASE_MS, claim->sent_ms + claim->config->lease_ms);
+  enum outcome outcome;
+  while ((outcome = ledger_forget(claim->store, name, claim->epoch, &claim->owner, &error)) == OUTCOME_UNKNOWN && command_now_ms() < until_ms)
+    sleep_ms(jitter(BACKOFF_MS));
+  claim->fenced = false; /* who waits is not told an epoch that is gone */
+  struct error ignored;
+  while (give_back(claim, &ignored) == OUTCOME_UNKNOWN && command_now_ms() < until_ms)
+    sleep_ms(jitter(BACKOFF_MS));
+  command_signals_release();
+  if (outcome == OUTCOME_YES)
+    claim_say(claim, CONFIG_LOG_INFO, "%s: forgotten; its epochs begin anew", name);
+  else
+    claim_say(claim, CONFIG_LOG_ERROR, "%s: %s", name, outcome == OUTCOME_NO ? "another was faster: nothing was forgotten" : error.text);
+  return outcome == OUTCOME_YES ? EXIT_DONE : outcome == OUTCOME_NO ? EXIT_FAILED : EXIT_UNAVAILABLE;
+}
+
+int claim_forget(struct claim *claim)
+{
+  struct error error;
+  int code;
+  if (claim->config->timeout_ms < 0)
+    claim->deadline_ms = command_now_ms();
+  enum outcome outcome = find_forgettable(claim, &code, &error);
+  if (outcome == OUTCOME_NO)
+    claim_say(claim, CONFIG_LOG_INFO, "%s: there is no such lock", claim->config->name);
+  if (outcome == OUTCOME_REFUSED || outcome == OUTCOME_UNKNOWN)
+    claim_say(claim, CONFIG_LOG_ERROR, "%s", error.text);
+  if (outcome != OUTCOME_YES)
+    return outcome == OUTCOME_NO ? EXIT_DONE : outcome == OUTCOME_REFUSED ? code : EXIT_UNAVAILABLE;
+  code = claim_acquire(claim);
+  return code == EXIT_DONE ? forget_held(claim) : code;
+}
+
 /* ---- begin and end ---- */
 
 bool claim_open(struct claim *claim, const struct config *config, struct error *error)

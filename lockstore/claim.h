@@ -47,6 +47,11 @@ MUST_CHECK bool claim_open(struct claim *claim, const struct config *config, str
  * the reason has been said: the exit code. While it waits a signal ends this process.
  */
 MUST_CHECK int claim_acquire(struct claim *claim);
+/*
+ * Instead of all that: takes the lock if it is free, and removes its ledger, if that never had a file; then there is nothing left of it.
+ * Returns the exit code; what was done, or the reason, has been said.
+ */
+MUST_CHECK int claim_forget(struct claim *claim);
 /* There is no more to be woken for. */
 void claim_end_waiting(struct claim *claim);
 /* From when on it counts is then in sent_ms. Outcomes as of lock_renew. */

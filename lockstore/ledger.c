@@ -396,6 +396,17 @@ enum outcome ledger_settle(struct lockstore *store, const char *type, int64_t ep
   return send_update(store, "recording what is settled", command, false, error);
 }
 
+/* ---- forgetting ---- */
+
+enum outcome ledger_forget(struct lockstore *store, const char *type, int64_t epoch, const struct owner *owner, struct error *error)
+{
+  assert(epoch > 0);
+  bson_t *command = BCON_NEW("delete", "ledger", "deletes", "[", "{", "q", "{", "_id", BCON_UTF8(type), "v", BCON_INT32(1), "epoch",
+                             BCON_INT64(epoch), "owner", OWNER(owner), "file", "{", "$exists", BCON_BOOL(false), "}", "seq", BCON_INT32(0),
+                             "}", "limit", BCON_INT32(1), "}", "]");
+  return send_update(store, "forgetting the ledger", command, false, error);
+}
+
 /* ---- adopting ---- */
 
 static bson_t *put_document(const char *type, const struct ledger *ledger)

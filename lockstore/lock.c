@@ -127,7 +127,7 @@ static int lock_and_run(const struct config *config)
     fprintf(stderr, "%spawl-lock: --uri or --db: %s\n", config_priority(CONFIG_LOG_ERROR), error.text);
     return EXIT_USAGE;
   }
-  return acquire_and_run(&claim);
+  return config->forget ? claim_forget(&claim) : acquire_and_run(&claim);
 }
 
 int main(int argc, char **argv)

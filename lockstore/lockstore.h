@@ -217,6 +217,13 @@ MUST_CHECK enum outcome ledger_settle(struct lockstore *store, const char *type,
                                       struct error *error);
 
 /*
+ * Removes the ledger of a lock that is not to be shown any more: the only way in which one goes. The caller holds the mutex and has fenced:
+ * epoch and owner are his. NO: fenced, or there is, or was, a file: then it stays. The epochs of that name begin anew.
+ */
+MUST_CHECK enum outcome ledger_forget(struct lockstore *store, const char *type, int64_t epoch, const struct owner *owner,
+                                      struct error *error);
+
+/*
  * For pawl-status: each ledger and each lock there is, in order of type. `problem` is NULL, or says why the document could not be
  * read; the rest is then what could. A type that is no string comes as JSON. `each` must not call back.
  */

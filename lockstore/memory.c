@@ -655,6 +655,23 @@ enum outcome ledger_settle(struct lockstore *store, const char *type, int64_t ep
   return call_end(store, lost, outcome, error);
 }
 
+enum outcome ledger_forget(struct lockstore *store, const char *type, int64_t epoch, const struct owner *owner, struct error *error)
+{
+  bool lost;
+  enum outcome outcome = OUTCOME_NO;
+  if (call_begin(store, &lost)) {
+    struct memory_server *server = store->server;
+    struct ledger *ledger = ledger_of_epoch(server, type, epoch, owner);
+    if (ledger && ledger->end.file[0] == '\0' && ledger->end.seq == 0) {
+      struct ledger_document *document = ledger_find(server, type);
+      server->ledger_count--;
+      memmove(document, document + 1, (size_t)(server->ledgers + server->ledger_count - document) * sizeof *document);
+      outcome = OUTCOME_YES;
+    }
+  }
+  return call_end(store, lost, outcome, error);
+}
+
 enum outcome ledger_put(struct lockstore *store, const char *type, const struct ledger *before, bool malformed, const struct ledger *ledger,
                         struct error *error)
 {

@@ -530,3 +530,31 @@ def test_help_and_version():
     done = run("pawl-lock", "--help")
     assert done.returncode == 0 and b"NAME -- COMMAND" in done.stdout and b"--timeout" in done.stdout
     assert re.fullmatch(rb"pawl-lock \(pawl\) [\d.]+\n", run("pawl-lock", "-V").stdout)
+
+
+# --- forgetting ---
+
+
+def test_forget(field):
+    """Only what is free and has no files; afterwards nothing is left of it, and its epochs begin anew."""
+    def forget(name, *arguments):
+        return field.run("pawl-lock", *arguments, "--forget", name)
+    for _ in range(2):
+        assert field.run("pawl-lock", "nightly", "--", "true").returncode == 0
+    held = field.run("pawl-lock", "--lease", "30s", "nightly", "--", program("pawl-lock"), *field.mongo, "--forget", "nightly")
+    assert held.returncode == 69 and b"the time is over, and it is held by" in held.stderr and field.ledger("nightly")["epoch"] == 3, held
+    done = forget("nightly")
+    assert done.returncode == 0 and b"nightly: forgotten" in done.stderr, done
+    assert field.ledger("nightly") is None and field.locks.find_one({"type": "nightly"}) is None
+    again = forget("nightly")
+    assert again.returncode == 0 and b"there is no such lock" in again.stderr and field.ledger("nightly") is None, again
+    assert field.run("pawl-lock", "nightly", "--", "sh", "-c", "exit $PAWL_LOCK_EPOCH").returncode == 1
+
+    field.fill(3)
+    field.drain()
+    before = field.ledger()
+    refused = forget("t1")
+    assert refused.returncode == 1 and b"t1 is a type with files (t1.bin)" in refused.stderr and field.ledger() == before, refused
+    for arguments in (["--forget", "a b"], ["--forget", "x", "y"], ["--forget", "x", "--", "true"]):
+        wrong = field.run("pawl-lock", *arguments)
+        assert wrong.returncode == 2 and b"--forget: " in wrong.stderr, wrong

@@ -281,7 +281,7 @@ def test_status_says_that_workers_refuse_the_database(field):
     status(field)
     field.db.messages.create_index("at", name="ttl", expireAfterSeconds=60)
     text, lines = field.run("pawl-status"), field.run("pawl-status", "--json")
-    assert text.returncode == 1 and re.search(rf"^database {field.name}: workers refuse it: the index "ttl" on .* has expireAfterSeconds", text.stdout.decode(), re.M)
+    assert text.returncode == 1 and re.search(rf'^database {field.name}: workers refuse it: the index "ttl" on .* has expireAfterSeconds', text.stdout.decode(), re.M)
     row, refused = map(json.loads, lines.stdout.splitlines())
     assert lines.returncode == 1 and row["type"] == "t1" and refused["database"] == field.name and "expireAfterSeconds" in refused["refused"], refused
     status(field, "--type", "t1")  # of these types alone

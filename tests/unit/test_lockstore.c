@@ -617,6 +617,29 @@ static void put_vouches_for_nothing(void **state)
   assert_int_equal(read_ledger(MY_TYPE).guarded, 0);
 }
 
+static void ledger_without_file_is_forgotten(void **state)
+{
+  (void)state;
+  struct ledger ledger;
+  assert_int_equal(ledger_forget(store, "forgotten", 1, &alice, &error), OUTCOME_NO); /* none */
+  assert_int_equal(ledger_fence(store, "forgotten", 0, &alice, FENCER_READER, &ledger, &error), OUTCOME_YES);
+  assert_int_equal(ledger_forget(store, "forgotten", 2, &alice, &error), OUTCOME_NO);
+  assert_int_equal(ledger_forget(store, "forgotten", 1, &bob, &error), OUTCOME_NO);
+  assert_int_equal(read_ledger("forgotten").epoch, 1);
+  assert_int_equal(ledger_forget(store, "forgotten", 1, &alice, &error), OUTCOME_YES);
+  assert_int_equal(ledger_read(store, "forgotten", &ledger, &error), OUTCOME_NO);
+  /* What an earlier holder still sends meets nothing, in the next life neither. */
+  assert_int_equal(ledger_fence(store, "forgotten", 1, &bob, FENCER_READER, &ledger, &error), OUTCOME_NO);
+  assert_int_equal(ledger_settle(store, "forgotten", 1, &alice, 0, &error), OUTCOME_NO);
+  assert_int_equal(ledger_fence(store, "forgotten", 0, &bob, FENCER_READER, &ledger, &error), OUTCOME_YES);
+  assert_int_equal(ledger_settle(store, "forgotten", 1, &alice, 0, &error), OUTCOME_NO);
+  begin_file("kept");
+  struct ledger_commit commit = commit_of("kept", 1, &alice, 0, 10);
+  assert_int_equal(ledger_commit(store, "kept", &commit, &error), OUTCOME_YES);
+  assert_int_equal(ledger_forget(store, "kept", 1, &alice, &error), OUTCOME_NO);
+  assert_int_equal(read_ledger("kept").end.seq, 10);
+}
+
 static void newer_ledger_is_refused(void **state)
 {
   (void)state;
@@ -848,6 +871,7 @@ int main(void)
       cmocka_unit_test(what_an_older_pawl_leaves_vouches_for_nothing),
       cmocka_unit_test(commit_without_the_guard_leaves_it),
       cmocka_unit_test(put_vouches_for_nothing),
+      cmocka_unit_test(ledger_without_file_is_forgotten),
       cmocka_unit_test(newer_ledger_is_refused),
       cmocka_unit_test(lists_are_whole_and_in_order),
       cmocka_unit_test(wakeups_reach_those_they_are_for),
