@@ -42,6 +42,7 @@ struct lockstore_options {
   int64_t timeout_ms;  /* of one request */
   int64_t majority_ms; /* of one that waits for the majority: a write, or a read of what was just written; 0: timeout_ms */
   int64_t await_ms;    /* a request may wait so long on the server, on top of timeout_ms; for a watcher (wakeup.h) alone, else 0 */
+  int64_t prepared_ms; /* how long what lockstore_prepare saw may be taken for true (lockstore_is_known); 0: as long as nothing goes wrong */
   int connections_max; /* threads that may be in a call at once */
   const char *program; /* application name shown in the server's log, unless the URI has one */
   bool retry_writes;   /* the driver sends a write a second time; for inserting into the queue, never for mutex and ledger */
@@ -65,7 +66,10 @@ const struct owner *lockstore_process(const struct lockstore *store);
  * a TTL index; a right that is missing, unless it has said YES before: then that is UNKNOWN, for the right was there, and may come back.
  */
 MUST_CHECK enum outcome lockstore_prepare(struct lockstore *store, struct error *error);
-/* False: a request or a watcher had no answer since, and it may be another server now: to be prepared again. */
+/*
+ * False: to be prepared again. A request or a watcher had no answer since, and it may be another server now; or it is longer ago than
+ * options.prepared_ms, and somebody may have put a TTL index there.
+ */
 bool lockstore_is_known(struct lockstore *store);
 /* After lockstore_prepare; as it does it with `wakeups`. REFUSED: one of them is a view. */
 MUST_CHECK enum outcome lockstore_prepare_boxes(struct lockstore *store, struct error *error);

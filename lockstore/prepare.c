@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <time.h>
 
 /*
  * Opening a lockstore, and preparing the database for it. What is there is looked at first and made only when it is missing, so
@@ -19,6 +20,7 @@ struct lockstore *lockstore_open(const struct lockstore_options *options, struct
     error_set(error, "out of memory");
     return NULL;
   }
+  store->prepared_ms = options->prepared_ms;
   handed_init(&store->handed);
   pthread_mutex_init(&store->preparing, NULL);
   store->mongo = mongo_open(options, error);
@@ -405,9 +407,17 @@ enum outcome lockstore_inspect(struct lockstore *store, struct error *error)
   return outcome == OUTCOME_REFUSED && strncmp(error->text, "MongoDB does not permit", 23) == 0 ? OUTCOME_UNKNOWN : outcome;
 }
 
+static int64_t now_ms(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 bool lockstore_is_known(struct lockstore *store)
 {
-  return mongo_is_known(store->mongo);
+  bool fresh = store->prepared_ms == 0 || now_ms() - atomic_load(&store->prepared_at_ms) < store->prepared_ms;
+  return fresh && mongo_is_known(store->mongo);
 }
 
 static enum outcome prepare(struct lockstore *store, struct error *error)
@@ -421,8 +431,10 @@ static enum outcome prepare(struct lockstore *store, struct error *error)
     outcome = snapshots_look(store->mongo, error);
   if (outcome == OUTCOME_YES)
     outcome = wakeups_prepare(store->mongo, WAKEUPS_FOR_ALL, error);
-  if (outcome == OUTCOME_YES)
+  if (outcome == OUTCOME_YES) {
     mongo_note_prepared(store->mongo);
+    atomic_store(&store->prepared_at_ms, now_ms());
+  }
   return outcome;
 }
 

@@ -19,6 +19,7 @@ enum {
   REQUEST_MS_MAX = 3000,
   AWAIT_MS = 10000, /* for wake-ups: six requests a minute */
   DISTRUST_MS = 60000,
+  PREPARED_MS = 60000, /* then collections and indexes are looked at again */
   DESCRIPTORS_BASE = 64,
   DESCRIPTORS_PER_TYPE = 12,
   HEAP_BYTES_KEPT = 64 * 1024 * 1024,
@@ -65,11 +66,11 @@ static bool descriptors_enough(size_t types, bool health)
   return false;
 }
 
-/* The tests shorten the minute for which a failing check must be seen. */
-static int64_t distrust_ms(void)
+/* The tests shorten it. */
+static int64_t interval_ms(const char *variable, int64_t ms)
 {
-  const char *text = getenv("PAWL_TEST_DISTRUST_MS");
-  return text != NULL && atoll(text) > 0 ? atoll(text) : DISTRUST_MS;
+  const char *text = getenv(variable);
+  return text != NULL && atoll(text) > 0 ? atoll(text) : ms;
 }
 
 /* `dir`: as people may name it from anywhere. */
@@ -88,7 +89,7 @@ static void options_fill(const struct config *config, const char *dir, const cha
                    .stall_ms = config->stall_ms,
                    .segment_bytes = config->segment_bytes,
                    .look_share = LOOK_SHARE * (int64_t)config->type_count,
-                   .distrust_ms = distrust_ms(),
+                   .distrust_ms = interval_ms("PAWL_TEST_DISTRUST_MS", DISTRUST_MS),
                    .dir = dir,
                    .database = mongo_db(lockstore_mongo(store)),
                    .server = mongo_server(lockstore_mongo(store))},
@@ -128,6 +129,7 @@ static int run(const struct config *config)
                                          .db = config->db,
                                          .timeout_ms = config->lease_ms / 3 < REQUEST_MS_MAX ? config->lease_ms / 3 : REQUEST_MS_MAX,
                                          .majority_ms = config->lease_ms / 3,
+                                         .prepared_ms = interval_ms("PAWL_TEST_PREPARED_MS", PREPARED_MS),
                                          .connections_max = loop_connections(config->type_count),
                                          .program = "pawl-worker"};
   const char **types = calloc(config->type_count, sizeof *types);

@@ -93,6 +93,23 @@ def test_the_queue_is_asked_for_no_exclusive_bound(field):
     assert bounds == {"$gte", "$lte"}, bounds
 
 
+def test_an_index_that_appears_under_a_worker(field):
+    """Messages would vanish by themselves. A holder reads no more until it is gone; an idle worker stops with 2."""
+    quick = {"env": {"PAWL_TEST_PREPARED_MS": "200"}}
+    field.fill(3)
+    idle = field.worker(types=("t2",), **quick)
+    holder = field.worker("--linger", "1h", **quick)
+    field.wait_empty()
+    idle.wait_log("database: MongoDB")
+    field.db.messages.create_index("at", name="ttl", expireAfterSeconds=3600)
+    assert idle.wait() == 2 and re.search(r"t2 .*refused: .*index \"ttl\" .* has expireAfterSeconds", idle.log()), str(idle)
+    holder.wait_log(r" pass: .*index \"ttl\" .* has expireAfterSeconds")
+    field.fill(3)
+    field.db.messages.drop_index("ttl")
+    field.wait_empty()
+    assert holder.stop()[0] == 0 and len(field.compare()["t1"]) == 6, str(holder)
+
+
 def describes(worker, words):
     worker.wait_log(rf" info +database: MongoDB {words}")
 
