@@ -1,4 +1,5 @@
 #include "lockstore/command.h"
+#include "config/stop.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -46,18 +47,6 @@ static void signals_block(sigset_t *before)
   sigprocmask(SIG_BLOCK, &ours, before);
 }
 
-/* As if there were no handler. The first process of a container is not ended so: it exits with what a shell would say. */
-static void die(int number)
-{
-  sigset_t one;
-  signal(number, SIG_DFL);
-  sigemptyset(&one);
-  sigaddset(&one, number);
-  sigprocmask(SIG_UNBLOCK, &one, NULL);
-  raise(number);
-  _exit(EXIT_SIGNAL + number);
-}
-
 /* Each third of the lease. Whoever was frozen until its end cannot know whether the command had ended before. */
 static void on_third(void)
 {
@@ -86,7 +75,7 @@ static void on_signal(int number, siginfo_t *from, void *context)
   else if (holding)
     remembered = number;
   else
-    die(number);
+    stop_by(number);
   errno = before;
 }
 
@@ -121,7 +110,7 @@ void command_signals_release(void)
 {
   holding = false;
   if (remembered)
-    die(remembered);
+    stop_by(remembered);
 }
 
 bool command_signalled(void)

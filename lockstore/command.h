@@ -17,7 +17,7 @@
 
 #include "base.h"
 
-enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127, EXIT_SIGNAL = 128 /* and its number */ };
+enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
 /* Milliseconds of CLOCK_BOOTTIME. */
 int64_t command_now_ms(void);

@@ -6,6 +6,7 @@
  * there is the epoch, PAWL_LOCK_EPOCH in the command's environment: it rises with every holder, so whoever is written to can refuse the
  * lower one.
  */
+#include "config/stop.h"
 #include "lockstore/claim.h"
 #include "lockstore/command.h"
 
@@ -134,8 +135,8 @@ int main(int argc, char **argv)
 {
   struct config config;
   int code;
+  stop_at_once();
   if (!config_begin(&config, CONFIG_LOCK, argc, argv, stdout, stderr, &code))
     return code;
-  /* The kernel closes what is open; the driver would wait for its own threads, half a second. */
-  _exit(lock_and_run(&config));
+  stop_now(lock_and_run(&config));
 }

@@ -295,11 +295,6 @@ enum outcome watcher_next(struct watcher *watcher, struct wakeup *wakeup, struct
   return call_end(watcher->store, lost, outcome, error);
 }
 
-void watcher_interrupt(struct watcher *watcher)
-{
-  (void)watcher; /* it never waits */
-}
-
 /* ---- mutex ---- */
 
 static bool owner_equal(const struct owner *a, const struct owner *b)

@@ -341,15 +341,3 @@ enum outcome watcher_next(struct watcher *watcher, struct wakeup *wakeup, struct
   }
   return reply_next(watcher, wakeup) ? OUTCOME_YES : OUTCOME_NO;
 }
-
-/* By a wake-up about nothing: the server interrupts such a wait neither by killCursors nor by killOp (6.0), but an insert ends it. */
-void watcher_interrupt(struct watcher *watcher)
-{
-  struct error ignored;
-  int code;
-  if (atomic_load(&watcher->cursor) == 0)
-    return;
-  const struct owner *me = &watcher->store->process;
-  bson_t *document = BCON_NEW("about", BCON_UTF8("end"), "to", BCON_BIN(BSON_SUBTYPE_BINARY, me->bytes, OWNER_BYTES));
-  (void)wakeups_insert(watcher->store->mongo, watcher->name.text, document, &code, &ignored); /* else it ends by itself after await_ms */
-}

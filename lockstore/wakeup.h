@@ -30,7 +30,7 @@ struct wakeup {
  */
 enum outcome wakeup_send(struct lockstore *store, const char *type, enum wakeup_about about, const struct owner *to, struct error *error);
 
-/* Reads wake-ups, over a connection of its own. One thread at a time, but watcher_interrupt. */
+/* Reads wake-ups, over a connection of its own. One thread at a time. */
 struct watcher;
 
 /*
@@ -52,7 +52,5 @@ MUST_CHECK enum outcome watcher_begin(struct watcher *watcher, struct error *err
  * again. Blocks for await_ms, and when nothing answers for the time-out on top.
  */
 MUST_CHECK enum outcome watcher_next(struct watcher *watcher, struct wakeup *wakeup, struct error *error);
-/* From another thread: ends the wait of watcher_next (NO), if the database answers and lets this user insert. */
-void watcher_interrupt(struct watcher *watcher);
 
 #endif

@@ -6,6 +6,7 @@
  *   file offset kind number epoch first-seq last-seq documents messages stored-bytes decoded-bytes codec time header-crc:body-crc
  */
 #include "storage/dump.h"
+#include "config/stop.h"
 #include "storage/dump_follow.h"
 #include "storage/dump_messages.h"
 #include "storage/dump_spool.h"
@@ -406,6 +407,7 @@ int main(int argc, char **argv)
   struct config config;
   struct dump dump;
   int exit_code = DUMP_FINE;
+  stop_at_once();
   if (!config_begin(&config, CONFIG_DUMP, argc, argv, stdout, stderr, &exit_code))
     return exit_code;
   if (!dump_init(&dump, &config) || !out_open(&dump)) {

@@ -30,10 +30,19 @@ struct streams {
   int notices; /* inotify; -1: none */
 };
 
+enum { END_S = 1 }; /* after a signal: what hangs longer, such as a write to a pipe that is full, is not waited for */
+
+static void on_alarm(int number)
+{
+  (void)number;
+  _exit(DUMP_FINE);
+}
+
 static void on_signal(int number)
 {
   (void)number;
   dump_interrupted = 1;
+  alarm(END_S);
 }
 
 static void signals_prepare(void)
@@ -42,6 +51,8 @@ static void signals_prepare(void)
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
+  action.sa_handler = on_alarm;
+  sigaction(SIGALRM, &action, NULL);
 }
 
 /* Keeps them back, so that none comes between the look at dump_interrupted and the wait; *before is what to wait with. */

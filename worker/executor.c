@@ -10,13 +10,10 @@ struct jobs {
 
 struct executor {
   pthread_mutex_t mutex;
-  pthread_cond_t wanted; /* `waiting` is not empty, or `ending` */
+  pthread_cond_t wanted; /* `waiting` is not empty */
   struct jobs waiting, done;
-  bool ending;
   void (*notify)(void *context);
   void *context;
-  int thread_count;
-  pthread_t threads[];
 };
 
 static void jobs_init(struct jobs *jobs)
@@ -43,29 +40,26 @@ static struct job *jobs_pop(struct jobs *jobs)
   return job;
 }
 
-static void *thread_main(void *argument)
+_Noreturn static void *thread_main(void *argument)
 {
   struct executor *executor = argument;
   pthread_mutex_lock(&executor->mutex);
   for (;;) {
-    struct job *job = NULL;
-    while (!executor->ending && (job = jobs_pop(&executor->waiting)) == NULL)
+    struct job *job;
+    while ((job = jobs_pop(&executor->waiting)) == NULL)
       pthread_cond_wait(&executor->wanted, &executor->mutex);
-    if (executor->ending)
-      break;
     pthread_mutex_unlock(&executor->mutex);
     job->work(job);
     pthread_mutex_lock(&executor->mutex);
     jobs_push(&executor->done, job);
     executor->notify(executor->context);
   }
-  pthread_mutex_unlock(&executor->mutex);
-  return NULL;
 }
 
 struct executor *executor_new(int threads, void (*notify)(void *context), void *context, struct error *error)
 {
-  struct executor *executor = calloc(1, sizeof *executor + (size_t)threads * sizeof executor->threads[0]);
+  struct executor *executor = calloc(1, sizeof *executor);
+  pthread_t thread;
   sigset_t all, before;
   if (executor == NULL) {
     error_set(error, "no memory for %d threads", threads);
@@ -80,41 +74,13 @@ struct executor *executor_new(int threads, void (*notify)(void *context), void *
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int failed = 0;
-  for (int i = 0; i < threads && failed == 0; i++) {
-    failed = pthread_create(&executor->threads[i], NULL, thread_main, executor);
-    executor->thread_count += failed == 0;
-  }
+  for (int i = 0; i < threads && failed == 0; i++)
+    failed = pthread_create(&thread, NULL, thread_main, executor);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (failed == 0)
     return executor;
   error_set(error, "starting %d threads: %s", threads, strerror(failed));
-  executor_stop(executor);
-  executor_free(executor);
   return NULL;
-}
-
-void executor_stop(struct executor *executor)
-{
-  if (executor == NULL)
-    return;
-  pthread_mutex_lock(&executor->mutex);
-  executor->ending = true;
-  pthread_cond_broadcast(&executor->wanted);
-  pthread_mutex_unlock(&executor->mutex);
-  for (int i = 0; i < executor->thread_count; i++)
-    pthread_join(executor->threads[i], NULL);
-  executor->thread_count = 0;
-  for (struct job *job; (job = jobs_pop(&executor->waiting)) != NULL;)
-    jobs_push(&executor->done, job);
-}
-
-void executor_free(struct executor *executor)
-{
-  if (executor == NULL)
-    return;
-  pthread_cond_destroy(&executor->wanted);
-  pthread_mutex_destroy(&executor->mutex);
-  free(executor);
 }
 
 void executor_submit(struct executor *executor, struct job *job)

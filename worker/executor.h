@@ -18,13 +18,9 @@ struct executor;
 
 /*
  * `notify` is called on an executor's thread after each job that was done: it must be safe there (ev_async_send is). The
- * threads have all signals blocked. NULL: the system gives no more threads.
+ * threads have all signals blocked, and last as long as the process. NULL: the system gives no more threads, and the process may only end.
  */
 MUST_CHECK struct executor *executor_new(int threads, void (*notify)(void *context), void *context, struct error *error);
-/* Waits for what is running; then executor_take gives every job back, those too that were never begun. NULL is allowed. */
-void executor_stop(struct executor *executor);
-/* After executor_stop. NULL is allowed. */
-void executor_free(struct executor *executor);
 
 /* Jobs begin in the order in which they are submitted. */
 void executor_submit(struct executor *executor, struct job *job);

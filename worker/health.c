@@ -225,14 +225,6 @@ struct health *health_open(int listener, health_look *look, void *context)
   return NULL;
 }
 
-void health_close(struct health *health)
-{
-  if (health == NULL)
-    return;
-  MHD_stop_daemon(health->daemon);
-  free(health);
-}
-
 int health_fd(const struct health *health)
 {
   return MHD_get_daemon_info(health->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;

@@ -24,9 +24,8 @@ typedef void health_look(void *context, struct metrics_view *view);
 
 /* A socket that listens at the address; -1: it cannot, and error says what and where. */
 MUST_CHECK int health_listen(const struct config_address *address, struct error *error);
-/* `listener` is from health_listen, and is closed with this. NULL: no memory. */
+/* `listener` is from health_listen. It lasts as long as the process. NULL: no memory. */
 MUST_CHECK struct health *health_open(int listener, health_look *look, void *context);
-void health_close(struct health *health); /* NULL is allowed */
 
 /* To be watched for readability. */
 int health_fd(const struct health *health);

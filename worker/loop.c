@@ -1,4 +1,5 @@
 #include "worker/loop.h"
+#include "config/stop.h"
 #include "worker/clock.h"
 #include "worker/executor.h"
 #include "worker/health.h"
@@ -511,16 +512,6 @@ static void notify(void *context)
 
 /* ---- begin ---- */
 
-/* main held them back until now. */
-static void signals_release(void)
-{
-  sigset_t stop;
-  sigemptyset(&stop);
-  sigaddset(&stop, SIGTERM);
-  sigaddset(&stop, SIGINT);
-  pthread_sigmask(SIG_UNBLOCK, &stop, NULL);
-}
-
 static void watchers_start(struct loop *loop)
 {
   ev_async_init(&loop->done, on_done);
@@ -533,7 +524,6 @@ static void watchers_start(struct loop *loop)
   ev_async_start(loop->ev, &loop->done);
   ev_signal_start(loop->ev, &loop->term);
   ev_signal_start(loop->ev, &loop->interrupt);
-  signals_release();
   if (loop->options->timeout_ms > 0)
     ev_timer_start(loop->ev, &loop->timeout);
 }
@@ -591,36 +581,7 @@ static void stations_init(struct loop *loop)
   }
 }
 
-static void executor_end(struct loop *loop, struct executor *executor)
-{
-  struct job *job;
-  if (executor == NULL)
-    return;
-  executor_stop(executor);
-  while ((job = executor_take(executor)) != NULL)
-    if (job != &loop->empty.job) {
-      load_free(((struct action_job *)job)->completion.load);
-      free(job);
-    }
-  executor_free(executor);
-}
-
-static void loop_end(struct loop *loop)
-{
-  health_close(loop->health);
-  executor_end(loop, loop->renewer);
-  executor_end(loop, loop->executor);
-  executor_end(loop, loop->deleter);
-  for (size_t i = 0; i < loop->options->type_count && loop->stations != NULL; i++) {
-    consumer_deinit(&loop->stations[i].consumer);
-    performer_deinit(&loop->stations[i].performer);
-  }
-  free(loop->stations);
-  free(loop->consumers);
-  free(loop->empty.types);
-}
-
-int loop_run(const struct loop_options *options)
+_Noreturn void loop_run(const struct loop_options *options)
 {
   struct loop loop = {.options = options, .ev = ev_default_loop(0), .started_wall_us = clock_wall_us()};
   struct error error = {"no memory, or libev cannot start"};
@@ -635,8 +596,7 @@ int loop_run(const struct loop_options *options)
       (loop.deleter = executor_new(DELETERS, notify, &loop, &error)) == NULL ||
       (loop.renewer = executor_new(1, notify, &loop, &error)) == NULL || !health_start(&loop)) {
     say(CONFIG_LOG_ERROR, "start", error.text);
-    loop_end(&loop);
-    return EXIT_FAILED;
+    stop_now(EXIT_FAILED);
   }
   watchers_start(&loop);
   stations_init(&loop);
@@ -651,9 +611,5 @@ int loop_run(const struct loop_options *options)
   struct error text;
   error_set(&text, "ends with exit code %d", code);
   say(CONFIG_LOG_INFO, "end", text.text);
-  if (loop.away || !watch_stop(loop.watches[WATCHED_ALL]) || !watch_stop(loop.watches[WATCHED_BOX]))
-    _exit(code); /* no thread is waited for, no connection closed politely: nobody is there to answer */
-  loop_end(&loop);
-  ev_loop_destroy(loop.ev);
-  return code;
+  stop_now(code);
 }

@@ -26,10 +26,9 @@ struct loop_options {
 int loop_connections(size_t type_count);
 
 /*
- * Runs until all types are over: asked to stop by SIGTERM or SIGINT, found empty (exit_when_empty), timed out, or stopped. Returns the exit
- * code. Ends the process at once, with 1, when a stop takes longer than 8 s or is asked for twice: as safe as any crash; and at
- * its end, with its exit code, when the database gives no answer, for closing connections would wait for it.
+ * Runs until all types are over: asked to stop by SIGTERM or SIGINT, found empty (exit_when_empty), timed out, or stopped. Then it ends
+ * the process with its exit code; with 1 at once when a stop takes longer than 8 s or is asked for twice: as safe as any crash.
  */
-int loop_run(const struct loop_options *options);
+_Noreturn void loop_run(const struct loop_options *options);
 
 #endif

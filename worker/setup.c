@@ -4,6 +4,7 @@
  * before.
  */
 #include "config/config.h"
+#include "config/stop.h"
 #include "lockstore/initiate.h"
 #include "lockstore/mongo.h"
 #include "worker/adopt.h"
@@ -44,6 +45,7 @@ static bool wait_on(struct setup *setup, const struct error *error)
   return true;
 }
 
+/* Never closed: the driver would wait half a second for its own threads. */
 static struct lockstore *open_store(const char *uri, const char *db, bool direct, struct error *error)
 {
   struct lockstore_options options = {
@@ -78,7 +80,6 @@ static int initiate_with(struct setup *setup, const char *direct, const char *co
   enum outcome outcome = replica_set_initiate(store, name, members, count, &made, &error);
   while (outcome == OUTCOME_UNKNOWN && wait_on(setup, &error))
     outcome = replica_set_initiate(store, name, members, count, &made, &error);
-  lockstore_close(store);
   if (outcome != OUTCOME_YES)
     return fail(&error, exit_code_of(outcome));
   printf("replica set %s: %s", name, made ? "initiated, with" : "was initiated already");
@@ -152,7 +153,6 @@ static int prepare(struct setup *setup)
     outcome = prepare_all(store, &error);
   if (outcome == OUTCOME_YES)
     show(lockstore_mongo(store));
-  lockstore_close(store);
   return outcome == OUTCOME_YES ? EXIT_DONE : fail(&error, exit_code_of(outcome));
 }
 
@@ -187,7 +187,6 @@ static int adopt_type(struct setup *setup)
   error.text[0] = 0;
   enum adopt_status status = adopt(store, &adoption, &error);
   error_set(&text, "database %s on %s: %.600s", adoption.database, adoption.server, error.text);
-  lockstore_close(store);
   switch (status) {
   case ADOPT_DONE:
     say("adopted: the next worker deletes from the queue what the files hold, and goes on behind it");
@@ -209,6 +208,7 @@ int main(int argc, char **argv)
 {
   struct setup setup = {0};
   int code;
+  stop_at_once();
   if (!config_begin(&setup.config, CONFIG_SETUP, argc, argv, stdout, stderr, &code))
     return code;
   setup.deadline_ms = clock_boot_ms() + (setup.config.timeout_ms ? setup.config.timeout_ms : WAIT_MS_DEFAULT);
@@ -217,6 +217,5 @@ int main(int argc, char **argv)
     code = prepare(&setup);
   if (code == EXIT_DONE && setup.config.adopt)
     code = adopt_type(&setup);
-  config_free(&setup.config);
-  return code;
+  stop_now(code);
 }

@@ -24,6 +24,7 @@
  * exit code is 1; if that cannot be seen, stderr says so.
  */
 #include "worker/status.h"
+#include "config/stop.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -97,6 +98,7 @@ int main(int argc, char **argv)
   struct config config;
   struct error error;
   int code;
+  stop_at_once();
   if (!config_begin(&config, CONFIG_STATUS, argc, argv, stdout, stderr, &code))
     return code;
   struct lockstore_options options = {
@@ -115,6 +117,5 @@ int main(int argc, char **argv)
     nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
     code = show(&config, store, &before);
   }
-  /* The kernel closes what is open; the driver would wait for its own threads, half a second. */
-  _exit(code);
+  stop_now(code);
 }

@@ -10,33 +10,18 @@ enum {
   PAUSE_MS = 100,
   PAUSE_MAX_MS = 5000,
   PAUSE_DENIED_MS = 30000,
-  STOP_LIMIT_MS = 1000,
 };
 
 struct watch {
   struct watcher *watcher;
-  pthread_t thread;
   pthread_mutex_t mutex;
-  pthread_cond_t changed; /* `going`, `ending` or `ended` */
-  bool going, ending, ended;
+  pthread_cond_t changed; /* `going` */
+  bool going;
   struct watch_news news[NEWS_MAX]; /* a ring */
   size_t first, count;
   void (*notify)(void *context);
   void *context;
 };
-
-static struct timespec time_in(int64_t ms)
-{
-  struct timespec at;
-  clock_gettime(CLOCK_MONOTONIC, &at);
-  at.tv_sec += (time_t)(ms / 1000);
-  at.tv_nsec += (long)(ms % 1000) * 1000000;
-  if (at.tv_nsec >= 1000000000) {
-    at.tv_sec++;
-    at.tv_nsec -= 1000000000;
-  }
-  return at;
-}
 
 /* ---- the thread ---- */
 
@@ -59,23 +44,16 @@ static void tell(struct watch *watch, enum watch_news_kind kind, const struct wa
   watch->notify(watch->context);
 }
 
-/* True: it is to end. */
-static bool pause_ends(struct watch *watch, int64_t ms)
+static void pause_for(int64_t ms)
 {
-  struct timespec until = time_in(ms);
-  int failed = 0;
-  pthread_mutex_lock(&watch->mutex);
-  while (!watch->ending && failed == 0)
-    failed = pthread_cond_timedwait(&watch->changed, &watch->mutex, &until);
-  bool ending = watch->ending;
-  pthread_mutex_unlock(&watch->mutex);
-  return ending;
+  struct timespec pause = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+  nanosleep(&pause, NULL);
 }
 
 static void wait_to_go(struct watch *watch)
 {
   pthread_mutex_lock(&watch->mutex);
-  while (!watch->going && !watch->ending)
+  while (!watch->going)
     pthread_cond_wait(&watch->changed, &watch->mutex);
   pthread_mutex_unlock(&watch->mutex);
 }
@@ -87,22 +65,21 @@ static void watch_on(struct watch *watch)
   struct error error;
   enum outcome outcome = OUTCOME_NO;
   tell(watch, WATCH_BEGUN, NULL, NULL);
-  while (outcome != OUTCOME_UNKNOWN && !pause_ends(watch, 0)) {
+  while (outcome != OUTCOME_UNKNOWN) {
     outcome = watcher_next(watch->watcher, &wakeup, &error);
     if (outcome == OUTCOME_YES)
       tell(watch, WATCH_WOKEN, &wakeup, NULL);
   }
-  if (outcome == OUTCOME_UNKNOWN)
-    tell(watch, WATCH_LOST, NULL, &error);
+  tell(watch, WATCH_LOST, NULL, &error);
 }
 
-static void *thread_main(void *argument)
+_Noreturn static void *thread_main(void *argument)
 {
   struct watch *watch = argument;
   struct error error;
   int64_t pause_ms = PAUSE_MS;
   wait_to_go(watch);
-  while (!pause_ends(watch, 0)) {
+  for (;;) {
     enum outcome outcome = watcher_begin(watch->watcher, &error);
     if (outcome == OUTCOME_YES) {
       pause_ms = PAUSE_MS;
@@ -111,15 +88,9 @@ static void *thread_main(void *argument)
       tell(watch, WATCH_DENIED, NULL, &error);
       pause_ms = PAUSE_DENIED_MS;
     }
-    if (pause_ends(watch, pause_ms))
-      break;
+    pause_for(pause_ms);
     pause_ms = 2 * pause_ms < PAUSE_MAX_MS ? 2 * pause_ms : PAUSE_MAX_MS;
   }
-  pthread_mutex_lock(&watch->mutex);
-  watch->ended = true;
-  pthread_cond_broadcast(&watch->changed);
-  pthread_mutex_unlock(&watch->mutex);
-  return NULL;
 }
 
 /* ---- begin and end ---- */
@@ -135,7 +106,7 @@ static void watch_free(struct watch *watch)
 struct watch *watch_start(struct watcher *watcher, void (*notify)(void *context), void *context, struct error *error)
 {
   struct watch *watch = watcher != NULL ? calloc(1, sizeof *watch) : NULL;
-  pthread_condattr_t monotonic;
+  pthread_t thread;
   sigset_t all, before;
   if (watch == NULL) {
     if (watcher != NULL)
@@ -145,15 +116,12 @@ struct watch *watch_start(struct watcher *watcher, void (*notify)(void *context)
   }
   watch->watcher = watcher;
   pthread_mutex_init(&watch->mutex, NULL);
-  pthread_condattr_init(&monotonic);
-  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-  pthread_cond_init(&watch->changed, &monotonic);
-  pthread_condattr_destroy(&monotonic);
+  pthread_cond_init(&watch->changed, NULL);
   watch->notify = notify;
   watch->context = context;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  int failed = pthread_create(&watch->thread, NULL, thread_main, watch);
+  int failed = pthread_create(&thread, NULL, thread_main, watch);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (failed == 0)
     return watch;
@@ -181,27 +149,4 @@ bool watch_take(struct watch *watch, struct watch_news *news)
   }
   pthread_mutex_unlock(&watch->mutex);
   return any;
-}
-
-bool watch_stop(struct watch *watch)
-{
-  if (watch == NULL)
-    return true;
-  pthread_mutex_lock(&watch->mutex);
-  watch->ending = true;
-  pthread_cond_broadcast(&watch->changed);
-  pthread_mutex_unlock(&watch->mutex);
-  watcher_interrupt(watch->watcher);
-  struct timespec until = time_in(STOP_LIMIT_MS);
-  int failed = 0;
-  pthread_mutex_lock(&watch->mutex);
-  while (!watch->ended && failed == 0)
-    failed = pthread_cond_timedwait(&watch->changed, &watch->mutex, &until);
-  bool ended = watch->ended;
-  pthread_mutex_unlock(&watch->mutex);
-  if (!ended)
-    return false;
-  pthread_join(watch->thread, NULL);
-  watch_free(watch);
-  return true;
 }

@@ -1,7 +1,7 @@
 /*
  * watch: a thread that waits for wake-ups with one watcher (lockstore/wakeup.h) and hands them to the loop. It does nothing until it is
  * told to go, for a watcher makes what it watches, and a database that is refused is to be left as it is. When the watch is lost it begins
- * again, with a back-off, for as long as it takes. A process has two: one for what is for all, one for its box.
+ * again, with a back-off, for as long as it takes, and as the process lasts. A process has two: one for what is for all, one for its box.
  *
  * Everything here is called from the loop's thread.
  */
@@ -35,10 +35,4 @@ MUST_CHECK struct watch *watch_start(struct watcher *watcher, void (*notify)(voi
 void watch_go(struct watch *watch);
 /* False: there are none at the moment. */
 MUST_CHECK bool watch_take(struct watch *watch, struct watch_news *news);
-/*
- * Ends the thread and frees all. False: the thread is still in a call that does not return soon, for the database gives no answer; then
- * nothing is freed, and the process may only end. NULL is allowed.
- */
-MUST_CHECK bool watch_stop(struct watch *watch);
-
 #endif

@@ -1,5 +1,6 @@
 /* pawl-worker: drains the queues of its types into their files. */
 #include "config/config.h"
+#include "config/stop.h"
 #include "lockstore/mongo.h"
 #include "worker/fault.h"
 #include "worker/health.h"
@@ -116,6 +117,7 @@ static int ask(const struct config *config)
   return EXIT_FAILED;
 }
 
+/* Returns only if it cannot start. */
 static int run(const struct config *config)
 {
   struct error error;
@@ -152,24 +154,27 @@ static int run(const struct config *config)
   error_set(&text, "pawl-worker %s, pid %" PRId64 ", %zu type%s, files in %s", PAWL_VERSION, options.performer.holder.pid,
             config->type_count, plural((int64_t)config->type_count), config->dir);
   log_line(CONFIG_LOG_INFO, &(struct log_subject){0}, "start", text.text);
-  int code = loop_run(&options);
-  lockstore_close(store);
-  free(dir);
-  free(types);
-  return code;
+  loop_run(&options);
 }
 
-/*
- * A stop that is asked for before the loop runs is not lost: the loop lets the signals through when it can handle them. And a
- * closed stderr must not end a worker.
- */
-static void signals_hold(void)
+/* Nothing is held yet. */
+static void on_early_stop(int number)
 {
+  (void)number;
+  _exit(EXIT_DONE);
+}
+
+/* Until the loop handles them, in its own way. And a closed stderr must not end a worker. */
+static void signals_prepare(void)
+{
+  struct sigaction action = {.sa_handler = on_early_stop};
   sigset_t stop;
   sigemptyset(&stop);
   sigaddset(&stop, SIGTERM);
   sigaddset(&stop, SIGINT);
-  sigprocmask(SIG_BLOCK, &stop, NULL);
+  sigaction(SIGTERM, &action, NULL);
+  sigaction(SIGINT, &action, NULL);
+  sigprocmask(SIG_UNBLOCK, &stop, NULL);
   signal(SIGPIPE, SIG_IGN);
 }
 
@@ -188,7 +193,7 @@ int main(int argc, char **argv)
 {
   struct config config;
   int code;
-  signals_hold();
+  signals_prepare();
   heap_settle();
   if (!config_begin(&config, CONFIG_WORKER, argc, argv, stdout, stderr, &code))
     return code;

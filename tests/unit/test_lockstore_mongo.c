@@ -607,30 +607,6 @@ static struct watcher *watcher_of(struct lockstore *of, int64_t await_ms, bool b
   return watcher;
 }
 
-static void *interrupt_main(void *argument)
-{
-  watcher_interrupt(argument);
-  return NULL;
-}
-
-/* Before, while or after it waits: it does not wait to the end. */
-static void watcher_is_interrupted(void **state)
-{
-  (void)state;
-  for (int box = 0; box < 2; box++) {
-    struct watcher *watcher = watcher_of(store, 60000, box);
-    struct wakeup wakeup;
-    pthread_t thread;
-    assert_int_equal(watcher_begin(watcher, &error), OUTCOME_YES);
-    int64_t began = now_ms();
-    assert_int_equal(pthread_create(&thread, NULL, interrupt_main, watcher), 0);
-    assert_int_equal(watcher_next(watcher, &wakeup, &error), OUTCOME_NO);
-    pthread_join(thread, NULL);
-    assert_true(now_ms() - began < 30000);
-    watcher_close(watcher);
-  }
-}
-
 static void lost_watch_is_begun_again(void **state)
 {
   (void)state;
@@ -889,7 +865,6 @@ int main(void)
       cmocka_unit_test(long_list_is_whole),
       cmocka_unit_test(prepare_is_repeatable),
       cmocka_unit_test(database_is_refused),
-      cmocka_unit_test(watcher_is_interrupted),
       cmocka_unit_test(lost_watch_is_begun_again),
       cmocka_unit_test(made_up_epochs_are_not_taken),
       cmocka_unit_test(wakeups_collections_are_mended),
