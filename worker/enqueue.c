@@ -11,10 +11,13 @@
  * was on its way; or when it has waited for long enough, though the input never pauses.
  */
 #include "config/config.h"
+#include "config/stop.h"
 #include "worker/enqueue_id.h"
 #include "worker/enqueue_input.h"
 #include "worker/enqueue_insert.h"
+#include "worker/enqueue_stop.h"
 #include "worker/log.h"
+#include "worker/patience.h"
 #include "worker/progress.h"
 
 #include <errno.h>
@@ -32,6 +35,10 @@ enum {
   AUTO_MESSAGES_MAX = 1000, /* in a bundle of --bundle auto */
   AUTO_LINGER_MS = 3,       /* how long its first message waits for others, when there are none */
   FIXED_LINGER_MS = 100,    /* the same, of --bundle N, when others keep coming */
+  BUSY_MS = 60000,          /* how long a document is tried again that the server cannot take at the moment */
+  BUSY_PAUSE_MS = 100,
+  BUSY_PAUSE_MS_MAX = 3000,
+  DOCUMENTS_MAX = 100000,   /* in one insert: MongoDB's own limit */
 };
 
 struct enqueue {
@@ -41,28 +48,19 @@ struct enqueue {
   struct id_source ids;
   struct batch batch;
   struct progress progress;
+  sigset_t unblocked; /* the signals that end the waiting for input */
   enum input_form form;
   size_t bundle_max;                  /* messages; 0: no bundles */
   int64_t acknowledged, bad, unknown; /* messages */
   int64_t documents;                  /* that hold the acknowledged ones */
   int64_t began_ms;                   /* when the batch in hand got its first message */
+  int64_t busy_since_ms;              /* since when the server cannot take the next document; 0: it can */
   int64_t bytes;                      /* of the files that are done */
   struct insert_woken woken;
   bool stopped; /* read no more, insert no more */
   bool failed;  /* beside bad and unknown */
   bool unreachable;
 };
-
-static volatile sig_atomic_t signalled;
-
-/* The second one does not wait for the batch in hand. */
-static void on_signal(int number)
-{
-  (void)number;
-  if (signalled)
-    _exit(EXIT_FAILED);
-  signalled = 1;
-}
 
 /* ---- telling ---- */
 
@@ -138,6 +136,64 @@ static void say_not_tried(struct enqueue *enqueue, size_t first)
   say(enqueue, CONFIG_LOG_ERROR, "not-tried", last ? "not tried: all behind %s" : "not tried: %s and all behind it", place);
 }
 
+static void say_summary(struct enqueue *enqueue, bool failed)
+{
+  char bad[64] = "", unknown[64] = "", counted[COUNT_SIZE];
+  const char *what = enqueue->form == INPUT_BSON ? "document" : "line";
+  if (enqueue->bad)
+    snprintf(bad, sizeof bad, ", %lld bad %s%s", (long long)enqueue->bad, what, plural(enqueue->bad));
+  if (enqueue->unknown)
+    snprintf(unknown, sizeof unknown, ", %lld unknown", (long long)enqueue->unknown);
+  count_text(enqueue, enqueue->acknowledged, enqueue->documents, counted);
+  say(enqueue, failed ? CONFIG_LOG_ERROR : CONFIG_LOG_INFO, "done", "enqueued %s%s%s", counted, bad, unknown);
+}
+
+/* ---- what is said later, if at all ---- */
+
+/* The answer to the insert of all from `first` on takes long, or a second signal comes before it. */
+static void draft_insert(struct enqueue *enqueue, size_t first)
+{
+  char words[STOP_WORDS_SIZE], counted[COUNT_SIZE];
+  const struct batch *batch = &enqueue->batch;
+  size_t count = batch->count - first;
+  int64_t messages = (int64_t)batch_messages(batch, first, count);
+  log_keep(words, sizeof words);
+  say_unknown(enqueue, first, count, "a second signal came before the answer");
+  say_not_tried(enqueue, batch->count);
+  enqueue->unknown += messages;
+  say_summary(enqueue, true);
+  enqueue->unknown -= messages;
+  log_keep(NULL, 0);
+  stop_words(words);
+  count_text(enqueue, messages, (int64_t)count, counted);
+  log_keep(words, sizeof words);
+  say(enqueue, CONFIG_LOG_INFO, "waiting", "waiting for %s to acknowledge %s", mongo_server(enqueue->mongo), counted);
+  log_keep(NULL, 0);
+  patience_begin(words);
+}
+
+/* Nothing is on its way. */
+static void draft_idle(struct enqueue *enqueue)
+{
+  char words[STOP_WORDS_SIZE];
+  patience_end();
+  log_keep(words, sizeof words);
+  say_summary(enqueue, true);
+  log_keep(NULL, 0);
+  stop_words(words);
+}
+
+/* Until MongoDB has answered. */
+static void draft_connect(struct enqueue *enqueue)
+{
+  char words[STOP_WORDS_SIZE];
+  log_keep(words, sizeof words);
+  say(enqueue, CONFIG_LOG_ERROR, "stopped", "stopped by a signal before MongoDB answered; nothing was enqueued");
+  log_keep(NULL, 0);
+  if (!stop_catch(words, &enqueue->unblocked))
+    say(enqueue, CONFIG_LOG_WARN, "start", "no thread for signals: a signal is noticed when MongoDB has answered");
+}
+
 /* ---- inserting ---- */
 
 static int64_t clock_us(clockid_t clock)
@@ -174,10 +230,29 @@ static void say_refused(struct enqueue *enqueue, size_t i, const char *why)
   say_bad(enqueue, document->messages, text);
 }
 
+/* False: it has tried for long enough, or a signal came. */
+static bool busy_pause(struct enqueue *enqueue, size_t i, const char *why)
+{
+  char place[PLACE_SIZE];
+  int64_t now_ms = clock_us(CLOCK_MONOTONIC) / 1000;
+  if (enqueue->busy_since_ms == 0) {
+    enqueue->busy_since_ms = now_ms;
+    place_text(enqueue, enqueue->batch.documents[i].first, place);
+    say(enqueue, CONFIG_LOG_WARN, "busy", "%s: MongoDB cannot take it at the moment: %s; trying again", place, why);
+  }
+  int64_t waited_ms = now_ms - enqueue->busy_since_ms, pause_ms = waited_ms / 2;
+  pause_ms = pause_ms < BUSY_PAUSE_MS ? BUSY_PAUSE_MS : pause_ms > BUSY_PAUSE_MS_MAX ? BUSY_PAUSE_MS_MAX : pause_ms;
+  if (stop_asked() || waited_ms > BUSY_MS)
+    return false;
+  nanosleep(&(struct timespec){.tv_sec = pause_ms / 1000, .tv_nsec = pause_ms % 1000 * 1000000}, NULL);
+  return true;
+}
+
 /* Inserts from `first` on, until something is wrong; answers where to go on. */
 static size_t insert_some(struct enqueue *enqueue, size_t first)
 {
   struct error error;
+  draft_insert(enqueue, first);
   struct insert_outcome outcome = insert_batch(enqueue->mongo, enqueue->client, &enqueue->batch, first, &error);
   size_t reached = first + outcome.acknowledged;
   if (outcome.acknowledged > 0)
@@ -185,6 +260,9 @@ static size_t insert_some(struct enqueue *enqueue, size_t first)
                 &enqueue->woken);
   enqueue->acknowledged += (int64_t)batch_messages(&enqueue->batch, first, outcome.acknowledged);
   enqueue->documents += (int64_t)outcome.acknowledged;
+  draft_idle(enqueue);
+  if (outcome.answer != INSERT_BUSY || outcome.acknowledged > 0)
+    enqueue->busy_since_ms = 0;
   switch (outcome.answer) {
   case INSERT_DONE:
     return reached;
@@ -197,14 +275,19 @@ static size_t insert_some(struct enqueue *enqueue, size_t first)
     enqueue->unknown += (int64_t)batch_messages(&enqueue->batch, first, outcome.unknown);
     enqueue->stopped = true;
     return first + outcome.unknown;
+  case INSERT_BUSY:
+    if (busy_pause(enqueue, reached, error.text))
+      return reached;
+    outcome.unreachable = true;
+    __attribute__((fallthrough));
   case INSERT_NONE:
     say(enqueue, CONFIG_LOG_ERROR, "insert", "cannot insert: %s", error.text);
-    say_not_tried(enqueue, first);
+    say_not_tried(enqueue, reached);
     enqueue->failed = enqueue->stopped = true;
     enqueue->unreachable = outcome.unreachable;
-    return first;
+    return reached;
   }
-  return first;
+  return reached;
 }
 
 /* What was read before a line that --strict stops at still goes in. */
@@ -295,11 +378,20 @@ static bool take_next(struct enqueue *enqueue, struct input *input)
   return false;
 }
 
+/* Of a FIFO the writer is waited for where its bytes are: there a signal ends it. */
+static int file_open(const char *path)
+{
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file >= 0 && fcntl(file, F_SETFL, O_RDONLY) < 0)
+    return -1;
+  return file;
+}
+
 static void take_file(struct enqueue *enqueue, const char *path)
 {
   struct input input;
   bool standard = strcmp(path, "-") == 0;
-  int file = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+  int file = standard ? STDIN_FILENO : file_open(path);
   if (file < 0) {
     say(enqueue, CONFIG_LOG_ERROR, "input", "cannot open %.400s: %s", path, strerror(errno));
     enqueue->failed = true;
@@ -309,9 +401,10 @@ static void take_file(struct enqueue *enqueue, const char *path)
   struct input_types types = {enqueue->config.types, enqueue->config.type_count};
   input_init(&input, file, standard ? "standard input" : path, enqueue->form, types);
   input.bare = enqueue->bundle_max > 0;
-  while (!enqueue->stopped && !signalled && take_next(enqueue, &input))
+  input.unblocked = &enqueue->unblocked;
+  while (!enqueue->stopped && !stop_asked() && take_next(enqueue, &input))
     ;
-  if (signalled && !enqueue->stopped) {
+  if (stop_asked() && !enqueue->stopped) {
     flush(enqueue);
     say(enqueue, CONFIG_LOG_ERROR, "stopped", "stopped by a signal behind %s%s%lld", input.name,
         enqueue->form == INPUT_BSON ? ": document " : ":", (long long)input.number);
@@ -344,7 +437,7 @@ static void take_all(struct enqueue *enqueue)
   int count = given ? enqueue->config.argument_count : 1;
   bool quiet = enqueue->config.log_level == CONFIG_LOG_ERROR;
   progress_init(&enqueue->progress, quiet ? NULL : stderr, total_bytes(paths, count), clock_us(CLOCK_MONOTONIC) / 1000);
-  for (int i = 0; i < count && !enqueue->stopped && !signalled; i++)
+  for (int i = 0; i < count && !enqueue->stopped && !stop_asked(); i++)
     take_file(enqueue, paths[i]);
   if (!enqueue->stopped)
     flush(enqueue);
@@ -377,12 +470,20 @@ static enum input_form form_of(enum config_from from)
   return INPUT_LINES;
 }
 
-static void signals_catch(void)
+static enum outcome hello(struct enqueue *enqueue, struct error *error)
 {
-  struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: waiting for input ends */
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
-  signal(SIGPIPE, SIG_IGN);
+  char words[PATIENCE_LINE_SIZE];
+  log_keep(words, sizeof words);
+  say(enqueue, CONFIG_LOG_INFO, "waiting", "waiting for %s to answer", mongo_server(enqueue->mongo));
+  log_keep(NULL, 0);
+  patience_begin(words);
+  enum outcome outcome = mongo_hello(enqueue->mongo, error);
+  if (outcome == OUTCOME_YES) {
+    mongo_make_queue(enqueue->mongo);
+    mongo_survey_wakeups(enqueue->mongo);
+  }
+  patience_end();
+  return outcome;
 }
 
 static int connect_mongo(struct enqueue *enqueue)
@@ -399,10 +500,8 @@ static int connect_mongo(struct enqueue *enqueue)
     say(enqueue, CONFIG_LOG_ERROR, "start", "--uri: %s", error.text);
     return EXIT_USAGE;
   }
-  enum outcome outcome = mongo_hello(enqueue->mongo, &error);
+  enum outcome outcome = hello(enqueue, &error);
   if (outcome == OUTCOME_YES) {
-    mongo_make_queue(enqueue->mongo);
-    mongo_survey_wakeups(enqueue->mongo);
     enqueue->client = mongoc_client_pool_pop(mongo_pool(enqueue->mongo));
     return EXIT_DONE;
   }
@@ -413,15 +512,8 @@ static int connect_mongo(struct enqueue *enqueue)
 
 static int summary(struct enqueue *enqueue)
 {
-  char bad[64] = "", unknown[64] = "", counted[COUNT_SIZE];
-  const char *what = enqueue->form == INPUT_BSON ? "document" : "line";
-  bool failed = enqueue->failed || enqueue->bad || enqueue->unknown || signalled;
-  if (enqueue->bad)
-    snprintf(bad, sizeof bad, ", %lld bad %s%s", (long long)enqueue->bad, what, plural(enqueue->bad));
-  if (enqueue->unknown)
-    snprintf(unknown, sizeof unknown, ", %lld unknown", (long long)enqueue->unknown);
-  count_text(enqueue, enqueue->acknowledged, enqueue->documents, counted);
-  say(enqueue, failed ? CONFIG_LOG_ERROR : CONFIG_LOG_INFO, "done", "enqueued %s%s%s", counted, bad, unknown);
+  bool failed = enqueue->failed || enqueue->bad || enqueue->unknown || stop_asked();
+  say_summary(enqueue, failed);
   if (enqueue->unreachable && enqueue->acknowledged == 0 && enqueue->unknown == 0)
     return EXIT_UNAVAILABLE;
   return failed ? EXIT_FAILED : EXIT_DONE;
@@ -430,11 +522,15 @@ static int summary(struct enqueue *enqueue)
 static int run(struct enqueue *enqueue)
 {
   struct error error;
+  int64_t wanted = enqueue->config.batch_messages;
+  draft_connect(enqueue);
   int code = connect_mongo(enqueue);
   if (code == EXIT_DONE) {
+    draft_idle(enqueue);
+    stop_wait();
     if (!id_source_open(&enqueue->ids, &error))
       say(enqueue, CONFIG_LOG_WARN, "ids", "%s; that _ids rise from one call to the next is up to the clock", error.text);
-    batch_init(&enqueue->batch, (size_t)enqueue->config.batch_messages);
+    batch_init(&enqueue->batch, (size_t)(wanted < DOCUMENTS_MAX ? wanted : DOCUMENTS_MAX));
     take_all(enqueue);
     code = summary(enqueue);
     batch_deinit(&enqueue->batch);
@@ -447,16 +543,15 @@ int main(int argc, char **argv)
 {
   struct enqueue enqueue = {.failed = false};
   int code;
+  stop_at_once();
   if (!config_begin(&enqueue.config, CONFIG_ENQUEUE, argc, argv, stdout, stderr, &code))
     return code;
   log_init("pawl-enqueue", enqueue.config.log_level, enqueue.config.log_format);
   enqueue.form = form_of(enqueue.config.from);
   enqueue.bundle_max = enqueue.config.bundle == CONFIG_BUNDLE_AUTO ? AUTO_MESSAGES_MAX : (size_t)enqueue.config.bundle;
   code = EXIT_USAGE;
-  if (wanted_type(&enqueue.config)) {
-    signals_catch();
+  signal(SIGPIPE, SIG_IGN);
+  if (wanted_type(&enqueue.config))
     code = run(&enqueue);
-  }
-  /* The kernel closes what is open; the driver would wait for its own threads, half a second. */
-  _exit(code);
+  stop_now(code);
 }

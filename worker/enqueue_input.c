@@ -77,7 +77,8 @@ static int patience_ms(const struct input *input)
 static enum input_result fill(struct input *input, struct error *error)
 {
   struct pollfd ready = {.fd = input->file, .events = POLLIN};
-  int polled = poll(&ready, 1, patience_ms(input));
+  struct timespec patience = {.tv_nsec = patience_ms(input) * 1000000L};
+  int polled = ppoll(&ready, 1, &patience, input->unblocked);
   input->idle = polled == 0;
   if (polled <= 0)
     return INPUT_IDLE;

@@ -14,6 +14,7 @@
 #include "base.h"
 
 #include <bson/bson.h>
+#include <signal.h>
 
 enum {
   MESSAGE_BYTES_MAX = 16 * 1024 * 1024, /* a document's limit in MongoDB */
@@ -38,6 +39,7 @@ struct input {
   int64_t offset;                /* of its first byte */
   int64_t bytes_read;            /* so far, for a progress bar */
   bool bare;                     /* the caller's: messages are to go into bundles, so they stay as they are, without _id and type put in */
+  const sigset_t *unblocked;     /* the caller's: the mask of signals while it waits; NULL: as it is */
   int64_t idle_at_ms;            /* the caller's, on the monotonic clock: idle then at the latest, unless something is there; 0: as it is */
   char type[TYPE_BYTES_MAX + 1]; /* of the last message */
 

@@ -55,6 +55,7 @@ void batch_bundle(struct batch *batch, const char *type, const bson_t *message, 
 
 enum insert_answer {
   INSERT_DONE,    /* all acknowledged */
+  INSERT_BUSY,    /* `acknowledged` ones, then one that the server cannot take at the moment (`error`): try again from there */
   INSERT_BAD,     /* `acknowledged` ones, then one that the server refused for what it is (`error`); those behind were not tried */
   INSERT_UNKNOWN, /* of `unknown` ones it is not known (`error`); those behind were not tried */
   INSERT_NONE,    /* none was inserted, and trying again will not help now (`error`) */

@@ -9,6 +9,8 @@ static const char *log_program = "pawl";
 static enum config_log_level log_level = CONFIG_LOG_INFO;
 static enum config_log_format log_format = CONFIG_FORMAT_TEXT;
 static bool log_journal;
+static char *log_kept; /* NULL: lines are written */
+static size_t log_kept_size;
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
@@ -83,9 +85,20 @@ static void line_json(struct line *line, enum config_log_level level, const stru
   bson_destroy(&document);
 }
 
+void log_keep(char *text, size_t size)
+{
+  log_kept = text;
+  log_kept_size = size;
+  if (text != NULL)
+    text[0] = '\0';
+}
+
 static void line_write(const struct line *line)
 {
-  if (write(STDERR_FILENO, line->text, line->used) < 0) {
+  if (log_kept != NULL) {
+    size_t used = strlen(log_kept);
+    snprintf(log_kept + used, log_kept_size - used, "%.*s", (int)line->used, line->text);
+  } else if (write(STDERR_FILENO, line->text, line->used) < 0) {
     /* A log that cannot be written must not stop the work. */
   }
 }

@@ -23,5 +23,7 @@ struct log_subject {
 void log_line(enum config_log_level level, const struct log_subject *subject, const char *event, const char *text);
 /* A tool's line, for a person who just started it: as text it is "PROGRAM: TEXT". */
 void log_say(enum config_log_level level, const char *event, const char *text);
+/* From now on lines are put into `text`, cut to `size`, for one who says them later. NULL: they are written again. One thread. */
+void log_keep(char *text, size_t size);
 
 #endif

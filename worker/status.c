@@ -25,6 +25,8 @@
  */
 #include "worker/status.h"
 #include "config/stop.h"
+#include "lockstore/mongo.h"
+#include "worker/patience.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -58,8 +60,11 @@ static int exit_code_of(enum outcome outcome, const struct status_table *table)
 static int show(const struct config *config, struct lockstore *store, struct status_table *before)
 {
   struct status_table table = {.config = config};
-  struct error error;
+  struct error error, waiting;
+  error_set(&waiting, "pawl-status: waiting for %.400s to answer\n", mongo_server(lockstore_mongo(store)));
+  patience_begin(waiting.text);
   enum outcome outcome = status_gather(&table, store, &error);
+  patience_end();
   if (config->watch && isatty(STDOUT_FILENO))
     fputs("\033[H\033[2J", stdout);
   if (outcome == OUTCOME_YES) {
