@@ -456,6 +456,7 @@ static void assert_outcome(struct insert_outcome outcome, enum insert_answer ans
 }
 
 #define REFUSED_AT(index) "\"writeErrors\": [{\"index\": " index ", \"code\": 11000, \"errmsg\": \"E11000\\nx\"}]"
+#define BUSY_AT(index, code) "\"writeErrors\": [{\"index\": " index ", \"code\": " code ", \"errmsg\": \"cache full\"}]"
 #define DOUBT "\"writeConcernErrors\": [{\"code\": 64}]"
 #define WELL "\"writeConcernErrors\": []"
 
@@ -469,6 +470,9 @@ static void test_judge(void **state)
   assert_string_equal(error.text, "E11000 x");
   assert_outcome(judge(false, "{" REFUSED_AT("3") "," DOUBT "}", MONGOC_ERROR_SERVER, 11000), INSERT_UNKNOWN, 0, 3);
   assert_outcome(judge(false, "{" REFUSED_AT("0") "," DOUBT "}", MONGOC_ERROR_SERVER, 11000), INSERT_BAD, 0, 0);
+  assert_outcome(judge(false, "{" BUSY_AT("3", "365") "," WELL "}", MONGOC_ERROR_SERVER, 365), INSERT_BUSY, 3, 0);
+  assert_outcome(judge(false, "{" BUSY_AT("0", "112") "," WELL "}", MONGOC_ERROR_SERVER, 112), INSERT_BUSY, 0, 0);
+  assert_outcome(judge(false, "{" BUSY_AT("3", "395") "," DOUBT "}", MONGOC_ERROR_SERVER, 395), INSERT_UNKNOWN, 0, 3);
   assert_outcome(judge(false, "{\"nInserted\": 0}", MONGOC_ERROR_STREAM, 4), INSERT_UNKNOWN, 0, 10);
   assert_outcome(judge(false, "{}", MONGOC_ERROR_SERVER, 10107), INSERT_UNKNOWN, 0, 10);
   assert_outcome(judge(false, "{}", MONGOC_ERROR_STREAM, 13), INSERT_UNKNOWN, 0, 10);
