@@ -38,7 +38,7 @@ enum {
   BUSY_MS = 60000,          /* how long a document is tried again that the server cannot take at the moment */
   BUSY_PAUSE_MS = 100,
   BUSY_PAUSE_MS_MAX = 3000,
-  DOCUMENTS_MAX = 100000,   /* in one insert: MongoDB's own limit */
+  DOCUMENTS_MAX = 100000, /* in one insert: MongoDB's own limit */
 };
 
 struct enqueue {
@@ -74,7 +74,8 @@ __attribute__((format(printf, 4, 5))) static void say(struct enqueue *enqueue, e
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  progress_clear(&enqueue->progress);
+  if (!log_keeps())
+    progress_clear(&enqueue->progress);
   log_say(level, event, text);
 }
 

@@ -152,8 +152,8 @@ static bool code_means_none(int64_t code)
 static bool code_means_later(int64_t code)
 {
   enum { LOCK_TIMEOUT = 24, WRITE_CONFLICT = 112, EXCEEDED_MEMORY = 146, UNAVAILABLE = 365, TOO_LARGE_FOR_CACHE = 395, NO_SPACE = 14031 };
-  return code == LOCK_TIMEOUT || code == WRITE_CONFLICT || code == EXCEEDED_MEMORY || code == UNAVAILABLE ||
-         code == TOO_LARGE_FOR_CACHE || code == NO_SPACE;
+  return code == LOCK_TIMEOUT || code == WRITE_CONFLICT || code == EXCEEDED_MEMORY || code == UNAVAILABLE || code == TOO_LARGE_FOR_CACHE ||
+         code == NO_SPACE;
 }
 
 /* The driver's verdict on a server's answer is the server's code; it has no reply of its own to look at. */
@@ -179,7 +179,8 @@ struct insert_outcome insert_judge(bool done, const bson_t *reply, const bson_er
   bool doubtful = reply_has_any(reply, "writeConcernErrors");
   if (refused && (!doubtful || index == 0)) {
     reply_text(reply, "writeErrors.0.errmsg", error);
-    return (struct insert_outcome){code_means_later(reply_number(reply, "writeErrors.0.code")) ? INSERT_BUSY : INSERT_BAD, (size_t)index, 0, false};
+    return (struct insert_outcome){code_means_later(reply_number(reply, "writeErrors.0.code")) ? INSERT_BUSY : INSERT_BAD, (size_t)index, 0,
+                                   false};
   }
   if (done && !doubtful && reply_number(reply, "nInserted") == (int64_t)sent)
     return (struct insert_outcome){INSERT_DONE, sent, 0, false};

@@ -93,6 +93,11 @@ void log_keep(char *text, size_t size)
     text[0] = '\0';
 }
 
+bool log_keeps(void)
+{
+  return log_kept != NULL;
+}
+
 static void line_write(const struct line *line)
 {
   if (log_kept != NULL) {

@@ -25,5 +25,6 @@ void log_line(enum config_log_level level, const struct log_subject *subject, co
 void log_say(enum config_log_level level, const char *event, const char *text);
 /* From now on lines are put into `text`, cut to `size`, for one who says them later. NULL: they are written again. One thread. */
 void log_keep(char *text, size_t size);
+bool log_keeps(void);
 
 #endif
