@@ -111,6 +111,7 @@ static void options_fill(const struct config *config, const char *dir, const cha
 static int ask(const struct config *config)
 {
   struct error error;
+  stop_at_once(); /* a probe that is ended was not answered */
   if (health_ask(&config->listen, &error))
     return EXIT_DONE;
   log_say(CONFIG_LOG_ERROR, "health", error.text);
