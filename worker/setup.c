@@ -177,10 +177,8 @@ static int adopt_type(struct setup *setup)
   if (!store)
     return fail(&error, EXIT_USAGE);
   enum outcome prepared = lockstore_prepare(store, &error); /* the lock rests on its index, which a restored database may lack */
-  if (prepared != OUTCOME_YES) {
-    lockstore_close(store);
+  if (prepared != OUTCOME_YES)
     return fail(&error, exit_code_of(prepared));
-  }
   struct adoption adoption = {.type = setup->config.adopt, .dir = setup->config.dir, .confirm = confirm, .context = setup};
   adoption.database = mongo_db(lockstore_mongo(store));
   adoption.server = mongo_server(lockstore_mongo(store));
