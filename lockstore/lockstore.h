@@ -44,7 +44,7 @@ struct lockstore_options {
   int64_t await_ms;    /* a request may wait so long on the server, on top of timeout_ms; for a watcher (wakeup.h) alone, else 0 */
   int64_t prepared_ms; /* how long what lockstore_prepare saw may be taken for true (lockstore_is_known); 0: as long as nothing goes wrong */
   int connections_max; /* threads that may be in a call at once */
-  const char *program; /* application name shown in the server's log, unless the URI has one */
+  const char *program; /* the server's log shows it as application name: PROGRAM@DB, and what the URI says behind it */
   bool retry_writes;   /* the driver sends a write a second time; for inserting into the queue, never for mutex and ledger */
   bool direct;         /* talk to the one host of the URI, whatever it is; else the replica set's members are discovered */
 };

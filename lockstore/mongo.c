@@ -13,6 +13,7 @@ enum deployment { DEPLOYMENT_UNKNOWN, DEPLOYMENT_STANDALONE, DEPLOYMENT_REPLICA_
 
 enum {
   DB_BYTES_MAX = 63,
+  APPNAME_BYTES_MAX = 128, /* of the handshake */
   WIRE_VERSION_MIN = 13,       /* MongoDB 5.0 */
   WIRE_VERSION_CLUSTERED = 16, /* 5.3 */
   SPARE_CONNECTIONS = 2,
@@ -43,7 +44,7 @@ struct mongo {
   _Atomic int64_t wire_version; /* of the primary; 0: not known yet */
   _Atomic int64_t transactions; /* the number of the last one */
   char server[300];             /* the URI's hosts */
-  char program[128];            /* as the server knows it: the URI's appName, or the program's own name */
+  char program[96];             /* the beginning of what the server knows this process by */
 };
 
 /* ---- opening ---- */
@@ -92,6 +93,23 @@ static int64_t majority_ms(const struct lockstore_options *options)
   return options->majority_ms > options->timeout_ms ? options->majority_ms : options->timeout_ms;
 }
 
+/*
+ * "pawl-worker@DB", which is pawl's alone; and behind it what the URI says, as far as there is room, by which
+ * people tell their applications.
+ */
+static bool uri_set_program(struct mongo *mongo, mongoc_uri_t *uri, const char *program)
+{
+  const char *given = mongoc_uri_get_appname(uri);
+  char name[APPNAME_BYTES_MAX + 1];
+  if (!program)
+    return true;
+  snprintf(mongo->program, sizeof mongo->program, "%s@%s", program, mongo->db);
+  snprintf(name, sizeof name, "%s%s%s", mongo->program, given ? " " : "", given ? given : "");
+  while (!bson_utf8_validate(name, strlen(name), false)) /* cut within a character */
+    name[strlen(name) - 1] = '\0';
+  return mongoc_uri_set_appname(uri, name);
+}
+
 static bool uri_set_options(mongoc_uri_t *uri, const struct lockstore_options *options)
 {
   bool ok = uri_set_number(uri, MONGOC_URI_CONNECTTIMEOUTMS, options->timeout_ms) &&
@@ -107,8 +125,6 @@ static bool uri_set_options(mongoc_uri_t *uri, const struct lockstore_options *o
     ok = mongoc_uri_set_option_as_bool(uri, MONGOC_URI_DIRECTCONNECTION, true);
   else if (ok && !mongoc_uri_has_option(uri, MONGOC_URI_DIRECTCONNECTION) && !mongoc_uri_get_option_as_bool(uri, "loadbalanced", false))
     ok = mongoc_uri_set_option_as_bool(uri, MONGOC_URI_DIRECTCONNECTION, false);
-  if (ok && options->program && !mongoc_uri_get_appname(uri))
-    ok = mongoc_uri_set_appname(uri, options->program);
   return ok;
 }
 
@@ -195,8 +211,7 @@ struct mongo *mongo_open(const struct lockstore_options *options, struct error *
     mongo->majority_ms = majority_ms(options);
     server_name(mongo, uri);
     uri_clear_concerns(uri);
-    bool set = uri_set_options(uri, options);
-    snprintf(mongo->program, sizeof mongo->program, "%s", mongoc_uri_get_appname(uri) ? mongoc_uri_get_appname(uri) : "");
+    bool set = uri_set_options(uri, options) && uri_set_program(mongo, uri, options->program);
     ok = set && clients_make(mongo, uri, options->await_ms > 0, &reason);
     if (!ok)
       error_set(error, "the MongoDB URI cannot be used: %s",

@@ -141,14 +141,21 @@ static enum outcome sessions_kill(struct mongo *mongo, const bson_t *sessions, s
   return outcome;
 }
 
+/* No other application's, whatever the URI calls them: the name of the connection begins with the program and its database. */
+static bson_t *left_command(struct mongo *mongo)
+{
+  char mine[160];
+  snprintf(mine, sizeof mine, "^\\Q%s\\E( |$)", mongo_program(mongo));
+  return BCON_NEW("aggregate", BCON_INT32(1), "pipeline", "[", "{", "$currentOp", "{", "allUsers", BCON_BOOL(false), "idleSessions",
+                  BCON_BOOL(true), "}", "}", "{", "$match", "{", "type", BCON_UTF8("idleSession"), "appName", "{", "$regex", BCON_UTF8(mine),
+                  "}", "transaction.timeOpenMicros", "{", "$gt", BCON_INT32(LEFT_MICROSECONDS), "}", "}", "}", "{", "$project", "{", "id",
+                  BCON_UTF8("$lsid.id"), "}", "}", "]", "cursor", "{", "batchSize", BCON_INT32(1000), "}");
+}
+
 enum outcome mongo_end_left_transactions(struct mongo *mongo, struct error *error)
 {
   static const char doing[] = "looking for transactions that were left open";
-  bson_t *command =
-      BCON_NEW("aggregate", BCON_INT32(1), "pipeline", "[", "{", "$currentOp", "{", "allUsers", BCON_BOOL(false), "idleSessions",
-               BCON_BOOL(true), "}", "}", "{", "$match", "{", "type", BCON_UTF8("idleSession"), "appName", BCON_UTF8(mongo_program(mongo)),
-               "transaction.timeOpenMicros", "{", "$gt", BCON_INT32(LEFT_MICROSECONDS), "}", "}", "}", "{", "$project", "{", "id",
-               BCON_UTF8("$lsid.id"), "}", "}", "]", "cursor", "{", "batchSize", BCON_INT32(1000), "}");
+  bson_t *command = left_command(mongo);
   bson_t sessions = BSON_INITIALIZER, reply;
   int code, count = 0;
   mongoc_client_t *client = mongo_client_take(mongo, doing, error);

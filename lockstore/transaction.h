@@ -21,7 +21,7 @@ void mongo_transactor_free(struct mongo_transactor *transactor); /* NULL is allo
 MUST_CHECK enum outcome mongo_transaction(struct mongo_transactor *transactor, const char *doing, bson_t *command, uint64_t at,
                                           int64_t expected, struct error *error);
 /*
- * Ends transactions that a process of this program's name and user began and left (it died, or lost its connection), for what they have
+ * Ends transactions that a process of this program, database and user began and left (it died, or lost its connection), for what they have
  * touched is closed to others until the server does so by itself, after a minute. One that only pauses loses its transaction, which it
  * takes for any other refusal. Asks for no privilege. YES: looked, and none is left.
  */

@@ -317,7 +317,7 @@ class Chaos:
                 self.count(fault, f"{times} times, server {primary.number}")
                 return
             primary.client.admin.command({"configureFailPoint": "failCommand", "mode": {"times": times},
-                                          "data": {"appName": worker.name, "failCommands": commands, **what}})
+                                          "data": {"appName": f"pawl-worker@chaos {worker.name}", "failCommands": commands, **what}})
             self.count(fault, f"{self.describe(worker)}, {times} times {'/'.join(commands)}")
         self.disturb(fault.type, 4)
         self.jobs.put(job)

@@ -213,6 +213,10 @@ class Field:
 
     # programs
 
+    def app_name(self, program="pawl-worker"):
+        """What the server knows its connections by: for fail points."""
+        return f"{program}@{self.name}"
+
     def worker(self, *arguments, types=("t1",), env=None, directory=None, quick=True, mongo=None, prefix=()):
         types = [word for name in types for word in ("--type", name)]
         worker = Worker([*(mongo or self.mongo), "--dir", directory or self.dir, *types, *arguments],

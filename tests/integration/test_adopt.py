@@ -516,7 +516,7 @@ def test_reply_of_the_write_is_lost(field):
     field.ledgers.delete_one({"_id": "t1"})
     admin = field.server.client.admin
     admin.command("configureFailPoint", "failCommand", mode={"times": 1},
-                  data={"failCommands": ["update"], "namespace": f"{field.name}.ledger", "appName": "pawl-setup",
+                  data={"failCommands": ["update"], "namespace": f"{field.name}.ledger", "appName": field.app_name("pawl-setup"),
                         "writeConcernError": {"code": 91, "errmsg": "a planned fault"}})
     try:
         adopt(field, 69)

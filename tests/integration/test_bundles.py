@@ -232,7 +232,7 @@ def test_enqueue_tells_what_the_server_refuses(field):
 def test_enqueue_tells_what_is_unknown(field):
     """The answer to the only insert says that it may be undone; retried or not, nothing is counted as in."""
     fault = {"configureFailPoint": "failCommand", "mode": {"times": 1},
-             "data": {"failCommands": ["insert"], "appName": "pawl-enqueue", "writeConcernError": {"code": 64, "errmsg": "in doubt"}}}
+             "data": {"failCommands": ["insert"], "appName": field.app_name("pawl-enqueue"), "writeConcernError": {"code": 64, "errmsg": "in doubt"}}}
     field.db.create_collection("messages")
     admin = field.server.client.admin
     try:

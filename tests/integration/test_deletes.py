@@ -3,10 +3,12 @@ import re
 import signal
 
 import bson
+import pymongo
 import pytest
 from bson import ObjectId
+from pymongo.errors import OperationFailure
 
-from harness import CALM
+from harness import CALM, wait_until
 
 LARGE = ["--batch-messages", 200, *CALM]  # a transaction pays for that many
 FROZEN = {"PAWL_FAULT_STOP": "block-committed:2"}  # the first commit is that of the segment
@@ -19,7 +21,7 @@ def transactions(field):
 
 def fail(field, times, commands, **data):
     field.server.client.admin.command({"configureFailPoint": "failCommand", "mode": {"times": times} if times else "off",
-                                       "data": {"failCommands": commands, "appName": "pawl-worker", **data} if times else {}})
+                                       "data": {"failCommands": commands, "appName": field.app_name(), **data} if times else {}})
 
 
 @pytest.fixture
@@ -180,3 +182,35 @@ def test_two_types_beside_one_another(field):
         field.drain(*LARGE, types=("t1", "t2"))
         assert transactions(field)[1] == aborted
     assert [len(found) for found in field.compare("t1", "t2").values()] == [4500, 4500]
+
+
+@pytest.mark.parametrize("settles", [False, True], ids=["first holder", "after a crash"])
+def test_transactions_of_others_stay(field, settles):
+    """Only those of a pawl-worker of this database are ended, and none as long as there is nothing to delete. Others may share the URI's name."""
+    named = [*field.mongo[:1], f"{field.server.uri}&appName=shop", *field.mongo[2:]]
+    field.fill(50)  # deleted by their `_id`s
+    if settles:
+        assert field.worker(*CALM, env={"PAWL_FAULT": "block-committed:2"}, mongo=named).wait() == -signal.SIGKILL
+        field.locks.delete_many({})
+    names = ["shop", "pawl-worker", "pawl-worker@other shop", field.app_name() + "-2", field.app_name() + " shop"]
+    clients = [pymongo.MongoClient(field.server.uri, appname=name) for name in names]
+    sessions = [client.start_session() for client in clients]
+    field.db.create_collection("orders")
+    for client, session, name in zip(clients, sessions, names):
+        session.start_transaction()
+        client[field.name].orders.insert_one({"_id": name}, session=session)
+    idle = [{"$currentOp": {"idleSessions": True}}, {"$match": {"type": "idleSession", "appName": {"$in": names},
+                                                               "transaction.timeOpenMicros": {"$gt": 1100000}}}]
+    wait_until(lambda: len(list(field.server.client.admin.aggregate(idle))) == len(names), "transactions that are open for a second")
+    field.drain(*CALM, mongo=named)
+    left = []
+    for client, session, name in zip(clients, sessions, names):
+        try:
+            session.commit_transaction()
+            left.append(name)
+        except OperationFailure:
+            pass
+        session.end_session()
+        client.close()
+    assert left == names[:-1] if settles else left == names
+    field.compare()

@@ -313,7 +313,7 @@ def test_no_answer_behind_the_fence(field, locked):
     before = field.ledger()
     admin = field.server.client.admin
     admin.command({"configureFailPoint": "failCommand", "mode": {"skip": 1}, "data": {
-        "failCommands": ["find"], "namespace": f"{field.name}.locks", "appName": "pawl-lock", "closeConnection": True}})  # but the look
+        "failCommands": ["find"], "namespace": f"{field.name}.locks", "appName": field.app_name("pawl-lock"), "closeConnection": True}})  # but the look
     try:
         lock = locked("t1", *sh("echo $PAWL_LOCK_EPOCH"), options=["--lease", "30s"])
         lock.wait_errors("MongoDB gives no answer: reading the lock: .*; trying again until it does")

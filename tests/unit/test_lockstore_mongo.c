@@ -72,6 +72,36 @@ static void db_is_chosen_and_checked(void **state)
   }
 }
 
+/* The program and its database come first, whatever the URI says; of that as much as the handshake takes. */
+static void connections_bear_a_name_of_their_own(void **state)
+{
+  (void)state;
+  enum { ACCENTS = 60 };
+  static const char db[] = "a-name-of-some-length";
+  char accents[ACCENTS * 6 + 1], uri[ACCENTS * 6 + 100], expected[256];
+  for (int i = 0; i < ACCENTS; i++)
+    strcpy(accents + (size_t)i * 6, "%C3%A9");
+  struct lockstore_options options = {.uri = uri, .timeout_ms = 100, .connections_max = 1, .program = "pawl-worker"};
+  for (int i = 0; i < 3; i++) {
+    snprintf(uri, sizeof uri, "mongodb://h/%s?%s%s", db, i > 0 ? "appName=" : "tls=false", i > 1 ? accents : i > 0 ? "shop" : "");
+    struct lockstore *opened = lockstore_open(&options, &error);
+    if (!opened)
+      fail_msg("%s", error.text);
+    struct mongo *mongo = lockstore_mongo(opened);
+    mongoc_client_t *client = mongo_client_take(mongo, "looking", &error);
+    const char *name = mongoc_uri_get_appname(mongoc_client_get_uri(client));
+    snprintf(expected, sizeof expected, "pawl-worker@%s", db);
+    assert_string_equal(mongo_program(mongo), expected);
+    assert_memory_equal(name, expected, strlen(expected));
+    if (i == 1)
+      assert_string_equal(name + strlen(expected), " shop");
+    else
+      assert_int_equal(strlen(name), i == 0 ? strlen(expected) : 127 + strlen(expected) % 2); /* whole characters */
+    mongo_client_give(mongo, client);
+    lockstore_close(opened);
+  }
+}
+
 static int64_t now_ms(void)
 {
   struct timespec now;
@@ -141,7 +171,7 @@ static void fail_next(const char *data)
 {
   char json[1024];
   snprintf(json, sizeof json, "{\"configureFailPoint\": \"failCommand\", \"mode\": {\"times\": 1}, \"data\": {\"appName\": \"%s\", %s}}",
-           REAL_PROGRAM, data);
+           mongo_program(lockstore_mongo(store)), data);
   real_run(store, "admin", json);
 }
 
@@ -846,6 +876,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(wrong_uri_shows_no_password),
       cmocka_unit_test(db_is_chosen_and_checked),
+      cmocka_unit_test(connections_bear_a_name_of_their_own),
       cmocka_unit_test(absent_server_is_unknown_in_time),
       cmocka_unit_test(read_concern_fits_the_server),
       cmocka_unit_test(ledger_is_read_as_of_now),
