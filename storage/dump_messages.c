@@ -419,13 +419,20 @@ static void say_range(const struct feed *feed, int64_t first, int64_t last, cons
               what);
 }
 
+static void say_beyond(const struct feed *feed)
+{
+  struct error what;
+  error_set(&what, "they lie beyond the end that the ledger in database %s names", config_db_name(feed->dump->config));
+  say_range(feed, feed->beyond_first, feed->beyond_last, what.text);
+}
+
 void feed_finish(struct feed *feed)
 {
   if (feed->walk.torn)
     dump_note(feed->dump, "%s: at offset %" PRId64 " begins an uncommitted tail, not read", walk_segment_name(&feed->walk),
               feed->walk.torn_offset);
   if (feed->beyond_first > 0)
-    say_range(feed, feed->beyond_first, feed->beyond_last, "they lie beyond the end that the ledger names");
+    say_beyond(feed);
   if (feed->picked.count == 0 || feed->beyond_first > 0)
     return;
   int64_t last = feed->picked.first + feed->picked.count - 1;

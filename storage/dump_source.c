@@ -307,10 +307,12 @@ static void stray_note(const struct source *source, const struct dump *dump, con
     dump_note(dump, "%s: an incomplete header, not read: its maker died before it was committed, or is at it", name);
     return;
   case STRAY_PRESENT:
-    dump_note(dump, "%s: made in the present epoch %" PRId64 ", and not named by the ledger yet: not read", name, epoch);
+    dump_note(dump, "%s: made in the present epoch %" PRId64 ", and not named by the ledger yet: not read (database %s)", name, epoch,
+              config_db_name(dump->config));
     return;
   case STRAY_LATER:
-    dump_note(dump, "%s: made in epoch %" PRId64 ", and the ledger is at %" PRId64 ", older than these files: not read", name, made, epoch);
+    dump_note(dump, "%s: made in epoch %" PRId64 ", and the ledger is at %" PRId64 ", older than these files: not read (database %s)", name,
+              made, epoch, config_db_name(dump->config));
     return;
   }
 }
