@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include <bson/bson.h>
 #include <cmocka.h>
 
 static struct holder holder;
@@ -310,6 +311,45 @@ static void test_failing_calls(void **state)
   assert_int_equal(check_now(), CHECK_OK);
 }
 
+/* Of a very long path the ends are shown: what is wrong is not cut off. */
+static void test_long_path(void **state)
+{
+  (void)state;
+  char dir[4000] = "/begin/";
+  struct reader reader;
+  for (size_t used = strlen(dir); used < sizeof dir - 10; used += strlen("ä/"))
+    strcpy(dir + used, "ä/");
+  strcat(dir, "/end");
+  assert_int_equal(check_storage(&reader, dir, "t1", &holder.committed, 1, &error), CHECK_UNTRUSTED);
+  assert_contains(error.text, "/begin/");
+  assert_contains(error.text, "/end/t1.bin, of which the ledger has");
+  assert_contains(error.text, "is not there (is this the right directory?)");
+  assert_true(bson_utf8_validate(error.text, strlen(error.text), false));
+}
+
+/* What --adopt would refuse is not to be adopted. */
+static void test_adoptable(void **state)
+{
+  (void)state;
+  size_t size = 0;
+  assert_true(check_adoptable(DIR, "t1", 0));
+  assert_true(check_adoptable(DIR, "t1", holder.committed.seq));
+  assert_false(check_adoptable(DIR, "t2", 0));
+  uint8_t *bytes = file_bytes(&size);
+  bytes[size - 1] ^= 1; /* the last block: as torn by a crash */
+  assert_true(check_adoptable(DIR, "t1", holder.committed.seq));
+  bytes[size - 1] ^= 1;
+  int64_t last = holder.committed.tail;
+  holder_append(&holder, 1);
+  bytes = file_bytes(&size);
+  bytes[last + 70] ^= 1; /* the one before */
+  assert_false(check_adoptable(DIR, "t1", holder.committed.seq - 1));
+  bytes[last + 70] ^= 1;
+  bytes[200] ^= 1; /* the header */
+  assert_false(check_adoptable(DIR, "t1", 0));
+  assert_int_equal(memory_disk_open_files(), 1);
+}
+
 int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, begin, finish)
@@ -330,6 +370,8 @@ int main(void)
       TEST(test_other_types_content),
       TEST(test_features),
       TEST(test_failing_calls),
+      TEST(test_long_path),
+      TEST(test_adoptable),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
