@@ -36,33 +36,67 @@ static enum outcome judge(const bson_t *hello, const char *name, struct error *e
   return OUTCOME_REFUSED;
 }
 
-static enum outcome look(struct mongo *mongo, const char *name, struct error *error)
+/* hello has the hidden ones not; else all. Ports are told apart, for a member without one has MongoDB's own. */
+static bool is_member(const bson_t *hello, const char *member)
+{
+  static const char *const lists[] = {"hosts", "passives", "arbiters"};
+  const char *bracket = strrchr(member, ']');
+  const char *port = strchr(bracket ? bracket : member, ':') ? "" : ":27017";
+  char address[300];
+  bson_iter_t at, one;
+  snprintf(address, sizeof address, "%s%s", member, port);
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+    if (bson_iter_init_find(&at, hello, lists[i]) && bson_iter_recurse(&at, &one))
+      while (bson_iter_next(&one))
+        if (BSON_ITER_HOLDS_UTF8(&one) && strcasecmp(bson_iter_utf8(&one, NULL), address) == 0)
+          return true;
+  return false;
+}
+
+/* A set that was initiated with fewer is not the one that was asked for, and does not become it by itself. */
+static enum outcome compare(const bson_t *hello, const char *name, const struct members *members, struct error *error)
+{
+  char lacking[500] = "";
+  for (size_t i = 0, used = 0; members->named && i < members->count && used < sizeof lacking; i++)
+    if (!is_member(hello, members->list[i]))
+      used += (size_t)snprintf(lacking + used, sizeof lacking - used, "%s%s", used ? ", " : "", members->list[i]);
+  if (lacking[0] == '\0')
+    return OUTCOME_YES;
+  error_set(error,
+            "the replica set \"%s\" was initiated already, and without %s (its members: %.300s): add them with rs.add(), or begin with new "
+            "data; nothing was changed",
+            name, lacking, document_show(hello, "hosts").text);
+  return OUTCOME_REFUSED;
+}
+
+static enum outcome look(struct mongo *mongo, const char *name, const struct members *members, struct error *error)
 {
   bson_t *command = BCON_NEW("hello", BCON_INT32(1)), reply;
   int code;
   enum outcome outcome = mongo_command(mongo, "asking MongoDB what it is", command, &reply, &code, error);
   if (outcome == OUTCOME_YES)
     outcome = judge(&reply, name, error);
+  if (outcome == OUTCOME_YES)
+    outcome = compare(&reply, name, members, error);
   bson_destroy(command);
   bson_destroy(&reply);
   return outcome;
 }
 
 /* An answer with a code is the server's own, and it will not answer otherwise; one without came from the network. */
-static enum outcome initiate(struct mongo *mongo, const char *name, const char *const *members, size_t count, int *code,
-                             struct error *error)
+static enum outcome initiate(struct mongo *mongo, const char *name, const struct members *members, int *code, struct error *error)
 {
   bson_t command = BSON_INITIALIZER, reply, config, list;
   BSON_APPEND_DOCUMENT_BEGIN(&command, "replSetInitiate", &config);
   BSON_APPEND_UTF8(&config, "_id", name);
   BSON_APPEND_ARRAY_BEGIN(&config, "members", &list);
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < members->count; i++) {
     char key[24];
     snprintf(key, sizeof key, "%zu", i);
     bson_t member;
     bson_append_document_begin(&list, key, -1, &member);
     BSON_APPEND_INT32(&member, "_id", (int32_t)i);
-    BSON_APPEND_UTF8(&member, "host", members[i]);
+    BSON_APPEND_UTF8(&member, "host", members->list[i]);
     bson_append_document_end(&list, &member);
   }
   bson_append_array_end(&config, &list);
@@ -74,18 +108,18 @@ static enum outcome initiate(struct mongo *mongo, const char *name, const char *
   return outcome == OUTCOME_UNKNOWN && *code != 0 && *code != CODE_NODE_NOT_FOUND ? OUTCOME_REFUSED : outcome;
 }
 
-enum outcome replica_set_initiate(struct lockstore *store, const char *name, const char *const *members, size_t count, bool *made,
+enum outcome replica_set_initiate(struct lockstore *store, const char *name, const struct members *members, bool *made,
                                   struct error *error)
 {
   struct mongo *mongo = lockstore_mongo(store);
   int code;
   *made = false;
-  enum outcome outcome = look(mongo, name, error);
+  enum outcome outcome = look(mongo, name, members, error);
   if (outcome != OUTCOME_NO)
     return outcome;
-  outcome = initiate(mongo, name, members, count, &code, error);
+  outcome = initiate(mongo, name, members, &code, error);
   *made = outcome == OUTCOME_YES;
-  return outcome == OUTCOME_REFUSED && code == CODE_ALREADY_INITIALIZED ? look(mongo, name, error) : outcome;
+  return outcome == OUTCOME_REFUSED && code == CODE_ALREADY_INITIALIZED ? look(mongo, name, members, error) : outcome;
 }
 
 /* ---- the URI ---- */

@@ -9,13 +9,19 @@
 
 #include "lockstore/lockstore.h"
 
+/* HOST:PORT each, the address under which clients and members reach it; borrowed. */
+struct members {
+  const char *const *list;
+  size_t count;
+  bool named; /* all of them are to be members; else it is only the address by which one is reached */
+};
+
 /*
- * YES: the set `name` is initiated; *made: by this call. `members` are HOST:PORT, the address under which clients and members reach
- * each. UNKNOWN: not answered; ask again. REFUSED: it is a member of another set, was started without --replSet, is mongos, or the
- * server says no.
+ * YES: the set `name` is initiated; *made: by this call. UNKNOWN: not answered; ask again. REFUSED: it is a member of another set, or of one
+ * that lacks some of the members that were named (it may have more); it was started without --replSet, is mongos, or the server says no.
  */
-MUST_CHECK enum outcome replica_set_initiate(struct lockstore *store, const char *name, const char *const *members, size_t count,
-                                             bool *made, struct error *error);
+MUST_CHECK enum outcome replica_set_initiate(struct lockstore *store, const char *name, const struct members *members, bool *made,
+                                             struct error *error);
 
 /*
  * From a URI that may name several hosts and a replica set, the one by which the first host can be reached directly, and its

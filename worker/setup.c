@@ -69,7 +69,7 @@ static int exit_code_of(enum outcome outcome)
 
 /* ---- the replica set ---- */
 
-static int initiate_with(struct setup *setup, const char *direct, const char *const *members, size_t count)
+static int initiate_with(struct setup *setup, const char *direct, const struct members *members)
 {
   struct error error;
   bool made;
@@ -77,14 +77,14 @@ static int initiate_with(struct setup *setup, const char *direct, const char *co
   struct lockstore *store = open_store(direct, "admin", true, &error);
   if (!store)
     return fail(&error, EXIT_USAGE);
-  enum outcome outcome = replica_set_initiate(store, name, members, count, &made, &error);
+  enum outcome outcome = replica_set_initiate(store, name, members, &made, &error);
   while (outcome == OUTCOME_UNKNOWN && wait_on(setup, &error))
-    outcome = replica_set_initiate(store, name, members, count, &made, &error);
+    outcome = replica_set_initiate(store, name, members, &made, &error);
   if (outcome != OUTCOME_YES)
     return fail(&error, exit_code_of(outcome));
   printf("replica set %s: %s", name, made ? "initiated, with" : "was initiated already");
-  for (size_t i = 0; made && i < count; i++)
-    printf("%s%s", i ? ", " : " ", members[i]);
+  for (size_t i = 0; made && i < members->count; i++)
+    printf("%s%s", i ? ", " : " ", members->list[i]);
   say("");
   return EXIT_DONE;
 }
@@ -110,10 +110,10 @@ static int initiate(struct setup *setup)
     return fail(&error, EXIT_USAGE);
   char *list = strdup(setup->config.member ? setup->config.member : "");
   named_count = list ? members_cut(list, named) : 0;
-  if (named_count)
-    code = initiate_with(setup, direct, (const char *const *)named, named_count);
-  else if (count)
-    code = initiate_with(setup, direct, (const char *const *)hosts, count);
+  struct members members = {.list = (const char *const *)(named_count ? named : hosts), .count = named_count ? named_count : count};
+  members.named = named_count > 0 || count > 1;
+  if (members.count)
+    code = initiate_with(setup, direct, &members);
   for (size_t i = 0; i < count; i++)
     free(hosts[i]);
   free(list);

@@ -319,6 +319,19 @@ def test_status_without_a_server():
     assert run("pawl-status", "--uri", "mongodb://127.0.0.1:1/").returncode == 69
 
 
+def test_setup_compares_the_members(field):
+    """A set that was initiated with one node is not the one of three that was asked for; nothing is changed."""
+    one = "%s:%d" % field.server.client.address
+    def setup(*arguments, hosts=one):
+        return run("pawl-setup", "--uri", f"mongodb://{hosts}/?replicaSet=rs0", "--db", field.name, "--replica-set", "rs0", *arguments)
+    for three in (setup(hosts=f"{one},127.0.0.1:1,db3"), setup("--member", f"{one},127.0.0.1:1,db3")):
+        assert three.returncode == 1, three
+        assert re.search(rb'set "rs0" was initiated already, and without 127.0.0.1:1, db3(:27017)? \(its members: .*%s' % one.encode(), three.stderr), three
+        assert field.db.list_collection_names() == []
+    for same in (setup("--member", one), setup(hosts=one.replace("127.0.0.1", "localhost"))):  # by another name: no member is named
+        assert same.returncode == 0 and b"replica set rs0: was initiated already" in same.stdout, same
+
+
 def test_setup_is_idempotent(any_field):
     for _ in range(2):
         done = any_field.run("pawl-setup")
