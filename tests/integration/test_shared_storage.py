@@ -399,9 +399,3 @@ def test_far_and_near_take_turns(field, disks):
         turn(field, [], directory=place if n % 2 else field.dir)
     assert field.segments() == ["t1.bin"] and len(pads(field)) == 4
     assert len(field.compare()["t1"]) == 150
-
-
-def test_real_nfs():
-    """Not run anywhere yet: it needs a kernel with an NFS server and client, and nothing stands for it but the FUSE mounts above."""
-    known = "nfs" in open("/proc/filesystems").read()
-    pytest.skip("not run: this kernel " + ("has NFS, but a mount of itself is not set up by these tests" if known else "has no NFS"))
