@@ -243,6 +243,16 @@ const char *mongo_server(const struct mongo *mongo)
   return mongo->server;
 }
 
+int64_t mongo_timeout_ms(const struct mongo *mongo)
+{
+  return mongo->timeout_ms;
+}
+
+int64_t mongo_majority_ms(const struct mongo *mongo)
+{
+  return mongo->majority_ms;
+}
+
 mongoc_client_pool_t *mongo_pool(struct mongo *mongo)
 {
   return mongo->pool;

@@ -29,6 +29,8 @@ MUST_CHECK struct mongo *mongo_open(const struct lockstore_options *options, str
 void mongo_close(struct mongo *mongo);
 const char *mongo_db(const struct mongo *mongo);
 const char *mongo_server(const struct mongo *mongo);   /* the hosts of the URI, for people: "db1:27017,db2:27017" */
+int64_t mongo_timeout_ms(const struct mongo *mongo);   /* of a request, */
+int64_t mongo_majority_ms(const struct mongo *mongo);  /* and of one that waits for the majority */
 mongoc_client_pool_t *mongo_pool(struct mongo *mongo); /* NULL with options.await_ms: there is one client, for one thread */
 /* A client of the pool, or that one; the caller gives it back. NULL: none came free within the time-out. */
 MUST_CHECK mongoc_client_t *mongo_client_take(struct mongo *mongo, const char *doing, struct error *error);

@@ -128,6 +128,7 @@ struct action *consumer_start(struct turn *turn, enum action_kind kind)
   action->owner = consumer->owner;
   action->wall_us = turn->moment->wall_us;
   consumer->activity[activity].running = true;
+  consumer->activity[activity].dropped = false;
   consumer->activity[activity].kind = kind;
   consumer->activity[activity].number = action->number;
   consumer->activity[activity].started_ms = turn->moment->now_ms;
@@ -215,19 +216,20 @@ static void renew_done(struct turn *turn, const struct completion *completion)
   }
 }
 
-/* A stuck action must not keep the lease; a slow one may. A delete may have waited for a thread, and its requests have a time-out. */
+/*
+ * A stuck action must not keep the lease; a slow one may. Only MAIN's can be stuck, in the disk: a delete may have waited for a thread, and
+ * its requests have a time-out; a reply that READ waits for may take long, and ends when its bytes do.
+ */
 static bool stalled(struct turn *turn)
 {
   struct consumer *consumer = turn->consumer;
-  for (int i = 0; i < ACTIVITY_DELETE; i++)
-    if (consumer->activity[i].running && turn->moment->now_ms - consumer->activity[i].started_ms >= consumer->options.stall_ms) {
-      if (!consumer->said_stall)
-        consumer_note(turn, NOTE_WARN, "stall", "an action has run for %" PRId64 " s: the lease is let go",
-                      (turn->moment->now_ms - consumer->activity[i].started_ms) / 1000);
-      consumer->said_stall = true;
-      return true;
-    }
-  return false;
+  int64_t ms = turn->moment->now_ms - consumer->activity[ACTIVITY_MAIN].started_ms;
+  if (!consumer_runs(consumer, ACTIVITY_MAIN) || ms < consumer->options.stall_ms)
+    return false;
+  if (!consumer->said_stall)
+    consumer_note(turn, NOTE_WARN, "stall", "an action has run for %" PRId64 " s: the lease is let go", ms / 1000);
+  consumer->said_stall = true;
+  return true;
 }
 
 static void renew_step(struct turn *turn)
@@ -406,6 +408,7 @@ void consumer_handle(struct consumer *consumer, const struct event *event, const
 {
   struct turn turn = {.consumer = consumer, .moment = moment, .effects = effects};
   effects->action_count = effects->note_count = 0;
+  effects->drop_read = false;
   consumer->now_ms = moment->now_ms;
   switch (event->kind) {
   case EVENT_TIMER:
@@ -472,6 +475,7 @@ int64_t consumer_wake_ms(const struct consumer *consumer)
   if (consumer->state == STATE_DRAINING) {
     if (!consumer_runs(consumer, ACTIVITY_READ))
       wake_by(consumer, consumer->read_ms, &wake);
+    wake_by(consumer, consumer_read_drop_ms(consumer), &wake);
     wake_by(consumer, consumer->delete_ms, &wake);
     wake_by(consumer, consumer->deadline_ms, &wake);
     if (consumer->empty_since_ms >= 0)

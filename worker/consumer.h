@@ -189,6 +189,7 @@ struct effects {
   int action_count;
   struct note notes[EFFECTS_NOTES_MAX];
   int note_count;
+  bool drop_read; /* the reply that READ waits for is not wanted any more: it is to come back soon, whatever it says */
 };
 
 struct consumer_options {
@@ -269,7 +270,7 @@ struct consumer {
   int64_t now_ms;  /* of the last event */
 
   struct {
-    bool running;
+    bool running, dropped; /* its reply is not waited for any longer */
     enum action_kind kind;
     uint64_t number;
     int64_t started_ms;
@@ -302,7 +303,7 @@ struct consumer {
   int64_t fence_until_ms;        /* FENCING: for so long what is not known is asked again */
   int64_t open_refused_since_ms; /* OPEN has failed since, while the check said yes; -1: it has not */
   uint64_t open_refused_link;    /* at that end: when others have moved it since, the file was in order for them */
-  int64_t give_up_row;           /* takes and fences in a row whose answer was not known: the back-off */
+  int64_t give_up_row;           /* in a row: takes and fences without an answer, and an epoch that could not read: the back-off */
   bool said_lock, said_stall;
 
   /* the storage */

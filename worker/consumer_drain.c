@@ -8,7 +8,11 @@
  * is written only when the one before it is committed; deletes follow behind, at most LOADS_COMMITTED_MAX loads.
  */
 
-enum { READ_UNKNOWN_TOLD = 5, EMPTY_PAUSE_MIN_MS = 2 };
+enum {
+  READ_UNKNOWN_MAX = 5, /* passes in a row without a message: told, and the lock is let go */
+  READ_PATIENCE_MS = 1000,
+  EMPTY_PAUSE_MIN_MS = 2,
+};
 
 /* ---- draining: the block in hand ---- */
 
@@ -280,9 +284,11 @@ void consumer_epoch_read(struct turn *turn, struct completion *completion)
   }
   consumer->read_unknown_row = completion->result == RESULT_UNKNOWN ? consumer->read_unknown_row + 1 : 0;
   if (completion->result == RESULT_UNKNOWN) {
-    /* One is nothing unusual: a snapshot that was too old, an election. Many in a row are told, once. */
-    bool told = consumer->read_unknown_row == READ_UNKNOWN_TOLD;
-    consumer_note(turn, told ? NOTE_WARN : NOTE_DEBUG, "pass", "the pass ended early: %s", completion->error.text);
+    /* One is nothing unusual: a snapshot that was too old, an election. Many in a row are told, and another may have a better link. */
+    bool told = consumer->read_unknown_row == READ_UNKNOWN_MAX;
+    consumer_note(turn, told ? NOTE_WARN : NOTE_DEBUG, "pass", "%s%s%s",
+                  told ? "five passes in a row brought no message, the last because of: " : "the pass ended early: ", completion->error.text,
+                  told ? "; releases the lock and pauses" : "");
     consumer->read_ms = now + consumer_backoff(turn, consumer->read_unknown_row);
   } else if (completion->result == RESULT_NO && consumer->pass_messages == 0) {
     if (consumer->empty_since_ms < 0)
@@ -363,7 +369,10 @@ static void leave_decide(struct turn *turn)
   bool idle = consumer->stage == STAGE_NONE && consumer->ready_count == 0 && !consumer_runs(consumer, ACTIVITY_READ);
   if (consumer->lost || consumer->stopping)
     consumer->leave = LEAVE_RELEASE;
-  else if (idle && consumer->empty_since_ms >= 0 && turn->moment->now_ms - consumer->empty_since_ms >= options->linger_ms)
+  else if (idle && consumer->read_unknown_row >= READ_UNKNOWN_MAX) {
+    consumer->leave = LEAVE_RELEASE;
+    consumer->give_up_row = consumer->read_unknown_row;
+  } else if (idle && consumer->empty_since_ms >= 0 && turn->moment->now_ms - consumer->empty_since_ms >= options->linger_ms)
     consumer->leave = LEAVE_RELEASE;
   else if (consumer->stage == STAGE_NONE && consumer->wrote && options->segment_bytes > 0 &&
            consumer->committed.length >= options->segment_bytes && consumer_alive(turn))
@@ -382,18 +391,34 @@ static const char *leave_reason(const struct consumer *consumer)
   case LEAVE_RELEASE:
     return consumer->lost                  ? "the lease was lost"
            : consumer->stopping            ? "asked to stop"
-           : consumer->after == STATE_IDLE ? "the queue is empty"
-                                           : "it may not write";
+           : consumer->after != STATE_IDLE ? "it may not write"
+           : consumer->give_up_row > 0     ? "the queue cannot be read"
+                                           : "the queue is empty";
   case LEAVE_NOT:
     break;
   }
   return "";
 }
 
+/* It may take as long as its bytes come; a cursor of which one is lost has to be opened anew, so it has a moment to come. */
+int64_t consumer_read_drop_ms(const struct consumer *consumer)
+{
+  bool waits = consumer->leave != LEAVE_NOT && consumer_runs(consumer, ACTIVITY_READ) && !consumer->activity[ACTIVITY_READ].dropped;
+  return waits ? consumer->activity[ACTIVITY_READ].started_ms + READ_PATIENCE_MS : INT64_MAX;
+}
+
+static void drop_step(struct turn *turn)
+{
+  bool drop = turn->moment->now_ms >= consumer_read_drop_ms(turn->consumer);
+  turn->consumer->activity[ACTIVITY_READ].dropped |= drop;
+  turn->effects->drop_read |= drop;
+}
+
 void consumer_draining_step(struct turn *turn)
 {
   struct consumer *consumer = turn->consumer;
   leave_decide(turn);
+  drop_step(turn);
   if (!consumer_runs(consumer, ACTIVITY_MAIN) && write_wanted(turn) && consumer_main_ready(turn))
     write_start(turn);
   delete_step(turn);

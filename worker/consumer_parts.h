@@ -73,6 +73,8 @@ void consumer_release(struct turn *turn, enum consumer_state after, const char *
 void consumer_fenced(struct turn *turn);
 void consumer_disk_failed(struct turn *turn, const char *text);
 void consumer_commit_fill(struct turn *turn, struct action *action, const struct committed *after);
+/* When, while it leaves, the reply that READ waits for is dropped; INT64_MAX: there is none to be dropped. */
+int64_t consumer_read_drop_ms(const struct consumer *consumer);
 void consumer_draining_main(struct turn *turn, const struct completion *completion);
 void consumer_draining_step(struct turn *turn);
 /* Forgets the epoch; frees its loads. */

@@ -280,6 +280,8 @@ static void feed(struct station *station, const struct event *event)
   notes_write(station, &effects);
   for (int i = 0; i < effects.action_count; i++)
     action_submit(station, &effects.actions[i]);
+  if (effects.drop_read)
+    performer_drop_read(&station->performer);
 }
 
 /* ---- the end ---- */

@@ -436,7 +436,8 @@ static enum outcome pass_begin(struct performer *performer, struct completion *c
   performer->pass = NULL;
   if (outcome != OUTCOME_YES)
     return outcome;
-  performer->pass = queue_pass_open(options->store, type, options->batch_messages, options->batch_bytes, &performer->mark);
+  if (performer->reader != NULL)
+    performer->pass = queue_pass_open(performer->reader, type, options->batch_messages, options->batch_bytes, &performer->mark);
   if (performer->pass == NULL)
     error_set(&completion->error, "reading the queue: no memory");
   return performer->pass != NULL ? OUTCOME_YES : OUTCOME_UNKNOWN;
@@ -531,6 +532,13 @@ void performer_init(struct performer *performer, const struct performer_options 
 {
   memset(performer, 0, sizeof *performer);
   performer->options = *options;
+  performer->reader = queue_reader_new(options->store);
+}
+
+void performer_drop_read(struct performer *performer)
+{
+  if (performer->reader != NULL)
+    queue_reader_drop(performer->reader);
 }
 
 void performer_deinit(struct performer *performer)
@@ -538,6 +546,7 @@ void performer_deinit(struct performer *performer)
   struct error ignored;
   queue_pass_close(performer->pass, !performer->unanswered);
   performer->pass = NULL;
+  queue_reader_free(performer->reader);
   if (performer->writer_open && writer_close(&performer->writer, &ignored) != WRITER_OK) {
     /* The process ends: what was not committed comes again. */
   }

@@ -33,6 +33,7 @@ struct performer {
   struct writer writer;    /* MAIN's */
   bool writer_open;
   bool exact;                                /* GUARD found nothing behind the committed end: there will be nothing to cut */
+  struct queue_reader *reader;               /* READ's; NULL: no memory */
   struct queue_pass *pass;                   /* READ's, and CLOSE's */
   struct queue_mark mark;                    /* PEEK's and READ's, of which one runs at a time */
   struct queue_eraser *erasers[DELETES_MAX]; /* a DELETE's each; NULL: not needed yet */
@@ -41,6 +42,9 @@ struct performer {
 void performer_init(struct performer *performer, const struct performer_options *options);
 /* Closes what is open. Only when no action is running. */
 void performer_deinit(struct performer *performer);
+
+/* From any thread: the reply that READ waits for is not wanted any more; it comes back soon, UNKNOWN. */
+void performer_drop_read(struct performer *performer);
 
 /* *completion is overwritten; its load, if any, belongs to the receiver. */
 void perform(struct performer *performer, const struct action *action, struct completion *completion);

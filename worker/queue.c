@@ -1,20 +1,30 @@
 #include "worker/queue.h"
+#include "lockstore/link.h"
 #include "lockstore/mongo.h"
 #include "lockstore/transaction.h"
+#include "worker/clock.h"
 
 #include <stdlib.h>
 
+enum { QUICK_SHARE = 4, LESS = 4, MORE = 2 }; /* a quarter of the time-out is quick */
+
+struct queue_reader {
+  struct mongo *mongo;
+  struct mongo_link *link;
+  int64_t ask_share; /* a batch's documents divided by this are asked for */
+};
+
 struct queue_pass {
+  struct queue_reader *reader;
   struct mongo *mongo;
   char type[TYPE_BYTES_MAX + 1];
   int64_t batch_messages, batch_bytes;
   struct queue_mark *mark; /* borrowed */
-  mongoc_client_t *client; /* the cursor lives on the connection and in the session that made it */
+  mongoc_client_t *client; /* the link's; the cursor lives in the session that made it */
   mongoc_client_session_t *session;
-  uint32_t server;
   int64_t cursor;   /* 0: none, or read to its end */
   uint64_t read_at; /* its cluster time, as the server tells it; 0: it does not */
-  bool begun;
+  bool begun, failed;
   bson_t reply; /* the documents of the last answer */
   bool has_reply, has_next;
   bson_iter_t next; /* the next of them */
@@ -80,6 +90,9 @@ static uint64_t reply_read_at(const bson_t *reply)
   return (uint64_t)seconds << 32 | increment;
 }
 
+/* Of a collection that is missing, dropped or renamed: it reads as empty. */
+static const char no_snapshot[] = "reading the queue: the server's answer is empty and names no snapshot; is the collection messages missing?";
+
 /* {cursor: {id, firstBatch|nextBatch: […]}}; false: the reply has no such shape. */
 static bool reply_cursor(const bson_t *reply, const char *batch, int64_t *id, bson_iter_t *documents)
 {
@@ -138,6 +151,10 @@ enum outcome queue_peek(struct lockstore *store, const char *const *types, size_
   }
   if (outcome == OUTCOME_YES && !bson_iter_next(&documents))
     outcome = OUTCOME_NO;
+  if (outcome == OUTCOME_NO && !linearizable && mongo_is_replica_set(mongo) && reply_read_at(&reply) == 0) {
+    error_set(error, no_snapshot);
+    outcome = OUTCOME_UNKNOWN;
+  }
   if (outcome == OUTCOME_YES && mark != NULL && bson_iter_recurse(&documents, &id) && bson_iter_find(&id, "_id"))
     mark_set(mark, &id);
   bson_destroy(&reply);
@@ -234,13 +251,61 @@ enum outcome queue_delete_range(struct queue_eraser *eraser, const char *type, c
 
 /* ---- a pass ---- */
 
-struct queue_pass *queue_pass_open(struct lockstore *store, const char *type, int64_t batch_messages, int64_t batch_bytes,
+struct queue_reader *queue_reader_new(struct lockstore *store)
+{
+  struct queue_reader *reader = calloc(1, sizeof *reader);
+  if (reader == NULL)
+    return NULL;
+  reader->mongo = lockstore_mongo(store);
+  reader->ask_share = 1;
+  reader->link = mongo_link_new(reader->mongo);
+  if (reader->link != NULL)
+    return reader;
+  free(reader);
+  return NULL;
+}
+
+void queue_reader_free(struct queue_reader *reader)
+{
+  if (reader != NULL)
+    mongo_link_free(reader->link);
+  free(reader);
+}
+
+void queue_reader_drop(struct queue_reader *reader)
+{
+  mongo_link_drop(reader->link);
+}
+
+static int64_t pass_asks(const struct queue_pass *pass)
+{
+  int64_t ask = pass->batch_messages / pass->reader->ask_share;
+  return ask > 1 ? ask : 1;
+}
+
+/* A reply did not come. */
+static void ask_less(struct queue_pass *pass)
+{
+  const struct mongo_link *link = pass->reader->link;
+  if (mongo_link_has_asked(link) && !mongo_link_is_dropped(link) && pass->reader->ask_share < pass->batch_messages)
+    pass->reader->ask_share *= LESS;
+}
+
+static void ask_more(struct queue_reader *reader, int64_t took_ms)
+{
+  if (reader->ask_share > 1 && took_ms * QUICK_SHARE <= mongo_timeout_ms(reader->mongo))
+    reader->ask_share /= MORE;
+}
+
+struct queue_pass *queue_pass_open(struct queue_reader *reader, const char *type, int64_t batch_messages, int64_t batch_bytes,
                                    struct queue_mark *mark)
 {
   struct queue_pass *pass = calloc(1, sizeof *pass);
   if (pass == NULL)
     return NULL;
-  pass->mongo = lockstore_mongo(store);
+  pass->reader = reader;
+  pass->mongo = reader->mongo;
+  mongo_link_take_up(reader->link);
   snprintf(pass->type, sizeof pass->type, "%s", type);
   pass->batch_messages = batch_messages;
   pass->batch_bytes = batch_bytes;
@@ -261,16 +326,18 @@ static enum outcome pass_command(struct queue_pass *pass, const bson_t *command,
     bson_destroy(&opts);
     return OUTCOME_UNKNOWN;
   }
-  if (pass->server != 0)
-    BSON_APPEND_INT32(&opts, "serverId", (int32_t)pass->server);
+  int64_t began_ms = clock_boot_ms();
   enum outcome outcome = mongo_client_command(pass->mongo, pass->client, "reading the queue", command, &opts, &pass->reply, &code, error);
   explain(code, error);
   bson_destroy(&opts);
   pass->has_reply = true;
   if (outcome != OUTCOME_YES) {
-    pass->cursor = 0; /* gone, or not worth another time-out */
+    pass->cursor = 0; /* what it has sent into a lost reply it would not send again */
+    if (code == 0)
+      ask_less(pass);
     return OUTCOME_UNKNOWN;
   }
+  ask_more(pass->reader, clock_boot_ms() - began_ms);
   if (!reply_cursor(&pass->reply, batch, &pass->cursor, &pass->next)) {
     error_set(error, "reading the queue: the server's answer has no cursor");
     return OUTCOME_UNKNOWN;
@@ -279,15 +346,12 @@ static enum outcome pass_command(struct queue_pass *pass, const bson_t *command,
   return OUTCOME_YES;
 }
 
-/* The server that the cursor lives on: more can be had from it only. */
 static enum outcome pass_connect(struct queue_pass *pass, struct error *error)
 {
   bson_error_t cause;
-  pass->client = mongoc_client_pool_pop(mongo_pool(pass->mongo));
-  if (pass->client == NULL) {
-    error_set(error, "reading the queue: no connection came free in time");
+  pass->client = mongo_link_client(pass->reader->link, "reading the queue", error);
+  if (pass->client == NULL)
     return OUTCOME_UNKNOWN;
-  }
   mongoc_session_opt_t *options = mongoc_session_opts_new();
   mongoc_session_opts_set_causal_consistency(options, false); /* afterClusterTime is given by hand */
   pass->session = mongoc_client_start_session(pass->client, options, &cause);
@@ -296,13 +360,6 @@ static enum outcome pass_connect(struct queue_pass *pass, struct error *error)
     error_set(error, "reading the queue: %s", cause.message);
     return OUTCOME_UNKNOWN;
   }
-  mongoc_server_description_t *server = mongoc_client_select_server(pass->client, true, NULL, &cause);
-  if (server == NULL) {
-    error_set(error, "reading the queue: %s", cause.message);
-    return OUTCOME_UNKNOWN;
-  }
-  pass->server = mongoc_server_description_id(server);
-  mongoc_server_description_destroy(server);
   return OUTCOME_YES;
 }
 
@@ -319,11 +376,16 @@ static enum outcome pass_find(struct queue_pass *pass, struct error *error)
     BSON_APPEND_INT32(&sort, "_id", 1);
     bson_append_document_end(&command, &sort);
     append_hint(&command);
-    BSON_APPEND_INT64(&command, "batchSize", pass->batch_messages);
+    BSON_APPEND_INT64(&command, "batchSize", pass_asks(pass));
     mongo_append_read_concern(pass->mongo, &command, "snapshot", true);
+    mongo_link_waits(pass->reader->link, true);
     outcome = pass_command(pass, &command, "firstBatch", error);
     if (outcome == OUTCOME_YES)
       pass->read_at = reply_read_at(&pass->reply);
+    if (outcome == OUTCOME_YES && !pass->has_next && pass->read_at == 0 && mongo_is_replica_set(pass->mongo)) {
+      error_set(error, no_snapshot);
+      outcome = OUTCOME_UNKNOWN;
+    }
   }
   bson_destroy(&command);
   return outcome;
@@ -332,9 +394,10 @@ static enum outcome pass_find(struct queue_pass *pass, struct error *error)
 static enum outcome pass_more(struct queue_pass *pass, struct error *error)
 {
   bson_t command = BSON_INITIALIZER;
+  mongo_link_waits(pass->reader->link, false);
   BSON_APPEND_INT64(&command, "getMore", pass->cursor);
   BSON_APPEND_UTF8(&command, "collection", "messages");
-  BSON_APPEND_INT64(&command, "batchSize", pass->batch_messages);
+  BSON_APPEND_INT64(&command, "batchSize", pass_asks(pass));
   enum outcome outcome = pass_command(pass, &command, "nextBatch", error);
   bson_destroy(&command);
   return outcome;
@@ -373,7 +436,7 @@ static enum outcome pass_fill(struct queue_pass *pass, struct load *load, struct
   return OUTCOME_YES;
 }
 
-enum outcome queue_pass_next(struct queue_pass *pass, struct load **load, struct error *error)
+static enum outcome pass_next(struct queue_pass *pass, struct load **load, struct error *error)
 {
   *load = NULL;
   enum outcome outcome = pass->begun ? OUTCOME_YES : pass_find(pass, error);
@@ -395,6 +458,13 @@ enum outcome queue_pass_next(struct queue_pass *pass, struct load **load, struct
     *load = filled;
   else
     load_free(filled);
+  return outcome;
+}
+
+enum outcome queue_pass_next(struct queue_pass *pass, struct load **load, struct error *error)
+{
+  enum outcome outcome = pass_next(pass, load, error);
+  pass->failed = outcome == OUTCOME_UNKNOWN; /* the next pass begins with a new connection, to whoever is the primary then */
   return outcome;
 }
 
@@ -422,7 +492,7 @@ void queue_pass_close(struct queue_pass *pass, bool answers)
     bson_destroy(&pass->reply);
   if (pass->session != NULL)
     mongoc_client_session_destroy(pass->session);
-  if (pass->client != NULL)
-    mongoc_client_pool_push(mongo_pool(pass->mongo), pass->client);
+  if (pass->failed)
+    mongo_link_close(pass->reader->link);
   free(pass);
 }

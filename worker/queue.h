@@ -1,8 +1,8 @@
 /*
  * queue: the messages in MongoDB, as a worker reads and deletes them. With lockstore, the only place that knows the driver.
  *
- * Threads: every function may be called from any thread; one pass, though, by one at a time. Each call blocks for at most
- * the time-out of the connection (a pass's: once for each call).
+ * Threads: every function may be called from any thread; one reader and its pass, though, by one at a time. Each call blocks for at
+ * most the time-out of the connection; but queue_pass_next as long as bytes of a reply come (lockstore/link.h).
  */
 #ifndef PAWL_WORKER_QUEUE_H
 #define PAWL_WORKER_QUEUE_H
@@ -52,16 +52,30 @@ void queue_eraser_free(struct queue_eraser *eraser); /* NULL is allowed */
 MUST_CHECK enum outcome queue_delete_range(struct queue_eraser *eraser, const char *type, const struct load *load, struct error *error);
 
 /*
+ * What passes have in common: a connection of its own, and how many documents are asked for. After a reply that did not come these
+ * are a quarter, down to one; after a quick one twice as many, up to a batch.
+ */
+struct queue_reader;
+/* Does not connect. NULL: no memory, or no descriptor. */
+MUST_CHECK struct queue_reader *queue_reader_new(struct lockstore *store);
+void queue_reader_free(struct queue_reader *reader); /* NULL is allowed. After its pass */
+/* From any thread: the reply that is waited for is not wanted any more. queue_pass_next says UNKNOWN at once, and again until the next
+ * queue_pass_open. */
+void queue_reader_drop(struct queue_reader *reader);
+
+/*
  * One pass: the queue of a type at one moment of the cluster's time, by rising `_id`, read to its end. It begins after everything
- * that this process has seen acknowledged (afterClusterTime). Holds a connection until it is closed.
+ * that this process has seen acknowledged (afterClusterTime). A reader has one at a time.
  */
 struct queue_pass;
 /* NULL: no memory. Nothing is sent yet. `mark` is set by what is read, and must outlive the pass. */
-MUST_CHECK struct queue_pass *queue_pass_open(struct lockstore *store, const char *type, int64_t batch_messages, int64_t batch_bytes,
+MUST_CHECK struct queue_pass *queue_pass_open(struct queue_reader *reader, const char *type, int64_t batch_messages, int64_t batch_bytes,
                                               struct queue_mark *mark);
 /*
  * The next batch. YES: *load (the caller frees it), at least one message, within the caps but for a single large one. NO: the pass is over.
- * UNKNOWN: it ended early, for any reason; the next pass will see the rest.
+ * UNKNOWN: it ended early, for any reason; the next pass will see the rest. Nothing is asked for twice: what a cursor
+ * has sent into a lost reply it would pass over. On a replica set an answer without documents is NO only with the cluster time of its
+ * snapshot: a collection that is missing reads as empty, and has none.
  */
 MUST_CHECK enum outcome queue_pass_next(struct queue_pass *pass, struct load **load, struct error *error);
 /* `answers`: the server is there, and is told to forget the cursor; else that waits for the server's own time-out. NULL is allowed. */

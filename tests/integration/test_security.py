@@ -22,6 +22,7 @@ from pymongo.errors import OperationFailure
 import reader
 from disks import command, need_program
 from harness import CALM, ROOT, Mongod, answered, environment, free_port, program, run, wait_until
+from proxy import Proxy
 from test_health import Port
 
 PASSWORDS = {"operator": "0perat0r-Gehe1m", "worker": "w0rker-S3cret", "viewer": "v1ewer-S3cret", "producer": "pr0ducer-S3cret", "root": "r00t-S3cret"}
@@ -198,6 +199,18 @@ def test_everything_with_tls_and_scram(prepared):
     field.ledgers.delete_one({"_id": "t1"})
     done = run("pawl-setup", *field.as_user("operator"), "--adopt", "t1", "--dir", field.dir, "--yes")
     assert done.returncode == 0, done
+
+
+def test_slow_link_with_tls(prepared):
+    """A reply may take as long as its bytes come, below TLS too: here 3 s, where a request has one."""
+    field, server = prepared, prepared.server
+    link = Proxy(server, rate=2000000, sealed=True)
+    uri = server.uri_of("worker", more="&directConnection=true").replace(f":{server.port}/", f":{link.listener.getsockname()[1]}/")
+    field.fill(6, size=1000000, chunk=6)
+    worker = field.worker("--exit-when-empty", "--lease", "3s", quick=False, mongo=["--uri", uri, "--db", field.name])
+    assert worker.wait() == 0, str(worker)
+    link.close()
+    assert len(reader.read_type(field.dir, "t1", field.ledger())) == 6
 
 
 def test_client_certificate(prepared, users):

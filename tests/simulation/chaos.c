@@ -33,6 +33,8 @@ static const struct {
     [CHAOS_COPY] = {"request came again", 0.01, 0.3},
     [CHAOS_PART] = {"delete in part", 0.005, 0.1},
     [CHAOS_PASS] = {"pass ended early", 0.005, 0.2},
+    [CHAOS_TRICKLE] = {"slow reply", 0.005, 0.2},
+    [CHAOS_MISSING] = {"messages missing", 0.005, 0.2},
     [CHAOS_SNAPSHOT] = {"older snapshot", 0.05, 0.8},
     [CHAOS_SLOW] = {"slow call", 0.001, 0.03},
     [CHAOS_HANG] = {"disk hung", 0.0005, 0.01},

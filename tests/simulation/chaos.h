@@ -31,7 +31,9 @@ enum chaos {
   CHAOS_LATE,                /* or it arrives after the sender has given up */
   CHAOS_COPY,                /* it arrives a second time, later */
   CHAOS_PART,                /* a delete is carried out in part, and its reply lost */
-  CHAOS_PASS,                /* a pass ends early */
+  CHAOS_PASS,                /* a pass ends early: a reply is lost */
+  CHAOS_TRICKLE,             /* a reply to a pass takes long, for its bytes come slowly */
+  CHAOS_MISSING,             /* `messages` is missing for a moment: it reads as empty, without the time of a snapshot */
   CHAOS_SNAPSHOT,            /* a pass sees the queue as it was a while ago, but not before what this process knows */
   CHAOS_SLOW,                /* a call takes long */
   CHAOS_HANG,                /* a call to the disk takes longer than leases */

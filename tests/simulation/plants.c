@@ -29,6 +29,9 @@ static const char *const names[PLANT_COUNT] = {
     [PLANT_FENCEOLD] = "FENCEOLD",
     [PLANT_FENCENO] = "FENCENO",
     [PLANT_FENCECLEAN] = "FENCECLEAN",
+    [PLANT_GETMOREAGAIN] = "GETMOREAGAIN",
+    [PLANT_LATEREAD] = "LATEREAD",
+    [PLANT_EMPTYMISSING] = "EMPTYMISSING",
 };
 
 const char *plant_name(enum plant which)
@@ -202,6 +205,21 @@ uint64_t plants_operation_seen(uint64_t seen)
   if (plant == PLANT_STALE)
     return 0;
   return plant == PLANT_NOBARRIER && commit < seen ? commit : seen;
+}
+
+bool plants_repeats_getmore(void)
+{
+  return plant == PLANT_GETMOREAGAIN;
+}
+
+bool plants_reads_on(void)
+{
+  return plant == PLANT_LATEREAD;
+}
+
+bool plants_believes_empty(void)
+{
+  return plant == PLANT_EMPTYMISSING;
 }
 
 bool plants_skips_sync(void)

@@ -33,6 +33,10 @@ enum plant {
   PLANT_FENCEOLD,    /* a fence that the ledger shows begins where the check saw the end */
   PLANT_FENCENO,     /* a repetition that matches nothing is taken for a fence that was not done */
   PLANT_FENCECLEAN,  /* a fence that the ledger shows found a clean end */
+  /* of reading */
+  PLANT_GETMOREAGAIN, /* a lost getMore is sent again on the same cursor */
+  PLANT_LATEREAD,     /* what was read in one epoch is written in a later one */
+  PLANT_EMPTYMISSING, /* an empty reply without the time of a snapshot counts as an empty queue */
   PLANT_COUNT
 };
 extern enum plant plant;
@@ -58,6 +62,9 @@ bool plants_commit(int type, const struct ledger_commit *commit, enum outcome *o
 bool plants_deletes_ranges(void);
 bool plants_snapshots_are_old(void);
 uint64_t plants_operation_seen(uint64_t seen);
+bool plants_repeats_getmore(void);
+bool plants_reads_on(void);
+bool plants_believes_empty(void);
 /* The disk. */
 void plants_write_begins(void);
 bool plants_skips_sync(void);

@@ -100,6 +100,8 @@ static void feed(struct station *station, const struct event *event)
     int64_t delay_us = world_chance(chaos_plan.yield) ? world_between(0, 3 * MS) : 0;
     station->fibers[action->activity] = fiber_start(station, action, delay_us);
   }
+  if (effects.drop_read)
+    performer_drop_read(&station->performer);
   edges_look(station, before);
   timer_arm(station);
 }

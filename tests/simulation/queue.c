@@ -268,7 +268,14 @@ void queue_election_end(bool keep)
 
 /* ---- worker/queue.h ---- */
 
+struct queue_reader {
+  bool dropped;
+  int64_t ask_share;       /* a batch's messages divided by this are asked for */
+  struct queue_pass *late; /* planted: of an epoch that is over */
+};
+
 struct queue_pass {
+  struct queue_reader *reader;
   int type;
   uint64_t read_at;
   int64_t batch_messages, batch_bytes;
@@ -392,22 +399,55 @@ enum outcome queue_delete_range(struct queue_eraser *eraser, const char *type, c
   return server_delete_range(type_index(type), &range, error);
 }
 
-struct queue_pass *queue_pass_open(struct lockstore *store, const char *type, int64_t batch_messages, int64_t batch_bytes,
+struct queue_reader *queue_reader_new(struct lockstore *store)
+{
+  struct queue_reader *reader = calloc(1, sizeof *reader);
+  (void)store;
+  assert(reader != NULL);
+  reader->ask_share = 1;
+  return reader;
+}
+
+static void pass_free(struct queue_pass *pass)
+{
+  if (pass != NULL)
+    list_free(&pass->list);
+  free(pass);
+}
+
+void queue_reader_free(struct queue_reader *reader)
+{
+  pass_free(reader->late);
+  free(reader);
+}
+
+void queue_reader_drop(struct queue_reader *reader)
+{
+  reader->dropped = true;
+}
+
+struct queue_pass *queue_pass_open(struct queue_reader *reader, const char *type, int64_t batch_messages, int64_t batch_bytes,
                                    struct queue_mark *mark)
 {
-  struct queue_pass *pass = calloc(1, sizeof *pass);
-  (void)store;
+  struct queue_pass *pass = reader->late;
+  reader->dropped = false;
+  reader->late = NULL;
+  if (pass != NULL)
+    return pass;
+  pass = calloc(1, sizeof *pass);
   assert(pass != NULL);
-  *pass = (struct queue_pass){.type = type_index(type), .batch_messages = batch_messages, .batch_bytes = batch_bytes, .mark = mark};
+  *pass = (struct queue_pass){
+      .reader = reader, .type = type_index(type), .batch_messages = batch_messages, .batch_bytes = batch_bytes, .mark = mark};
   return pass;
 }
 
 static struct load *pass_load(struct queue_pass *pass)
 {
   struct load *load = load_new();
+  int64_t most = pass->batch_messages / pass->reader->ask_share;
   assert(load != NULL);
   load->read_at = pass->read_at;
-  while (pass->next < pass->list.count && load->messages < pass->batch_messages) {
+  while (pass->next < pass->list.count && load->messages < (most > 1 ? most : 1)) {
     const struct message *message = pass->list.at[pass->next];
     if (load->messages > 0 && (int64_t)(load->batch.bytes + message->bytes) > pass->batch_bytes)
       break;
@@ -419,22 +459,58 @@ static struct load *pass_load(struct queue_pass *pass)
   return load;
 }
 
+/* As long as its bytes come, which may be longer than a lease; unless nobody waits for it any more. */
+static bool reply_comes(struct queue_reader *reader)
+{
+  enum { SLICE_US = 20 * MS };
+  int64_t until_us = world.now_us + (chaos_strikes(CHAOS_TRICKLE) ? world_between(0, 3 * chaos_plan.lease_ms * MS) : 0);
+  while (world.now_us < until_us && !reader->dropped && !fiber_dead())
+    fiber_wait(SLICE_US);
+  return !reader->dropped && !fiber_dead();
+}
+
+/* False: there is none. */
+static bool reply_await(struct queue_pass *pass, struct error *error)
+{
+  struct queue_reader *reader = pass->reader;
+  if (!server_reach(error) || !reply_comes(reader)) {
+    error_set(error, "the pass ended early");
+    return false;
+  }
+  if (!chaos_strikes(CHAOS_PASS)) {
+    reader->ask_share = reader->ask_share > 1 ? reader->ask_share / 2 : 1;
+    return true;
+  }
+  if (plants_repeats_getmore() && pass->begun) {
+    load_free(pass_load(pass)); /* its cursor had sent this one */
+    return true;
+  }
+  reader->ask_share *= reader->ask_share < pass->batch_messages ? 4 : 1;
+  error_set(error, "the pass ended early");
+  return false;
+}
+
 enum outcome queue_pass_next(struct queue_pass *pass, struct load **load, struct error *error)
 {
   *load = NULL;
-  bool sent = !pass->begun || pass->next < pass->list.count;
-  if (sent && (!server_reach(error) || chaos_strikes(CHAOS_PASS))) {
-    error_set(error, "the pass ended early");
+  bool begins = !pass->begun, sent = begins || pass->next < pass->list.count;
+  if (sent && !reply_await(pass, error))
     return OUTCOME_UNKNOWN;
-  }
-  if (!pass->begun)
+  if (begins)
     snapshot(pass->type, pass->read_at = snapshot_operation(), &pass->list);
   pass->begun = true;
   if (sent)
     chaos_point();
   if (fiber_dead())
     return OUTCOME_UNKNOWN;
-  if (pass->next == pass->list.count)
+  bool missing = begins && chaos_strikes(CHAOS_MISSING);
+  if (missing && !plants_believes_empty()) {
+    error_set(error, "the answer is empty and names no snapshot");
+    return OUTCOME_UNKNOWN;
+  }
+  if (begins && missing && pass->list.count > 0)
+    world_fail("t%d: a pass says that the queue is empty, and %zu messages are in it", pass->type, pass->list.count);
+  if (missing || pass->next == pass->list.count)
     return OUTCOME_NO;
   *load = pass_load(pass);
   return OUTCOME_YES;
@@ -443,8 +519,8 @@ enum outcome queue_pass_next(struct queue_pass *pass, struct load **load, struct
 void queue_pass_close(struct queue_pass *pass, bool answers)
 {
   (void)answers;
-  if (pass == NULL)
-    return;
-  list_free(&pass->list);
-  free(pass);
+  if (pass != NULL && plants_reads_on() && pass->begun && pass->next < pass->list.count)
+    pass->reader->late = pass;
+  else
+    pass_free(pass);
 }

@@ -105,10 +105,10 @@ void rig_fail(const struct rig *rig, const char *file, int line, const char *wha
   fail();
 }
 
-static void name_append(char *names, size_t size, enum action_kind kind)
+static void name_append(char *names, size_t size, const char *name)
 {
   size_t length = strlen(names);
-  snprintf(names + length, size - length, "%s%s", length > 0 ? " " : "", kind_names[kind]);
+  snprintf(names + length, size - length, "%s%s", length > 0 ? " " : "", name);
 }
 
 const char *rig_started(const struct rig *rig)
@@ -116,7 +116,9 @@ const char *rig_started(const struct rig *rig)
   static char names[128];
   names[0] = 0;
   for (int i = 0; i < rig->effects.action_count; i++)
-    name_append(names, sizeof names, rig->effects.actions[i].kind);
+    name_append(names, sizeof names, kind_names[rig->effects.actions[i].kind]);
+  if (rig->effects.drop_read)
+    name_append(names, sizeof names, "DROP");
   return names;
 }
 
@@ -126,7 +128,7 @@ const char *rig_running(const struct rig *rig)
   names[0] = 0;
   for (int i = 0; i < ACTIVITY_COUNT; i++)
     if (rig->slots[i].running)
-      name_append(names, sizeof names, rig->slots[i].action.kind);
+      name_append(names, sizeof names, kind_names[rig->slots[i].action.kind]);
   return names;
 }
 
@@ -267,6 +269,7 @@ static void handle(struct rig *rig, const struct event *event, const char *text)
   enum consumer_state before = rig->consumer.state;
   consumer_handle(&rig->consumer, event, &rig->moment, &rig->effects);
   history_add(rig, text, before);
+  rig_assert(rig, !rig->effects.drop_read || (rig->slots[ACTIVITY_READ].running && rig->consumer.leave != LEAVE_NOT));
   for (int i = 0; i < rig->effects.action_count; i++)
     watch_started(rig, &rig->effects.actions[i]);
   watch_turn(rig, before);

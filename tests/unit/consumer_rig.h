@@ -103,7 +103,7 @@ void rig_wake(struct rig *rig, enum wakeup_about about);
 void rig_watch(struct rig *rig, enum wakeup_about about, bool watching);
 void rig_answer(struct rig *rig, enum activity activity, enum result result);
 
-/* The actions that the last event started, in order: "APPEND READ"; "" if none. And those that run now, in order of activity. */
+/* The actions that the last event started, in order: "APPEND READ"; "" if none; "DROP" if the reply to READ is not waited for any longer. And those that run now, in order of activity. */
 const char *rig_started(const struct rig *rig);
 const char *rig_running(const struct rig *rig);
 bool rig_noted(const struct rig *rig, const char *event);

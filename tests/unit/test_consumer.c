@@ -210,6 +210,60 @@ static void test_pass_waits_for_deletes(void **state)
   assert_true(running(ACTIVITY_READ)->begin);
 }
 
+/* Reading is bounded by the bytes that come, and may take longer than anything else: it protects nothing. */
+static void test_slow_reply_keeps_the_lease(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_DRAINING);
+  for (int i = 0; i < 30; i++) {
+    rig_play(&rig, "wait 10000");
+    rig_expect(&rig, STATE_DRAINING, "RENEW");
+    rig_play(&rig, "RENEW YES");
+  }
+  assert_false(rig_noted(&rig, "stall"));
+  rig_play(&rig, "READ YES");
+  rig_expect(&rig, STATE_DRAINING, "GUARD READ");
+}
+
+/* But who leaves does not wait for it: a moment, and then the rest of the reply is not wanted. */
+static void test_slow_reply_does_not_keep_who_leaves(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_DRAINING "; wait 200; stop");
+  rig_expect(&rig, STATE_DRAINING, "");
+  assert_int_equal(pause_ms(), 800);
+  rig_play(&rig, "wake");
+  rig_expect(&rig, STATE_DRAINING, "DROP");
+  rig_play(&rig, "READ UNKNOWN");
+  rig_expect(&rig, STATE_RELEASING, "CLOSE");
+}
+
+static void test_slow_reply_is_dropped_at_once(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_DRAINING "; wait 5000; stop");
+  rig_expect(&rig, STATE_DRAINING, "DROP");
+}
+
+/* Five passes in a row without a message: another may have a better link. It does not compete at once. */
+static void test_gives_up_reading(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_DRAINING "; READ UNKNOWN; wake; READ UNKNOWN; wake; READ UNKNOWN; wake; READ YES; GUARD YES; VERIFY YES; CUT YES; "
+                                 "APPEND YES; COMMIT YES; DELETE YES");
+  for (int i = 0; i < 4; i++)
+    rig_play_all(&rig, "READ UNKNOWN; wake");
+  rig_expect(&rig, STATE_DRAINING, "READ");
+  rig_play(&rig, "READ UNKNOWN");
+  assert_true(rig_noted(&rig, "pass"));
+  rig_expect(&rig, STATE_RELEASING, "CLOSE");
+  rig_play_all(&rig, "CLOSE YES; COMMIT YES; UNLOCK YES");
+  rig_expect(&rig, STATE_IDLE, "");
+  assert_true(pause_ms() >= 500);
+  rig_play(&rig, "wake");
+  rig_expect(&rig, STATE_IDLE, "PEEK");
+}
+
 /* ---- waiting ---- */
 
 static void test_waits_with_jitter(void **state)
@@ -1179,6 +1233,10 @@ int main(void)
       STORY(test_looks_less_and_less_while_lingering),
       STORY(test_four_blocks_wait_for_their_deletes),
       STORY(test_pass_waits_for_deletes),
+      STORY(test_slow_reply_keeps_the_lease),
+      STORY(test_slow_reply_does_not_keep_who_leaves),
+      STORY(test_slow_reply_is_dropped_at_once),
+      STORY(test_gives_up_reading),
       STORY(test_waits_with_jitter),
       STORY(test_wakes_at_the_end_of_the_lease),
       STORY(test_a_lock_that_is_not_pawls),

@@ -1,0 +1,98 @@
+"""A slow link between worker and MongoDB: whatever comes may take as long as it comes, and what does not come is asked for in pieces."""
+import bson
+import pytest
+
+from harness import CALM, wait_until
+from proxy import Proxy
+
+MBIT = 1000 * 1000 // 8
+SHORT = ["--lease", "3s"]  # a reply may be silent for 1 s
+
+
+@pytest.fixture
+def link(field):
+    """Makes a link to the field's server; a worker that uses it gets its `mongo`."""
+    made = []
+
+    def make(**how):
+        proxy = Proxy(field.server, **how)
+        made.append(proxy)
+        proxy.mongo = ["--uri", proxy.uri(), "--db", field.name]
+        return proxy
+    yield make
+    for proxy in made:
+        proxy.close()
+
+
+def test_large_message_with_the_defaults(field, link):
+    """10 MB at 20 Mbit/s take 4 s, and any other request has 3 s."""
+    field.fill(1, size=10 * 1000 * 1000)
+    worker = field.worker("--exit-when-empty", quick=False, mongo=link(rate=20 * MBIT).mongo)
+    assert worker.wait() == 0, str(worker)
+    assert len(field.compare()["t1"]) == 1 and field.ledger()["epoch"] == 1, str(worker)
+
+
+def test_large_replies_with_the_defaults(field, link):
+    """Each pass asks for as much as a reply can hold: at 24 Mbit/s more than 3 s."""
+    field.fill(11, size=1000 * 1000, chunk=11)
+    worker = field.worker("--exit-when-empty", quick=False, mongo=link(rate=24 * MBIT).mongo)
+    assert worker.wait() == 0, str(worker)
+    assert len(field.compare()["t1"]) == 11 and field.ledger()["epoch"] == 1, str(worker)
+
+
+def test_replies_that_do_not_come_are_asked_for_in_pieces(field, link):
+    """Down to what the link lets through; what a lost reply had is not passed over."""
+    field.fill(24, size=20000)
+    proxy = link(largest=150000)
+    worker = field.worker("--batch-messages", 24, "--linger", "0s", *SHORT, quick=False, mongo=proxy.mongo)
+    field.wait_empty()
+    assert worker.stop()[0] == 0, str(worker)
+    messages = field.compare()["t1"]
+    assert len(messages) == 24 and field.segments() == ["t1.bin"]
+
+
+def test_a_single_document_at_last(field, link):
+    field.fill(6, size=100000)
+    proxy = link(largest=150000)
+    worker = field.worker("--batch-messages", 4, *SHORT, quick=False, mongo=proxy.mongo)
+    field.wait_empty()
+    assert worker.stop()[0] == 0, str(worker)
+    assert len(field.compare()["t1"]) == 6
+
+
+def test_who_cannot_read_lets_another(field, link):
+    """Everything passes but the messages themselves."""
+    field.fill(3, size=50000)
+    worker = field.worker(*SHORT, quick=False, mongo=link(largest=40000).mongo)
+    worker.wait_log("pass: five passes in a row brought no message")
+    worker.wait_log("draining -> releasing: the queue cannot be read")
+    field.drain(*CALM)
+    assert len(field.compare()["t1"]) == 3
+    assert worker.stop()[0] == 0, str(worker)
+
+
+def test_told_to_stop_in_a_long_reply(field, link):
+    """The rest of it is not waited for: at this rate that would be more than a minute."""
+    field.fill(1, size=10 * 1000 * 1000)
+    proxy = link(rate=MBIT)
+    worker = field.worker(*CALM, quick=False, mongo=proxy.mongo)
+    wait_until(lambda: proxy.delivered > 150 * 1000, lambda: f"the beginning of a long reply; {worker}")
+    assert worker.stop()[0] == 0, str(worker)
+    assert field.holder() is None and field.queued() == 1
+    field.drain()
+    assert len(field.compare()["t1"]) == 1
+
+
+def test_a_missing_collection_is_no_empty_queue(field):
+    """Renamed under a holder, `messages` reads as empty: it is looked for, and made anew, and nothing that comes back is missed."""
+    field.fill(10)
+    worker = field.worker(*CALM, "--linger", "1h")
+    field.wait_empty()
+    field.messages.rename("elsewhere")
+    wait_until(lambda: "type_1__id_1" in field.db.messages.index_information(), lambda: f"a new collection; {worker}")
+    field.acknowledged["late"] = [bson.encode({"_id": bson.ObjectId(), "type": "t1", "n": n}) for n in range(5)]
+    field.db.elsewhere.insert_many([bson.decode(raw) for raw in field.acknowledged["late"]])
+    field.db.elsewhere.rename("messages", dropTarget=True)
+    field.wait_empty()
+    assert worker.stop()[0] == 0, str(worker)
+    assert len(field.compare()["t1"]) == 15
