@@ -288,6 +288,9 @@ bool config_begin(struct config *config, enum config_program program, int argc, 
 {
   struct error error = {.text = ""};
   enum config_status status = config_load(config, program, argc, argv, &error);
+  bool loaded = status == CONFIG_RUN || status == CONFIG_PRINT;
+  if (status == CONFIG_WRONG || (loaded && config->log_level >= CONFIG_LOG_WARN) || (loaded && program == CONFIG_STATUS))
+    environment_warn(config, err);
   *exit_code = EXIT_DONE;
   switch (status) {
   case CONFIG_RUN:

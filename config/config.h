@@ -4,7 +4,7 @@
  *
  * Precedence, highest first:
  *   flag          --lease 30s, --lease=30s; an unambiguous beginning of a flag is enough; `--` ends the flags
- *   environment   PAWL_LEASE=30s: PAWL_, the flag in capitals, '-' as '_'. Empty counts as not set; an unknown name is ignored
+ *   environment   PAWL_LEASE=30s: PAWL_, the flag in capitals, '-' as '_'. Empty counts as not set; an unknown name is warned about
  *   file          `lease = 30s`, one a line, in the INI file that --config or PAWL_CONFIG names; no [sections].
  *                 A key that only another pawl program takes is passed over, so that all may share one file; a key that none
  *                 takes, or one that is set twice, is an error
@@ -69,7 +69,7 @@ struct config {
   int64_t linger_ms; /* 0 if it was not given and exit_when_empty is set */
   bool linger_given;
   int64_t stall_ms;   /* already the larger of --stall and 3 leases */
-  int64_t timeout_ms; /* 0: none; in pawl-lock -1 is none, and 0 that it does not wait */
+  int64_t timeout_ms; /* -1: none */
   int64_t batch_messages;
   int64_t batch_bytes;
   int64_t segment_bytes; /* 0: never roll */
@@ -136,7 +136,8 @@ MUST_CHECK enum config_status config_load(struct config *config, enum config_pro
 void config_free(struct config *config);
 
 /*
- * config_load, and all the talking that may have to follow it: help, version and settings to `out`, a wrong option to `err`.
+ * config_load, and all the talking that may have to follow it: help, version and settings to `out`, a wrong option and unknown
+ * variables to `err`.
  * True: run. False: leave main with *exit_code; *config is freed already.
  */
 MUST_CHECK bool config_begin(struct config *config, enum config_program program, int argc, char **argv, FILE *out, FILE *err,

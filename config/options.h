@@ -104,6 +104,13 @@ void source_environment(struct config *config);
 MUST_CHECK bool source_file(struct config *config, const char *path, struct error *error);
 void source_defaults(struct config *config);
 
+/* ---- unknown.c ---- */
+
+/* The option of one of these programs (bits) whose name comes nearest to `length` bytes of what was given; NULL: none is near. */
+const struct option_row *option_nearest(unsigned programs, const char *given, size_t length);
+/* A line for each variable PAWL_... that is no option of any program, and not known otherwise. */
+void environment_warn(const struct config *config, FILE *err);
+
 /* ---- redact.c ---- */
 
 /* The database that the URI names; empty: none. False: what stands there is not clear, and nothing of it may be shown. */

@@ -105,8 +105,15 @@ static void error_ambiguous(const struct option *longs, const char *given, size_
   error_set(error, "--%.*s: could be %s: write it out", (int)length, given, names);
 }
 
+static void error_unknown(const struct config *config, const char *given, size_t length, struct error *error)
+{
+  const struct option_row *nearest = option_nearest(1u << config->program, given, length);
+  error_set(error, "--%.*s: no such option%s%s%s", (int)length, given, nearest ? ": did you mean --" : "", nearest ? nearest->flag : "",
+            nearest ? "?" : "");
+}
+
 /* Never the value: someone may have mistyped --uri. */
-static void error_flag(const struct getopt_tables *tables, const char *word, struct error *error)
+static void error_flag(const struct config *config, const struct getopt_tables *tables, const char *word, struct error *error)
 {
   if (optopt >= LONG_BASE) {
     error_set(error, "--%s: takes no value", config_options[optopt - LONG_BASE].flag);
@@ -122,7 +129,7 @@ static void error_flag(const struct getopt_tables *tables, const char *word, str
     if (matches > 1 && length > 0)
       error_ambiguous(tables->longs, given, length, error);
     else
-      error_set(error, "--%.*s: no such option", (int)length, given);
+      error_unknown(config, given, length, error);
   }
 }
 
@@ -173,7 +180,7 @@ static enum config_status flags_loop(struct config *config, const struct getopt_
   while ((value = getopt_long(argc, argv, tables->letters, tables->longs, NULL)) != -1) {
     if (value == '?' || value == ':') {
       if (value == '?')
-        error_flag(tables, argv[optind - 1], error);
+        error_flag(config, tables, argv[optind - 1], error);
       else
         error_no_value(error);
       return CONFIG_WRONG;
@@ -286,6 +293,13 @@ static char *file_line(char *text, int size, void *context)
   return byte == EOF && used == 0 ? NULL : text;
 }
 
+static int file_unknown(struct file_state *state, const char *name)
+{
+  const struct option_row *nearest = option_nearest(~0u, name, strlen(name));
+  return file_fail(state, "%s: no such option%s%s%s", name, nearest ? ": did you mean " : "", nearest ? nearest->flag : "",
+                   nearest ? "?" : "");
+}
+
 static int file_pair(void *context, const char *section, const char *name, const char *value)
 {
   struct file_state *state = context;
@@ -299,7 +313,7 @@ static int file_pair(void *context, const char *section, const char *name, const
   if (index < 0 && option_exists(name))
     return 1; /* another program's */
   if (index < 0)
-    return file_fail(state, "%s: no such option", shown);
+    return file_unknown(state, shown);
   const struct option_row *row = &config_options[index];
   if (row->kind == OPTION_ACTION || strcmp(name, "config") == 0)
     return file_fail(state, "%s: only on the command line", shown);

@@ -527,6 +527,7 @@ static int run(struct enqueue *enqueue)
   draft_connect(enqueue);
   int code = connect_mongo(enqueue);
   if (code == EXIT_DONE) {
+    say(enqueue, CONFIG_LOG_DEBUG, "start", "inserts into database %s on %s", mongo_db(enqueue->mongo), mongo_server(enqueue->mongo));
     draft_idle(enqueue);
     stop_wait();
     if (!id_source_open(&enqueue->ids, &error))

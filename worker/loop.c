@@ -526,7 +526,7 @@ static void watchers_start(struct loop *loop)
   ev_async_start(loop->ev, &loop->done);
   ev_signal_start(loop->ev, &loop->term);
   ev_signal_start(loop->ev, &loop->interrupt);
-  if (loop->options->timeout_ms > 0)
+  if (loop->options->timeout_ms >= 0)
     ev_timer_start(loop->ev, &loop->timeout);
 }
 

@@ -18,7 +18,7 @@ struct loop_options {
   struct performer_options performer;    /* its writer.type is filled in for each */
   const struct lockstore_options *watch; /* the store's, with await_ms: for wake-ups */
   bool exit_when_empty;
-  int64_t timeout_ms;  /* 0: none */
+  int64_t timeout_ms;  /* -1: none */
   int health_listener; /* from health_listen, the loop's from now on; -1: none */
 };
 

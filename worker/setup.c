@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { REQUEST_MS = 3000, WAIT_MS_DEFAULT = 60000, PAUSE_MS = 200, MEMBERS_MAX = 50, CONNECTIONS = 1 };
+enum { REQUEST_MS = 3000, PAUSE_MS = 200, MEMBERS_MAX = 50, CONNECTIONS = 1 };
 
 struct setup {
   struct config config;
@@ -209,7 +209,7 @@ int main(int argc, char **argv)
   stop_at_once();
   if (!config_begin(&setup.config, CONFIG_SETUP, argc, argv, stdout, stderr, &code))
     return code;
-  setup.deadline_ms = clock_boot_ms() + (setup.config.timeout_ms ? setup.config.timeout_ms : WAIT_MS_DEFAULT);
+  setup.deadline_ms = setup.config.timeout_ms < 0 ? INT64_MAX : clock_boot_ms() + setup.config.timeout_ms;
   code = setup.config.replica_set ? initiate(&setup) : EXIT_DONE;
   if (code == EXIT_DONE)
     code = prepare(&setup);

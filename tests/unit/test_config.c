@@ -84,6 +84,86 @@ static int clear(void **state)
   return 0;
 }
 
+/* ---- unknown names ---- */
+
+static void assert_nearest(const char *given, const char *flag)
+{
+  const struct option_row *row = option_nearest(~0u, given, strlen(given));
+  if (flag == NULL ? row != NULL : row == NULL || strcmp(row->flag, flag) != 0)
+    fail_msg("%s: %s", given, row ? row->flag : "none");
+}
+
+static void test_nearest(void **state)
+{
+  (void)state;
+  assert_nearest("leese", "lease");
+  assert_nearest("LAESE", "lease");
+  assert_nearest("BATCH_MESSAGE", "batch-messages");
+  assert_nearest("url", "uri");
+  assert_nearest("types", "type");
+  assert_nearest("LEASE_TIME", "lease");
+  assert_nearest("qqqqqqq", NULL);
+  assert_nearest("", NULL);
+  assert_wrong(LOAD(CONFIG_WORKER, "--leese=1s"), "--leese: no such option", "did you mean --lease?");
+  assert_wrong(LOAD(CONFIG_STATUS, "--leese=1s"), "--leese: no such option", "");
+  assert_lacks(error.text, "did you mean");
+  assert_wrong(LOAD(CONFIG_WORKER, "--type=t", "--config", (char *)file_with("n.ini", "leese = 1s\n")), "n.ini:1: leese",
+               "did you mean lease?");
+}
+
+static const char *warned(void)
+{
+  static char said[4000];
+  FILE *stream = fmemopen(said, sizeof said, "w");
+  int code;
+  char *argv[] = {"x", "--type=t", "--print-config", NULL};
+  FILE *none = fopen("/dev/null", "w");
+  config_free(&config);
+  said[0] = '\0';
+  assert_false(config_begin(&config, CONFIG_WORKER, 3, argv, none, stream, &code));
+  assert_int_equal(code, 0);
+  fclose(none);
+  fclose(stream);
+  return said;
+}
+
+static void test_unknown_variables(void **state)
+{
+  (void)state;
+  static const char *const known[] = {"PAWL_LOCK_EPOCH",           "PAWL_SERVICE_HOST", "PAWL_PORT_9464_TCP_ADDR",
+                                      "PAWL_METRICS_SERVICE_PORT", "PAWL_MEMBER",       "PAWL_TEST_X"};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    setenv(known[i], "x", 1);
+  setenv("PAWL_EMPTY", "", 1);
+  assert_string_equal(warned(), "");
+  setenv("PAWL_LEESE", "secret", 1);
+  assert_contains(warned(), "PAWL_LEESE is set, and is no option of pawl: did you mean PAWL_LEASE?\n");
+  assert_lacks(warned(), "secret");
+  setenv("PAWL_LOG_FORMAT", "json", 1);
+  assert_contains(warned(), "\"level\" : \"warn\", \"program\" : \"pawl-worker\", \"event\" : \"config\"");
+  setenv("PAWL_LOG_LEVEL", "error", 1);
+  assert_string_equal(warned(), "");
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    unsetenv(known[i]);
+  unsetenv("PAWL_EMPTY");
+  unsetenv("PAWL_LEESE");
+}
+
+/* They share variable and file, so a value that one takes must not be another's error. */
+static void test_shared_options_take_the_same(void **state)
+{
+  (void)state;
+  for (const struct option_row *one = config_options; one->flag; one++)
+    for (const struct option_row *other = one + 1; other->flag; other++)
+      if (strcmp(one->flag, other->flag) == 0 && (one->kind != other->kind || one->min != other->min || one->max != other->max ||
+                                                  !one->none != !other->none || one->none_value != other->none_value))
+        fail_msg("--%s takes different values in different programs", one->flag);
+  assert_int_equal(LOAD(CONFIG_SETUP, "--timeout=none"), CONFIG_RUN);
+  assert_int_equal(config.timeout_ms, -1);
+  assert_int_equal(LOAD(CONFIG_WORKER, "--type=t", "--timeout=0s"), CONFIG_RUN);
+  assert_int_equal(config.timeout_ms, 0);
+}
+
 /* ---- precedence ---- */
 
 static void test_defaults(void **state)
@@ -100,7 +180,7 @@ static void test_defaults(void **state)
   assert_int_equal(config.linger_ms, 5000);
   assert_false(config.linger_given);
   assert_int_equal(config.stall_ms, 90000);
-  assert_int_equal(config.timeout_ms, 0);
+  assert_int_equal(config.timeout_ms, -1);
   assert_int_equal(config.batch_messages, 10000);
   assert_int_equal(config.batch_bytes, 8 << 20);
   assert_int_equal(config.segment_bytes, 0);
@@ -672,17 +752,31 @@ static void test_begin(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_teardown(test_defaults, clear),    cmocka_unit_test_teardown(test_precedence, clear),
-      cmocka_unit_test_teardown(test_bundle, clear),      cmocka_unit_test_teardown(test_lock, clear),
-      cmocka_unit_test_teardown(test_environment, clear), cmocka_unit_test_teardown(test_types, clear),
-      cmocka_unit_test_teardown(test_uri, clear),         cmocka_unit_test_teardown(test_durations, clear),
-      cmocka_unit_test_teardown(test_bytes, clear),       cmocka_unit_test_teardown(test_other_kinds, clear),
-      cmocka_unit_test_teardown(test_listen, clear),      cmocka_unit_test_teardown(test_health, clear),
-      cmocka_unit_test_teardown(test_flags, clear),       cmocka_unit_test_teardown(test_dump, clear),
-      cmocka_unit_test_teardown(test_times, clear),       cmocka_unit_test_teardown(test_file_errors, clear),
-      cmocka_unit_test_teardown(test_long_line, clear),   cmocka_unit_test_teardown(test_redact, clear),
-      cmocka_unit_test_teardown(test_print, clear),       cmocka_unit_test_teardown(test_help, clear),
-      cmocka_unit_test_teardown(test_begin, clear),       cmocka_unit_test_teardown(test_databases_of_mongodb, clear),
+      cmocka_unit_test_teardown(test_nearest, clear),
+      cmocka_unit_test_teardown(test_unknown_variables, clear),
+      cmocka_unit_test_teardown(test_shared_options_take_the_same, clear),
+      cmocka_unit_test_teardown(test_defaults, clear),
+      cmocka_unit_test_teardown(test_precedence, clear),
+      cmocka_unit_test_teardown(test_bundle, clear),
+      cmocka_unit_test_teardown(test_lock, clear),
+      cmocka_unit_test_teardown(test_environment, clear),
+      cmocka_unit_test_teardown(test_types, clear),
+      cmocka_unit_test_teardown(test_uri, clear),
+      cmocka_unit_test_teardown(test_durations, clear),
+      cmocka_unit_test_teardown(test_bytes, clear),
+      cmocka_unit_test_teardown(test_other_kinds, clear),
+      cmocka_unit_test_teardown(test_listen, clear),
+      cmocka_unit_test_teardown(test_health, clear),
+      cmocka_unit_test_teardown(test_flags, clear),
+      cmocka_unit_test_teardown(test_dump, clear),
+      cmocka_unit_test_teardown(test_times, clear),
+      cmocka_unit_test_teardown(test_file_errors, clear),
+      cmocka_unit_test_teardown(test_long_line, clear),
+      cmocka_unit_test_teardown(test_redact, clear),
+      cmocka_unit_test_teardown(test_print, clear),
+      cmocka_unit_test_teardown(test_help, clear),
+      cmocka_unit_test_teardown(test_begin, clear),
+      cmocka_unit_test_teardown(test_databases_of_mongodb, clear),
       cmocka_unit_test_teardown(test_print_db, clear),
   };
   return cmocka_run_group_tests(tests, setup_folder, remove_folder);
