@@ -25,6 +25,8 @@ static const struct {
     [CHAOS_FULL] = {"disk full", 10, 60},
     [CHAOS_THEFT] = {"lock deleted", 1, 20},
     [CHAOS_WRITE_BACK] = {"written back early", 0.5, 10},
+    [CHAOS_ADOPT] = {"adopted", 3, 60},
+    [CHAOS_LOCK] = {"locked by pawl-lock", 3, 60},
     [CHAOS_POINT] = {"killed between two calls", 0.0001, 0.005},
     [CHAOS_NAP] = {"frozen between two calls", 0.0005, 0.02},
     [CHAOS_LOST] = {"request lost", 0.001, 0.05},
@@ -47,6 +49,11 @@ static const struct {
 const char *chaos_name(enum chaos chaos)
 {
   return kinds[chaos].name;
+}
+
+bool chaos_is_local(int machine)
+{
+  return chaos_plan.files == FILES_LOCAL || (chaos_plan.files == FILES_BOTH && machine == 0);
 }
 
 bool chaos_strikes(enum chaos chaos)
@@ -140,12 +147,19 @@ static struct process *process_any(void)
   return process->up ? process : NULL;
 }
 
+static bool runs_on(const struct process *process, int machine)
+{
+  return process->up && (chaos_plan.one_kernel || process->machine == machine);
+}
+
 static void machine_crash(int machine)
 {
   trace_add(-1, -1, "machine %d loses power", machine);
-  disk_machine_crashed(machine);
+  for (int view = 0; view < chaos_plan.machines; view++)
+    if (chaos_plan.one_kernel || view == machine)
+      disk_machine_crashed(view);
   for (int i = 0; i < chaos_plan.processes; i++)
-    if (processes[i].up && processes[i].machine == machine)
+    if (runs_on(&processes[i], machine))
       process_crash_soon(&processes[i]);
 }
 
@@ -153,7 +167,7 @@ static void machine_suspend(int machine)
 {
   int64_t us = leases_us(0.1, 5);
   for (int i = 0; i < chaos_plan.processes; i++)
-    if (processes[i].up && processes[i].machine == machine)
+    if (runs_on(&processes[i], machine))
       freeze(&processes[i], us);
 }
 
@@ -199,6 +213,10 @@ static void strike(enum chaos chaos)
     server_theft((int)world_between(0, chaos_plan.types - 1));
   } else if (chaos == CHAOS_WRITE_BACK) {
     disk_write_back();
+  } else if (chaos == CHAOS_ADOPT) {
+    server_adopt((int)world_between(0, chaos_plan.types - 1));
+  } else if (chaos == CHAOS_LOCK) {
+    server_lock_tool((int)world_between(0, chaos_plan.types - 1));
   }
 }
 
@@ -225,11 +243,13 @@ static void plan_workers(void)
   struct chaos_plan *plan = &chaos_plan;
   plan->types = (int)world_between(1, TYPES_MAX);
   plan->processes = (int)world_between(2, PROCESSES_MAX);
-  plan->local = world_chance(0.5);
-  plan->machines = plan->local ? 1 : MACHINES_MAX;
+  plan->files = (enum files)world_between(FILES_LOCAL, FILES_BOTH);
+  plan->machines = plan->files == FILES_LOCAL ? 1 : MACHINES_MAX;
+  plan->one_kernel = plan->files == FILES_BOTH && world_chance(0.4);
+  plan->older = plan->files == FILES_BOTH && world_chance(0.3);
   plan->early = world_chance(0.5);
   plan->zstd = world_chance(0.1);
-  plan->name_lag_us = !plan->local && world_chance(0.3) ? world_between(0, 5 * SECONDS) : 0;
+  plan->name_lag_us = plan->files != FILES_LOCAL && world_chance(0.3) ? world_between(0, 5 * SECONDS) : 0;
   plan->producers = (int)world_between(1, 4);
   plan->yield = world_chance(0.2) ? 1 : world_log_between(0.02, 1);
   plan->stuck_for_ever = world_chance(0.2);
@@ -283,11 +303,13 @@ void chaos_end(void)
 
 void chaos_print(FILE *stream)
 {
+  static const char *const files[] = {"local", "network", "local and network"};
   const struct chaos_plan *plan = &chaos_plan;
   fprintf(stream,
-          "  %d workers, %d types, %s file system, %d machine%s, lease %lld ms, segments %lld, yield %.2f\n  faults:", plan->processes,
-          plan->types, plan->local ? "local" : "network", plan->machines, plan->machines > 1 ? "s" : "", (long long)plan->lease_ms,
-          (long long)plan->consumer.segment_bytes, plan->yield);
+          "  %d workers, %d types, %s file system, %d machine%s%s%s, lease %lld ms, segments %lld, yield %.2f\n  faults:", plan->processes,
+          plan->types, files[plan->files], plan->machines, plan->machines > 1 ? "s" : "", plan->one_kernel ? " of one kernel" : "",
+          plan->older ? ", an older pawl over the network" : "", (long long)plan->lease_ms, (long long)plan->consumer.segment_bytes,
+          plan->yield);
   for (int i = 0; i < CHAOS_COUNT; i++)
     if (plan->rate[i] > 0)
       fprintf(stream, " %s (%.4g%s)", kinds[i].name, plan->rate[i], i < CHAOS_TIMED ? " s" : "");

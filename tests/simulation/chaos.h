@@ -22,6 +22,8 @@ enum chaos {
   CHAOS_FULL,       /* no space, then space */
   CHAOS_THEFT,      /* somebody deletes a lock document */
   CHAOS_WRITE_BACK, /* the kernel writes something back on its own */
+  CHAOS_ADOPT,      /* pawl-setup --adopt makes a ledger anew */
+  CHAOS_LOCK,       /* pawl-lock takes a type's mutex, fences, and is killed */
   CHAOS_TIMED,
   /* at a call: the rate is a probability */
   CHAOS_POINT = CHAOS_TIMED, /* the process dies between two calls */
@@ -44,12 +46,20 @@ enum chaos {
   CHAOS_COUNT
 };
 
+enum files {
+  FILES_LOCAL,   /* one machine, guards count */
+  FILES_NETWORK, /* two machines, each with a page cache of its own */
+  FILES_BOTH,    /* the first is the file server: local to it, and a network's to the other */
+};
+
 struct chaos_plan {
   double rate[CHAOS_COUNT];
   double yield; /* how often a call lets others go first */
   int types, processes, machines, producers;
-  bool local; /* the file system: one machine, guards count */
-  bool early; /* network: other machines see what is not yet synced */
+  enum files files;
+  bool one_kernel; /* FILES_BOTH: the other machine is another view of the same one (FUSE) */
+  bool older;      /* FILES_BOTH: workers over the network are of an older pawl, which knows no `guarded` */
+  bool early;      /* network: other machines see what is not yet synced */
   bool zstd;
   int64_t name_lag_us; /* network: other machines see a new file only so much later (directory caches) */
   bool wakeups;        /* workers watch for wake-ups */
@@ -65,6 +75,8 @@ extern struct chaos_plan chaos_plan;
 extern int64_t chaos_struck[CHAOS_COUNT]; /* in all runs of this process */
 
 const char *chaos_name(enum chaos chaos);
+/* Does a machine see the files as those of a local file system? */
+bool chaos_is_local(int machine);
 /* Makes the plan of the world's seed, and lets the faults begin. */
 void chaos_begin(void);
 /* Faults stop; what is frozen, cut off or away comes back. */

@@ -30,6 +30,8 @@ struct watch {
   int64_t committed_count, committed_size;
   int64_t producer_last[PRODUCERS_MAX];
   int64_t block_epoch; /* of the last block */
+  bool pad;            /* the epoch's first block may not lie in the page of the one before */
+  bool adopted;        /* and no segment was begun since */
 };
 
 static struct watch watches[TYPES_MAX];
@@ -144,6 +146,16 @@ static void body_committed(int type, const struct block_marker *marker, const ui
   }
 }
 
+/* Without a PAD: who wrote the end, and whose file system it was to him. */
+static void page_check(int type, const struct block_marker *marker, int64_t offset)
+{
+  const struct watch *watch = &watches[type];
+  bool first = marker->epoch > watch->block_epoch && marker->epoch == watch->ledger.epoch;
+  if (watch->pad && first && marker->kind != BLOCK_PAD && offset % FORMAT_PAGE_BYTES != 0)
+    world_fail("t%d: the block at offset %lld lies in a page that was written by another kernel, or through another view", type,
+               (long long)offset);
+}
+
 static void walk_block(int type, const uint8_t *bytes, size_t size, struct committed *at)
 {
   struct watch *watch = &watches[type];
@@ -161,6 +173,7 @@ static void walk_block(int type, const uint8_t *bytes, size_t size, struct commi
   if (marker.epoch < watch->block_epoch || marker.epoch > watch->ledger.epoch)
     world_fail("t%d: a block of epoch %lld is committed after one of epoch %lld, in epoch %lld", type, (long long)marker.epoch,
                (long long)watch->block_epoch, (long long)watch->ledger.epoch);
+  page_check(type, &marker, at->length);
   watch->block_epoch = marker.epoch;
   if (marker.kind == BLOCK_DATA && !world.failed) {
     body_committed(type, &marker, bytes + at->length + FORMAT_MARKER_BYTES);
@@ -170,6 +183,17 @@ static void walk_block(int type, const uint8_t *bytes, size_t size, struct commi
   at->length += FORMAT_MARKER_BYTES + (int64_t)marker.stored_bytes;
   at->link = format_marker_link(&marker);
   at->seq += marker.count;
+}
+
+/* On a local file system a segment is begun for a frozen writer alone. */
+static void segment_check(int type, const struct segment_header *header)
+{
+  bool busy = watches[type].adopted || chaos_plan.files != FILES_LOCAL;
+  for (int i = 0; i < chaos_plan.processes && !busy; i++)
+    for (int j = 0; j < TYPES_MAX && !busy; j++)
+      busy = processes[i].stations[j].type == type && processes[i].stations[j].busy_epoch == header->epoch;
+  if (!busy)
+    world_fail("t%d: epoch %lld begins a segment, and the file is local and its guard was free", type, (long long)header->epoch);
 }
 
 /* The new segment must name the end before. */
@@ -187,6 +211,9 @@ static void walk_segment(int type, const uint8_t *bytes, size_t size, const stru
                                         header.predecessor_tail == at->tail && memcmp(header.predecessor_uuid, at->uuid, 16) == 0;
   if (!follows || header.first_seq != at->seq + 1 || memcmp(header.uuid, to->uuid, sizeof header.uuid) != 0)
     world_fail("t%d: the segment %s does not follow the committed end, %s at %lld", type, to->file, at->file, (long long)at->length);
+  if (strcmp(header.reason, "unclean") == 0)
+    segment_check(type, &header);
+  watches[type].adopted = false;
   world.segments++;
   snprintf(at->file, sizeof at->file, "%s", to->file);
   memcpy(at->uuid, to->uuid, sizeof at->uuid);
@@ -237,6 +264,20 @@ static const struct take *take_find(const struct watch *watch, const struct owne
   return NULL;
 }
 
+void checks_adopted(int type)
+{
+  watches[type].adopted = true;
+}
+
+/* By what the fence found, if that was seen: an epoch may have been passed over, and rolled on. */
+static bool pad_wanted(const struct ledger *before, const struct ledger *now, struct caller fencer)
+{
+  if (now->epoch != before->epoch + 1 || fencer.process < 0)
+    return false;
+  const struct process *process = &processes[fencer.process];
+  return strcmp(before->machine, process_machine(process)->boot_id) != 0 || ledger_vouched(before) != chaos_is_local(process->machine);
+}
+
 static void fenced(int type, const struct ledger *now)
 {
   struct watch *watch = &watches[type];
@@ -250,6 +291,7 @@ static void fenced(int type, const struct ledger *now)
                take->caller.process, (long long)watch->ledger.epoch);
   watch->fenced_order = take->order;
   watch->fencer = take->caller;
+  watch->pad = pad_wanted(&watch->ledger, now, take->caller);
 }
 
 static bool end_moved(const struct committed *a, const struct committed *b)

@@ -4,7 +4,8 @@
  *   after every change of a ledger     epochs, seqs and `settled` only rise; an epoch goes to whoever took the lock last; one process
  *                                      commits in an epoch; what is committed is safe on the disk, is a chain of whole blocks from
  *                                      the end before to the new one, and holds each message at most once and each producer's in order;
- *                                      nothing that is settled is in the queue
+ *                                      nothing that is settled is in the queue; a page has bytes of one kernel and one view; where all see
+ *                                      the files as local, a new segment is a roll's, or its writer found the guard busy
  *   after every removal from the queue the message is in committed file data, once
  *   when a fence says no               the majority's ledger is not of the epoch and owner that it asked for
  *   at every call to the disk          committed bytes are not written to, cut or unlinked (disk.c)
@@ -30,6 +31,8 @@ void checks_end(void);
 void checks_taken(int type, const struct owner *owner, struct caller caller);
 /* The ledger, as the majority sees it, may have changed, by a request of `caller` (NULL: not known). */
 void checks_ledger(int type, const struct caller *caller);
+/* The ledger is about to be seen as pawl-setup --adopt made it. */
+void checks_adopted(int type);
 struct station;
 /* Its fence has said NO. */
 void checks_not_fenced(const struct station *station);

@@ -187,7 +187,7 @@ static void inode_lose(struct inode *inode, int machine)
   inode->view[machine] = (struct bytes){0};
   inode_decide(inode, machine, FATE_MIXED);
   inode_show(inode);
-  if (chaos_plan.local || world_chance(0.5)) {
+  if (chaos_is_local(machine) || world_chance(0.5)) {
     free(inode->view[machine].at);
     inode->view[machine] = seen;
   } else {
@@ -213,6 +213,11 @@ void disk_check(void)
 }
 
 /* ---- names ---- */
+
+static int machine_of_caller(void)
+{
+  return fiber_process() != NULL ? fiber_process()->machine : CHECKER;
+}
 
 static uint64_t name_hash(const char *name)
 {
@@ -251,7 +256,7 @@ static struct name *name_add(const char *name)
 static void name_set(struct name *entry, struct inode *inode)
 {
   entry->now = inode;
-  if (!chaos_plan.local)
+  if (!chaos_is_local(machine_of_caller()))
     entry->durable = inode;
 }
 
@@ -293,7 +298,8 @@ static void descriptor_close(int fd)
   if (descriptor->inode->guard == fd)
     descriptor->inode->guard = -1;
   /* A network file system's client writes back what it has when a file is closed. */
-  if (!chaos_plan.local && descriptor->machine != CHECKER && inode_has_changes(descriptor->inode, descriptor->machine) && world_chance(0.8))
+  if (descriptor->machine != CHECKER && !chaos_is_local(descriptor->machine) && inode_has_changes(descriptor->inode, descriptor->machine) &&
+      world_chance(0.8))
     inode_sync(descriptor->inode, descriptor->machine);
   descriptor->inode = NULL;
 }
@@ -325,7 +331,7 @@ void disk_machine_crashed(int machine)
     inode_show(inode);
     inode_check(inode, "after a machine crashed");
   }
-  if (chaos_plan.local)
+  if (chaos_is_local(machine))
     names_crash(fate);
 }
 
@@ -374,11 +380,6 @@ static bool enter(enum chaos fault, const char *what, const char *name, struct e
   if (fails)
     error_set(error, "%s %s: Input/output error", what, name);
   return !fails;
-}
-
-static int machine_of_caller(void)
-{
-  return fiber_process() != NULL ? fiber_process()->machine : CHECKER;
 }
 
 static struct inode *name_seen(const struct name *entry)
@@ -459,7 +460,7 @@ enum file_status file_close(struct file *file, struct error *error)
   if (inode == NULL)
     return FILE_FAILED;
   struct descriptor *descriptor = &descriptors[file->fd];
-  if (!chaos_plan.local && descriptor->writable && fails && inode_has_changes(inode, descriptor->machine))
+  if (!chaos_is_local(descriptor->machine) && descriptor->writable && fails && inode_has_changes(inode, descriptor->machine))
     inode_lose(inode, descriptor->machine);
   fails = (fails || descriptor->failed) && descriptor->writable;
   if (fails)
@@ -591,6 +592,7 @@ enum file_status file_guard(struct file *file, struct error *error)
     return FILE_FAILED;
   if (inode->guard >= 0 && inode->guard != file->fd) {
     error_set(error, "guarding %s: Resource temporarily unavailable", file->name);
+    fiber_station()->busy_epoch = fiber_station()->epoch;
     return FILE_BUSY;
   }
   inode->guard = file->fd;
@@ -619,7 +621,7 @@ enum file_status file_local(struct file *file, bool *local, struct error *error)
   bool fails = !enter(CHAOS_MISC, "looking at the file system of", file->name, error);
   if (fails || inode_of(file, error) == NULL)
     return FILE_FAILED;
-  *local = chaos_plan.local;
+  *local = chaos_is_local(machine_of_caller());
   return FILE_OK;
 }
 
@@ -627,7 +629,8 @@ enum file_status file_place(const char *dir, struct file_place *place, struct er
 {
   if (!enter(CHAOS_MISC, "looking at the file system of", dir, error))
     return FILE_FAILED;
-  *place = (struct file_place){.local = chaos_plan.local, .free_bytes = chaos_disk_full() ? world_between(0, 80 * 1024) : (int64_t)1 << 40};
+  *place = (struct file_place){.local = chaos_is_local(machine_of_caller()),
+                               .free_bytes = chaos_disk_full() ? world_between(0, 80 * 1024) : (int64_t)1 << 40};
   return FILE_OK;
 }
 

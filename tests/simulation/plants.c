@@ -1,4 +1,5 @@
 #include "plants.h"
+#include "chaos.h"
 #include "checks.h"
 #include "process.h"
 #include "queue.h"
@@ -32,6 +33,14 @@ static const char *const names[PLANT_COUNT] = {
     [PLANT_GETMOREAGAIN] = "GETMOREAGAIN",
     [PLANT_LATEREAD] = "LATEREAD",
     [PLANT_EMPTYMISSING] = "EMPTYMISSING",
+    [PLANT_GUARDCOMMIT] = "GUARDCOMMIT",
+    [PLANT_GUARDBOOL] = "GUARDBOOL",
+    [PLANT_GUARDIGNORE] = "GUARDIGNORE",
+    [PLANT_GUARDALWAYS] = "GUARDALWAYS",
+    [PLANT_NETKEEP] = "NETKEEP",
+    [PLANT_NETVOUCH] = "NETVOUCH",
+    [PLANT_ADOPTVOUCH] = "ADOPTVOUCH",
+    [PLANT_PADVIEW] = "PADVIEW",
 };
 
 const char *plant_name(enum plant which)
@@ -102,6 +111,16 @@ static void fence_completion(struct station *station, struct completion *complet
     completion->result = RESULT_NO;
 }
 
+/* The decision whether the file is continued is about to be made. */
+static void guard_completion(struct station *station, struct completion *completion)
+{
+  struct ledger *before = &station->consumer.before;
+  if (plant == PLANT_SAMEFILE)
+    completion->ground.local = completion->ground.guarded = true;
+  if (plant == PLANT_GUARDIGNORE || plant == PLANT_SAMEFILE || (plant == PLANT_GUARDBOOL && before->guarded != 0))
+    before->guarded = before->epoch;
+}
+
 void plants_completion(struct station *station, struct completion *completion)
 {
   bool yes = completion->result == RESULT_YES;
@@ -111,8 +130,8 @@ void plants_completion(struct station *station, struct completion *completion)
     station->checked = completion->ledger;
   if (completion->kind == ACTION_FENCE)
     fence_completion(station, completion);
-  if (plant == PLANT_SAMEFILE && completion->kind == ACTION_GUARD && yes)
-    completion->ground.local = completion->ground.guarded = true;
+  if (completion->kind == ACTION_GUARD && yes)
+    guard_completion(station, completion);
   else if (plant == PLANT_NOSETTLE && completion->kind == ACTION_FENCE && yes)
     completion->ledger.settled = completion->ledger.end.seq;
   else if (plant == PLANT_INCREMENT && completion->kind == ACTION_FENCE && yes)
@@ -123,6 +142,8 @@ void plants_completion(struct station *station, struct completion *completion)
     delete_early(station, completion->load);
   else if (plant == PLANT_NOVERIFY && completion->kind == ACTION_VERIFY)
     completion->result = RESULT_YES;
+  else if (plant == PLANT_PADVIEW && completion->kind == ACTION_OPEN && yes)
+    station->performer.writer.foreign = strcmp(station->consumer.before.machine, process_machine(station->process)->boot_id) != 0;
 }
 
 /* ---- on the way to the server ---- */
@@ -159,6 +180,28 @@ bool plants_read_locally(void)
   const struct action *action = fiber_action();
   return action != NULL &&
          ((plant == PLANT_FENCELOCAL && action->kind == ACTION_FENCE) || (plant == PLANT_COMMITLOCAL && action->kind == ACTION_COMMIT));
+}
+
+void plants_fenced(enum fencer fencer, const struct ledger *before, struct ledger *ledger)
+{
+  bool keeps = plant == PLANT_GUARDCOMMIT || (plant == PLANT_NETKEEP && fencer == FENCER_NETWORK);
+  if (keeps || plant == PLANT_GUARDALWAYS)
+    ledger->guarded = ledger_vouched(before) || (plant == PLANT_GUARDALWAYS && fencer == FENCER_LOCAL) ? ledger->epoch : 0;
+}
+
+void plants_committed(int type, int process)
+{
+  struct ledger ledger;
+  if ((plant != PLANT_GUARDCOMMIT && plant != PLANT_NETVOUCH) || chaos_is_local(processes[process].machine))
+    return;
+  server_ledger_live(type, &ledger);
+  ledger.guarded = plant == PLANT_NETVOUCH ? ledger.epoch : 0;
+  server_put_ledger(type, &ledger);
+}
+
+int64_t plants_adopted(const struct ledger *ledger)
+{
+  return plant == PLANT_ADOPTVOUCH ? ledger->epoch : 0;
 }
 
 void plants_fence(enum outcome outcome)

@@ -37,6 +37,15 @@ enum plant {
   PLANT_GETMOREAGAIN, /* a lost getMore is sent again on the same cursor */
   PLANT_LATEREAD,     /* what was read in one epoch is written in a later one */
   PLANT_EMPTYMISSING, /* an empty reply without the time of a snapshot counts as an empty queue */
+  /* of one directory that is local to one and a network's to another */
+  PLANT_GUARDCOMMIT, /* no fence, but a commit over the network ends what is vouched for */
+  PLANT_GUARDBOOL,   /* vouched for once is vouched for, of whatever epoch */
+  PLANT_GUARDIGNORE, /* a free guard is enough */
+  PLANT_GUARDALWAYS, /* a local fence vouches for any end */
+  PLANT_NETKEEP,     /* a fence over the network goes on vouching */
+  PLANT_NETVOUCH,    /* a commit over the network vouches */
+  PLANT_ADOPTVOUCH,  /* adopting does */
+  PLANT_PADVIEW,     /* PAD by the kernel's id alone */
   PLANT_COUNT
 };
 extern enum plant plant;
@@ -55,6 +64,10 @@ int64_t plants_epoch_seen(int type, int64_t epoch_seen);
 bool plants_steal_anyway(int process, const struct lock_view *view);
 void plants_view(int process, struct lock_view *view);
 bool plants_read_locally(void);
+/* What a fence or a commit has left in the ledger, and what adopting will. */
+void plants_fenced(enum fencer fencer, const struct ledger *before, struct ledger *ledger);
+void plants_committed(int type, int process);
+int64_t plants_adopted(const struct ledger *ledger);
 void plants_fence(enum outcome outcome);
 /* True: done, another way than the ledger would. */
 bool plants_commit(int type, const struct ledger_commit *commit, enum outcome *outcome);

@@ -27,7 +27,7 @@ int type_index(const char *type)
 
 const struct machine *process_machine(const struct process *process)
 {
-  return &world.machines[process->machine];
+  return &world.machines[chaos_plan.one_kernel ? 0 : process->machine];
 }
 
 /* ---- what the loop does ---- */
@@ -339,6 +339,7 @@ void processes_begin(void)
   for (int i = 0; i < chaos_plan.processes; i++) {
     processes[i].index = i;
     processes[i].machine = i % chaos_plan.machines;
+    processes[i].older = chaos_plan.older && !chaos_is_local(processes[i].machine);
     world_at(world_between(0, 500 * MS), start_later, &processes[i], 0);
   }
 }

@@ -21,6 +21,7 @@ struct station { /* a type in a process */
   int64_t epoch;
   struct owner owner;
   bool wrote;
+  int64_t busy_epoch; /* the last in which a guard was busy */
   uint64_t commit_operation;
   struct ledger checked;
   bool matched_nothing; /* the last fence, a repetition */
@@ -30,6 +31,7 @@ struct process {
   int index, machine;
   int64_t incarnation;
   bool up, stopping;
+  bool older;       /* of a pawl that knows no `guarded` */
   bool watching[2]; /* wake-ups come: what is for all; what is for this one */
   int64_t frozen_until_us, cut_off_until_us;
   uint64_t operation; /* the latest of the queue's that it has seen acknowledged */

@@ -206,6 +206,49 @@ void server_theft(int type)
     trace_add(-1, type, "somebody deletes the lock document");
 }
 
+/* A new owner, who has the lock for a moment. */
+static bool tool_begin(int type, struct ledger *ledger, struct owner *owner)
+{
+  uint64_t low = world_random(), high = world_random();
+  server_ledger_live(type, ledger);
+  if (electing || ledger->end.file[0] == 0)
+    return false;
+  server_theft(type);
+  memcpy(owner->bytes, &low, sizeof low);
+  memcpy(owner->bytes + sizeof low, &high, sizeof high);
+  checks_taken(type, owner, (struct caller){.process = -1});
+  return true;
+}
+
+void server_adopt(int type)
+{
+  struct ledger ledger;
+  struct owner owner;
+  if (!tool_begin(type, &ledger, &owner))
+    return;
+  ledger.epoch++;
+  ledger.owner = owner;
+  ledger.clean = false;
+  ledger.guarded = plants_adopted(&ledger);
+  server_put_ledger(type, &ledger);
+  checks_adopted(type);
+  checks_ledger(type, NULL);
+  trace_add(-1, type, "the files are adopted");
+}
+
+void server_lock_tool(int type)
+{
+  struct ledger ledger, before;
+  struct owner owner;
+  struct error error;
+  if (!tool_begin(type, &ledger, &owner))
+    return;
+  if (__real_ledger_fence(store_now(), type_name(type), ledger.epoch, &owner, FENCER_READER, &before, &error) != OUTCOME_YES)
+    world_fail("t%d: the fence of pawl-lock fails", type);
+  checks_ledger(type, NULL);
+  trace_add(-1, type, "pawl-lock takes the lock, and is killed");
+}
+
 /* ---- one request, applied ---- */
 
 static enum outcome apply_take(const struct request *request)
@@ -243,6 +286,17 @@ static enum outcome apply_lock(const struct request *request)
   return outcome;
 }
 
+/* An older pawl leaves the number as it is; and so may plants. */
+static void fenced_guarded(const struct request *request, const struct ledger *before)
+{
+  struct ledger ledger;
+  server_ledger_live(request->type, &ledger);
+  if (processes[request->caller.process].older)
+    ledger.guarded = before->guarded;
+  plants_fenced(request->fencer, before, &ledger);
+  server_put_ledger(request->type, &ledger);
+}
+
 static enum outcome apply_ledger(const struct request *request, struct ledger *before)
 {
   const char *type = type_name(request->type);
@@ -255,6 +309,10 @@ static enum outcome apply_ledger(const struct request *request, struct ledger *b
     outcome = __real_ledger_settle(store_now(), type, request->epoch, &request->owner, request->settled, &error);
   else if (!plants_commit(request->type, &request->commit, &outcome))
     outcome = __real_ledger_commit(store_now(), type, &request->commit, &error);
+  if (request->kind == FENCE && outcome == OUTCOME_YES)
+    fenced_guarded(request, before);
+  else if (request->kind == COMMIT && outcome == OUTCOME_YES)
+    plants_committed(request->type, request->caller.process);
   if (!electing)
     checks_ledger(request->type, &request->caller);
   return outcome;

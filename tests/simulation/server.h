@@ -23,6 +23,10 @@ bool server_in_election(void);
 void server_back(void);
 /* Somebody deletes the lock document of a type, whoever holds it. */
 void server_theft(int type);
+/* pawl-setup --adopt finds the files as they are. */
+void server_adopt(int type);
+/* pawl-lock raises the epoch and writes nothing. */
+void server_lock_tool(int type);
 
 /*
  * Of one request to the database. False: it got no answer, and was not made; `error` says so. True: it is to be made now.
