@@ -19,7 +19,7 @@
  *                  Nobody is made to leave: a holder whose clock stands still must do no harm either.
  *   fence          One step, because a fence that fails changes nothing: having read epoch e, it succeeds only if e is the
  *                  epoch still. For a roll, which brings its own e, the comparison is there.
- *   ledger         Epoch, clean, the committed end (segment and messages in it: this stands for file, length and link), seq,
+ *   ledger         Epoch, clean, guarded, the committed end (segment and messages in it: this stands for file, length and link), seq,
  *                  settled. A request may arrive at once, later, twice, or never; the answer may be lost (the worker then asks
  *                  again, which the ledger cannot tell from a late copy, or dies, or leaves). One such copy at a time.
  *   queue          A set of messages. A delete is one request a block, but is done message by message, and what is not yet
@@ -30,8 +30,12 @@
  *   roll           CLOSE, `clean: true`, the next epoch under the same lock, and a new segment for its first block.
  *   guard          With -DLOCAL the file system is local: the kernel's lock on the segment, given back by close and by death,
  *                  then the epoch seen again, then the cut. Without, it is a network file system, and `clean` alone decides.
+ *                  With -DBOTH it is local to worker 1, and a network's to the others, who take no guard and see none.
+ *   guarded        The epoch for which the end is vouched for. With -DOLDER those over the network are of an older pawl: their
+ *                  fences leave the number as it is.
+ *   adopt, lock    With -DTOOLS: pawl-setup --adopt, which vouches for nothing, and pawl-lock, which carries on what it finds.
  *
- * What is not: bytes, CRCs, names of files and the check before the lock (unit tests and the simulation have these); a file
+ * What is not: bytes and pages (so no PAD), CRCs, names of files and the check before the lock (unit tests and the simulation have these); a file
  * that disagrees with the ledger; time; losing writes that MongoDB acknowledged; pruning; more than two blocks that are committed
  * and not deleted (pawl: four). A late copy of a commit does not carry `settled`, which $max would make the older value or a
  * true one; the next holder then only settles more.
@@ -59,6 +63,13 @@
  *   LATEWRITE   at the deadline a holder does not wait for a write that hangs, and leaves with `clean: true`
  *   UNLINK      at the deadline a new segment is unlinked although its commit has been sent
  *   AHEAD       `settled` counts a block whose delete is not acknowledged
+ *   GUARDCOMMIT (with -DBOTH, as those that follow) no fence, but a commit over the network ends what is vouched for
+ *   GUARDBOOL   vouched for once is vouched for, of whatever epoch (and -DOLDER)
+ *   GUARDIGNORE a free guard is enough
+ *   GUARDALWAYS a local fence vouches for any end
+ *   NETKEEP     a fence over the network goes on vouching
+ *   NETVOUCH    a commit over the network vouches
+ *   ADOPTVOUCH  adopting does (and -DTOOLS)
  *   NOSNAPSHOT  a pass is a plain cursor: it may miss a message and see a later one of the same producer
  */
 #ifndef W
@@ -70,7 +81,26 @@
 #ifndef E
 #define E 3 /* epochs */
 #endif
+#ifndef FIRST
+#define FIRST 1 /* who begins: that matters only with -DBOTH */
+#endif
 #define L (M + 2) /* room in a segment: a block more than check() lets pass */
+
+#if defined(LOCAL)
+#define IS_LOCAL 1
+#elif defined(BOTH)
+#define IS_LOCAL (me == 1)
+#else
+#define IS_LOCAL 0
+#endif
+#ifdef NETVOUCH
+#define VOUCHES 1
+#else
+#define VOUCHES IS_LOCAL
+#endif
+#ifdef GUARDBOOL
+#define OLDER
+#endif
 
 #define BIT(m) (1 << ((m) - 1))
 #define LOW(set) ((set) & (-(set)))
@@ -81,6 +111,7 @@
 
 byte sent, queued;                     /* sets of messages: acknowledged inserts; the queue */
 byte epoch, seg, length, seq, settled; /* the ledger */
+byte guarded;
 bool clean;
 typedef Segment {
   byte from;                           /* 0: it does not exist; 1: it is the first; s + 1: it goes on after segment s */
@@ -89,13 +120,13 @@ typedef Segment {
 };
 Segment file[E + 1];                   /* segment e was made in epoch e */
 byte history[M + 1], history_length;   /* all that was ever committed, for check() */
-#ifdef LOCAL
+#if defined(LOCAL) || defined(BOTH)
 byte guard[W + 1];                     /* the segment a worker has open, guarded; 0: none */
 #endif
 
 /* On its way: a request to the ledger (what it compares, what it sets), and deletes. */
 byte late_epoch, late_seg, late_length, late_to_seg, late_to_length, late_to_seq;
-bool late_clean;
+bool late_clean, late_vouches;
 byte late_delete;
 #ifdef LATEWRITE
 byte hung, hung_seg, hung_length; /* a write that has not returned */
@@ -180,18 +211,23 @@ inline sweep()
 #define MATCHES(of, s, n, to_s, to_n) (epoch == (of) && ((seg == (s) && length == (n)) || (seg == (to_s) && length == (to_n))))
 #endif
 
-/* The ledger does what matched: the end moves, `clean` becomes true if that was asked for. */
-inline advance(to_s, to_n, to_seq, to_clean)
+/* The ledger does what matched: the end moves, `clean` becomes true if that was asked for, and it vouches for the end if the writer does. */
+inline advance(to_s, to_n, to_seq, to_clean, vouches)
 {
   seg = to_s; length = to_n; seq = to_seq;
-  if :: to_clean -> clean = true :: else fi
+  if :: to_clean -> clean = true :: else fi;
+#ifdef GUARDCOMMIT
+  if :: vouches -> guarded = epoch :: else -> guarded = 0 fi
+#else
+  if :: vouches -> guarded = epoch :: else fi
+#endif
 }
 
 /* A copy of the request that a worker is about to send stays on its way. */
 inline linger(to_s, to_n, to_seq, to_clean)
 {
   late_epoch == 0 ->
-  late_epoch = e; late_seg = my_seg; late_length = my_length;
+  late_epoch = e; late_vouches = VOUCHES && (wrote || !(to_clean)); late_seg = my_seg; late_length = my_length;
   late_to_seg = to_s; late_to_length = to_n; late_to_seq = to_seq; late_clean = to_clean
 }
 inline linger_perhaps(to_s, to_n, to_seq, to_clean)
@@ -204,7 +240,8 @@ inline linger_perhaps(to_s, to_n, to_seq, to_clean)
 
 inline linger_no_more()
 {
-  late_epoch = 0; late_seg = 0; late_length = 0; late_to_seg = 0; late_to_length = 0; late_to_seq = 0; late_clean = false
+  late_epoch = 0; late_seg = 0; late_length = 0; late_to_seg = 0; late_to_length = 0; late_to_seq = 0; late_clean = false;
+  late_vouches = false
 }
 
 inline settle_up_to(n)                                             /* $max */
@@ -239,9 +276,35 @@ inline cut()                                                       /* what is be
   i_ = 0
 }
 
+/* What the fence makes of `guarded`. An older pawl's leaves it as it is. */
+inline fence_guarded()
+{
+  if
+#ifdef GUARDALWAYS
+  :: IS_LOCAL -> guarded = epoch
+#endif
+#ifdef GUARDCOMMIT
+  :: was_vouched -> guarded = epoch
+#endif
+#ifdef NETKEEP
+  :: !IS_LOCAL && was_vouched -> guarded = epoch
+#endif
+#ifdef OLDER
+  :: !IS_LOCAL -> skip
+#endif
+  :: IS_LOCAL && (was_clean || was_vouched) -> guarded = epoch
+  :: else -> guarded = 0
+  fi
+}
+
 inline begin_epoch()
 {
   my_seg = seg; my_length = length; my_seq = seq; was_clean = clean;
+#ifdef GUARDBOOL
+  was_vouched = guarded != 0;
+#else
+  was_vouched = guarded != 0 && guarded == epoch;
+#endif
   wrote = false; begun = false; todo = 0; block = 0; second = 0;
   /* what the last holder committed and perhaps did not delete */
   walk();
@@ -250,6 +313,10 @@ inline begin_epoch()
   do :: i_ < n_ -> first = first | BIT(chain_[i_]); i_++ :: else -> break od;
 #endif
   epoch++; e = epoch;
+  fence_guarded();
+#ifdef GUARDIGNORE
+  was_vouched = true;
+#endif
 #ifdef ROLLCLEAN
   clean = clean && rolling;
 #else
@@ -264,14 +331,14 @@ inline begin_epoch()
 inline forget()                                                    /* crashed, or done with the epoch */
 {
   e = 0; my_seg = 0; my_length = 0; my_seq = 0; todo = 0; block = 0; first = 0; second = 0;
-  was_clean = false; wrote = false; begun = false; rolling = false
-#ifdef LOCAL
+  was_clean = false; was_vouched = false; wrote = false; begun = false; rolling = false
+#if defined(LOCAL) || defined(BOTH)
   ; guard[me] = 0
 #endif
 }
 
-#ifdef LOCAL
-#define OPEN(s) guard[me] = s
+#if defined(LOCAL) || defined(BOTH)
+#define OPEN(s) guard[me] = (IS_LOCAL -> (s) : 0)
 #define IS_GUARDED_BY_ANOTHER(s) \
   ((guard[1] == (s) && me != 1) || (guard[2] == (s) && me != 2) || (guard[W] == (s) && me != W))
 #if W < 2 || W > 3
@@ -281,6 +348,8 @@ inline forget()                                                    /* crashed, o
 #define OPEN(s) skip
 #endif
 #define CLOSED OPEN(0)
+
+#define CONTINUED (!begun && !rolling && my_seg != 0)
 
 #ifdef NOBARRIER
 #define MAY_BEGIN_PASS (todo == 0)
@@ -305,12 +374,12 @@ proctype worker(byte me)
   byte e, my_seg, my_length, my_seq;                               /* my epoch; the committed end as I know it */
   byte todo, block;                                                /* read in this pass and not written; the block in hand */
   byte first, second;                                              /* committed and not known to be deleted: two blocks at most */
-  bool was_clean, wrote, begun, rolling;
+  bool was_clean, was_vouched, wrote, begun, rolling;
 
 idle:
   atomic { forget() }
   if
-  :: d_step { epoch < E && (me == 1 || epoch > 0) -> begin_epoch(); check() }  /* who is the very first does not matter */
+  :: d_step { epoch < E && (me == FIRST || epoch > 0) -> begin_epoch(); check() }
   :: epoch == E -> goto done
   fi;
 
@@ -349,10 +418,20 @@ drain:
   if
   :: begun -> goto append
   :: !begun && (rolling || my_seg == 0) -> goto create
-#ifdef LOCAL
-  :: d_step { !begun && !rolling && my_seg != 0 && !IS_GUARDED_BY_ANOTHER(my_seg) -> OPEN(my_seg) }
-  :: !begun && !rolling && my_seg != 0 && IS_GUARDED_BY_ANOTHER(my_seg) -> goto create
+#if defined(LOCAL) || defined(BOTH)
+  :: d_step { CONTINUED && IS_LOCAL && !IS_GUARDED_BY_ANOTHER(my_seg) && (was_vouched || was_clean) -> OPEN(my_seg) }
+  :: CONTINUED && IS_LOCAL && (IS_GUARDED_BY_ANOTHER(my_seg) || !(was_vouched || was_clean)) -> goto create
+#endif
+#ifndef LOCAL
+#ifdef SAMEFILE
+  :: CONTINUED && !IS_LOCAL -> begun = true; goto append
+#else
+  :: CONTINUED && !IS_LOCAL && was_clean -> begun = true; goto append
+  :: CONTINUED && !IS_LOCAL && !was_clean -> goto create
+#endif
+#endif
   fi;
+#if defined(LOCAL) || defined(BOTH)
 #ifndef NOVERIFY
   if
   :: goto idle
@@ -364,15 +443,8 @@ drain:
   if
   :: goto idle
   :: goto leave
-  :: d_step { true -> cut(); begun = true; check() } goto append
-  fi;
-#else
-#ifdef SAMEFILE
-  :: !begun && !rolling && my_seg != 0 -> begun = true; goto append
-#else
-  :: !begun && !rolling && my_seg != 0 && was_clean -> begun = true; goto append
-  :: !begun && !rolling && my_seg != 0 && !was_clean -> goto create
-#endif
+  :: d_step { was_vouched -> cut(); begun = true; check() } goto append
+  :: !was_vouched -> begun = true; goto append                     /* clean: there is nothing to cut */
   fi;
 #endif
 
@@ -393,7 +465,7 @@ create:
   :: atomic {
        linger_perhaps(e, 0, my_seq, false);
        if
-       :: MATCHES(e, my_seg, my_length, e, 0) -> advance(e, 0, my_seq, false)
+       :: MATCHES(e, my_seg, my_length, e, 0) -> advance(e, 0, my_seq, false, VOUCHES)
        :: else -> goto idle
        fi;
        my_seg = e; my_length = 0; begun = true; d_step { check() }
@@ -438,7 +510,7 @@ commit:                                                            /* also after
        linger_perhaps(my_seg, my_length + SIZE(block), my_seq + SIZE(block), false);
        if
        :: MATCHES(e, my_seg, my_length, my_seg, my_length + SIZE(block)) ->
-          advance(my_seg, my_length + SIZE(block), my_seq + SIZE(block), false);
+          advance(my_seg, my_length + SIZE(block), my_seq + SIZE(block), false, VOUCHES);
           settle_up_to(ACKNOWLEDGED)
        :: else -> goto idle
        fi;
@@ -466,7 +538,7 @@ leave:                                                             /* by step 5:
   :: atomic {
        linger_perhaps(my_seg, my_length, my_seq, true);
        if
-       :: MATCHES(e, my_seg, my_length, my_seg, my_length) -> advance(my_seg, my_length, my_seq, true); settle_up_to(ACKNOWLEDGED)
+       :: MATCHES(e, my_seg, my_length, my_seg, my_length) -> advance(my_seg, my_length, my_seq, true, VOUCHES && wrote); settle_up_to(ACKNOWLEDGED)
        :: else -> goto idle
        fi;
        d_step { check() }
@@ -523,10 +595,22 @@ end:
   :: insert(4)
   :: late_remove(4)
 #endif
+#ifdef TOOLS
+  :: d_step { epoch < E && seg != 0 -> epoch++; clean = false; linger_no_more();   /* adopted */
+#ifdef ADOPTVOUCH
+       guarded = epoch
+#else
+       guarded = 0
+#endif
+       ; check() }
+  :: d_step { epoch < E && seg != 0 -> epoch++; linger_no_more();                  /* pawl-lock */
+       if :: guarded != 0 && guarded == epoch - 1 -> guarded = epoch :: else -> guarded = 0 fi;
+       check() }
+#endif
   :: d_step { late_epoch != 0 ->
        if
        :: MATCHES(late_epoch, late_seg, late_length, late_to_seg, late_to_length) ->
-          advance(late_to_seg, late_to_length, late_to_seq, late_clean)
+          advance(late_to_seg, late_to_length, late_to_seq, late_clean, late_vouches)
        :: else
        fi;
        linger_no_more(); check() }

@@ -29,6 +29,7 @@ static const struct {
     [CHAOS_LOCK] = {"locked by pawl-lock", 3, 60},
     [CHAOS_POINT] = {"killed between two calls", 0.0001, 0.005},
     [CHAOS_NAP] = {"frozen between two calls", 0.0005, 0.02},
+    [CHAOS_WRITE_NAP] = {"frozen in a write", 0.002, 0.1},
     [CHAOS_LOST] = {"request lost", 0.001, 0.05},
     [CHAOS_REPLY] = {"reply lost", 0.001, 0.1},
     [CHAOS_LATE] = {"request late", 0.001, 0.05},
@@ -132,6 +133,12 @@ void chaos_disk_point(void)
   } else {
     chaos_point();
   }
+}
+
+void chaos_write_point(void)
+{
+  if (fiber_process() != NULL && !fiber_dead() && chaos_strikes(CHAOS_WRITE_NAP))
+    nap(fiber_process());
 }
 
 bool chaos_disk_full(void)

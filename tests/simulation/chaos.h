@@ -28,6 +28,7 @@ enum chaos {
   /* at a call: the rate is a probability */
   CHAOS_POINT = CHAOS_TIMED, /* the process dies between two calls */
   CHAOS_NAP,                 /* it is frozen between two calls, while it is or becomes a holder */
+  CHAOS_WRITE_NAP,           /* it is frozen in a write, which lands when it wakes up */
   CHAOS_LOST,                /* a request is lost, */
   CHAOS_REPLY,               /* or only its reply, */
   CHAOS_LATE,                /* or it arrives after the sender has given up */
@@ -86,6 +87,7 @@ bool chaos_strikes(enum chaos chaos);
 /* Some calls are a moment at which others go first, or at which the process dies. */
 void chaos_point(void);
 void chaos_disk_point(void);
+void chaos_write_point(void);
 bool chaos_disk_full(void);
 
 /* What is printed of a plan when it failed. */

@@ -491,6 +491,7 @@ enum file_status file_write(struct file *file, int64_t offset, const void *bytes
 {
   size_t taken = size;
   plants_write_begins();
+  chaos_write_point();
   bool fails = !enter(CHAOS_WRITE, "writing", file->name, error);
   struct inode *inode = inode_of(file, error);
   if (inode == NULL)
