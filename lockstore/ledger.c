@@ -274,9 +274,9 @@ enum outcome ledger_fence(struct lockstore *store, const char *type, int64_t epo
                           struct ledger *before, struct error *error)
 {
   *before = (struct ledger){0};
-  if (!ledger_epoch_has_next(type, epoch_seen, error))
-    return OUTCOME_REFUSED;
   struct mongo *mongo = lockstore_mongo(store);
+  if (!ledger_epoch_has_next(type, epoch_seen, error))
+    return name_database(OUTCOME_REFUSED, mongo, error);
   bson_t *command = BCON_NEW("findAndModify", "ledger", "query", "{", "_id", BCON_UTF8(type), "v", BCON_INT32(1), "epoch",
                              BCON_INT64(epoch_seen), "}", "new", BCON_BOOL(false), "upsert", BCON_BOOL(epoch_seen == 0));
   bson_t set = BSON_INITIALIZER;
@@ -289,7 +289,7 @@ enum outcome ledger_fence(struct lockstore *store, const char *type, int64_t epo
   int code;
   enum outcome outcome = mongo_command(mongo, "fencing", command, &reply, &code, error);
   if (outcome == OUTCOME_YES)
-    outcome = parse_fenced(&reply, type, epoch_seen, before, error);
+    outcome = name_database(parse_fenced(&reply, type, epoch_seen, before, error), mongo, error);
   bson_destroy(command);
   bson_destroy(&reply);
   return outcome;

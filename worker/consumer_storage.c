@@ -27,7 +27,7 @@ void consumer_storage_is(struct turn *turn, enum storage_view view, const struct
 {
   struct consumer *consumer = turn->consumer;
   if (view == STORAGE_AGREES && consumer->storage == STORAGE_DISAGREES)
-    consumer_note(turn, NOTE_INFO, "trusted", "the storage agrees with the ledger again");
+    consumer_note(turn, NOTE_INFO, "trusted", "the storage agrees with the ledger again, of database %s", consumer->options.database);
   if (view == STORAGE_NEWER && consumer->storage != STORAGE_NEWER)
     consumer_note(turn, NOTE_WARN, "newer", "stands by: %s", why->text);
   consumer->storage = view;

@@ -152,8 +152,9 @@ static int run(const struct config *config)
   options.watch = &watch;
   options.health_listener = listener;
   struct error text;
-  error_set(&text, "pawl-worker %s, pid %" PRId64 ", %zu type%s, files in %s", PAWL_VERSION, options.performer.holder.pid,
-            config->type_count, plural((int64_t)config->type_count), config->dir);
+  error_set(&text, "pawl-worker %s, pid %" PRId64 ", %zu type%s, database %s on %s, files in %s", PAWL_VERSION,
+            options.performer.holder.pid, config->type_count, plural((int64_t)config->type_count), options.consumer.database,
+            options.consumer.server, config->dir);
   log_line(CONFIG_LOG_INFO, &(struct log_subject){0}, "start", text.text);
   loop_run(&options);
 }
