@@ -23,7 +23,37 @@ static void wrong_value(const struct config *config, int index, struct error *er
   error_set(error, "--%s: got %s (from %.300s): takes %s", row->flag, shown, setting->origin, takes);
 }
 
-/* Trailing line feeds are an editor's; what else is in the file is the URI. */
+/* A line without the blanks around it, CR, and the byte order mark that editors on Windows put first. */
+static char *line_trim(char *line)
+{
+  static const char blanks[] = " \t\r";
+  line += strncmp(line, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+  line += strspn(line, blanks);
+  size_t length = strlen(line);
+  while (length > 0 && strchr(blanks, line[length - 1]))
+    line[--length] = '\0';
+  return line;
+}
+
+/* The one line of the text that is neither blank nor a comment; the text is cut into lines. NULL: there is none, or *second names another.
+ */
+static char *uri_line_find(char *text, int *second)
+{
+  char *found = NULL, *line;
+  *second = 0;
+  for (int number = 1; (line = strsep(&text, "\n")) != NULL; number++) {
+    line = line_trim(line);
+    if (*line == '\0' || *line == '#' || *line == ';')
+      continue;
+    if (found) {
+      *second = number;
+      return NULL;
+    }
+    found = line;
+  }
+  return found;
+}
+
 static char *uri_file_read(struct config *config, const char *path, struct error *error)
 {
   char *text = config_keep(config, calloc(1, URI_BYTES_MAX + 1));
@@ -46,9 +76,18 @@ static char *uri_file_read(struct config *config, const char *path, struct error
     error_set(error, "--uri-file: cannot read a URI from %s: %s", shown, failed ? strerror(reason) : "too long, or no text");
     return NULL;
   }
-  while (length > 0 && strchr("\r\n", text[length - 1]))
-    text[--length] = '\0';
-  return text;
+  int second;
+  char *uri = uri_line_find(text, &second);
+  if (uri)
+    return uri;
+  char shown[400];
+  config_quote(path, shown, sizeof shown);
+  if (second)
+    error_set(error, "--uri-file: got more than one line in %s, the second is line %d: takes one URI, blank lines and # comments", shown,
+              second);
+  else
+    error_set(error, "--uri-file: got no URI in %s: takes one line with a URI, blank lines and # comments", shown);
+  return NULL;
 }
 
 /* uri and uri-file are one setting in two forms: the higher source wins, both at one level contradict each other. */
@@ -163,12 +202,15 @@ static bool worker_derive(struct config *config, struct error *error)
   return true;
 }
 
-/* An argument fit for a message: it may be a URI whose --uri was forgotten. */
+/* An argument fit for a message: it may be a URI whose --uri, or even whose scheme, was forgotten. A name is shown as it is. */
 static void argument_quote(const char *argument, char *text, size_t size)
 {
   char hidden[200];
-  config_uri_redact(argument, hidden, sizeof hidden);
-  config_quote(hidden, text, size);
+  const char *colon = strchr(argument, ':');
+  bool hides = colon && strchr(colon, '@');
+  if (hides)
+    config_uri_redact(argument, hidden, sizeof hidden);
+  config_quote(hides ? hidden : argument, text, size);
 }
 
 static bool lock_name_check(struct config *config, const char *name, const char *what, struct error *error)

@@ -25,11 +25,17 @@ char *config_keep(struct config *config, char *heap)
   return heap;
 }
 
+/* Something may well be named mongodb-backup. */
+static bool is_uri(const char *value)
+{
+  return strstr(value, "://") || (strncasecmp(value, "mongodb", 7) == 0 && value[7] && strchr(":+%/", value[7]));
+}
+
 void config_quote(const char *value, char *text, size_t size)
 {
   char hidden[1024]; /* a URI given where something else belongs is still a secret */
   size_t used = 0;
-  if (strstr(value, "://") || strncasecmp(value, "mongodb", 7) == 0) {
+  if (is_uri(value)) {
     config_uri_redact(value, hidden, sizeof hidden);
     value = hidden;
   }

@@ -275,6 +275,27 @@ static void test_types(void **state)
   assert_int_equal(LOAD(CONFIG_STATUS), CONFIG_RUN);
 }
 
+static void test_uri_file(void **state)
+{
+  (void)state;
+  static const char *const good[] = {
+      "mongodb://u:secret@h/db",
+      "mongodb://u:secret@h/db\n\n",
+      "\r\n# the shop's\r\n\r\nmongodb://u:secret@h/db\r\n\r\n",
+      "\xEF\xBB\xBF# made by an editor on Windows\r\n  mongodb://u:secret@h/db \t\r\n; the end",
+      "\xEF\xBB\xBFmongodb://u:secret@h/db\r\n",
+  };
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    assert_int_equal(LOAD(CONFIG_STATUS, "--uri-file", (char *)file_with("uri", good[i])), CONFIG_RUN);
+    assert_string_equal(config.uri, "mongodb://u:secret@h/db");
+  }
+  assert_wrong(LOAD(CONFIG_STATUS, "--uri-file", (char *)file_with("uri", "mongodb://h\n\nmongodb://u:secret@i\n")), "more than one line",
+               "line 3");
+  assert_lacks(error.text, "secret");
+  assert_wrong(LOAD(CONFIG_STATUS, "--uri-file", (char *)file_with("uri", "# nothing\n\n")), "got no URI", "--uri-file");
+  assert_wrong(LOAD(CONFIG_STATUS, "--uri-file", (char *)file_with("uri", "")), "got no URI", "--uri-file");
+}
+
 static void test_uri(void **state)
 {
   (void)state;
@@ -486,6 +507,22 @@ static void test_lock(void **state)
   assert_wrong(LOAD(CONFIG_LOCK, "n", "rm", "-r", "x"), "-r: no such option", "");
   assert_wrong(LOAD(CONFIG_LOCK, ".n", "--", "x"), "got the NAME \".n\"", "1 to 128 bytes");
   assert_wrong(LOAD(CONFIG_LOCK, "mongodb://u:secret@h", "--", "x"), "got the NAME \"mongodb://u:***@h\"", "");
+  assert_wrong(LOAD(CONFIG_LOCK, "root:secret@h", "--", "x"), "got the NAME \"root:***@h\"", "");
+  static char *const names[] = {"nightly backup",
+                                "a:b",
+                                "job#1",
+                                "gr\xC3\xB6\xC3\x9F"
+                                "e",
+                                "a/b",
+                                "50%",
+                                "x@y",
+                                "mongodb backup",
+                                "nightly!"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    char shown[60];
+    snprintf(shown, sizeof shown, "got the NAME \"%s\":", names[i]);
+    assert_wrong(LOAD(CONFIG_LOCK, names[i], "--", "x"), shown, "1 to 128 bytes");
+  }
   assert_wrong(LOAD(CONFIG_LOCK, "n", "--log-format=json", "--", "x"), "--log-format: no such option", "");
   assert_int_equal(LOAD(CONFIG_LOCK, "-h", "--", "x"), CONFIG_HELP);
 }
@@ -762,6 +799,7 @@ int main(void)
       cmocka_unit_test_teardown(test_environment, clear),
       cmocka_unit_test_teardown(test_types, clear),
       cmocka_unit_test_teardown(test_uri, clear),
+      cmocka_unit_test_teardown(test_uri_file, clear),
       cmocka_unit_test_teardown(test_durations, clear),
       cmocka_unit_test_teardown(test_bytes, clear),
       cmocka_unit_test_teardown(test_other_kinds, clear),
