@@ -1,5 +1,6 @@
 #include "storage/dump_json.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 
@@ -62,6 +63,9 @@ char *json_mend_text(const char *text, size_t bytes, size_t *mended_bytes)
 
 /* ---- can it be shown? ---- */
 
+/* libbson shows the year 10000 and later in a form that it does not read itself; the standard has a number there. */
+static const int64_t year_10000_ms = 253402300800000;
+
 static enum json_shown worse(enum json_shown a, enum json_shown b)
 {
   return a > b ? a : b;
@@ -109,6 +113,8 @@ static enum json_shown scan_value(const bson_iter_t *at, int depth)
     text = bson_iter_codewscope(at, &bytes, &scope_bytes, &scope);
     return worse(scan_text(text, bytes), scan_document(scope, scope_bytes, depth + 1));
   }
+  if (type == BSON_TYPE_DATE_TIME && bson_iter_date_time(at) >= year_10000_ms)
+    return JSON_LATE;
   return text == NULL ? JSON_FAITHFUL : scan_text(text, bytes);
 }
 
@@ -133,9 +139,9 @@ bool json_printable(const uint8_t *document, size_t bytes)
 
 /* ---- mending ---- */
 
-static bool mend_document(const uint8_t *document, size_t bytes, bson_t *to);
+static bool mend_document(const uint8_t *document, size_t bytes, bool relaxed, bson_t *to);
 
-static bool mend_nested(const bson_iter_t *at, const char *key, int key_bytes, bson_t *to)
+static bool mend_nested(const bson_iter_t *at, const char *key, int key_bytes, bool relaxed, bson_t *to)
 {
   bool array = bson_iter_type(at) == BSON_TYPE_ARRAY;
   const uint8_t *document = NULL;
@@ -147,7 +153,7 @@ static bool mend_nested(const bson_iter_t *at, const char *key, int key_bytes, b
     bson_iter_document(at, &bytes, &document);
   if (!(array ? bson_append_array_begin(to, key, key_bytes, &child) : bson_append_document_begin(to, key, key_bytes, &child)))
     return false;
-  bool done = mend_document(document, bytes, &child);
+  bool done = mend_document(document, bytes, relaxed, &child);
   return (array ? bson_append_array_end(to, &child) : bson_append_document_end(to, &child)) && done;
 }
 
@@ -162,7 +168,7 @@ static bool mend_regex(const bson_iter_t *at, const char *key, int key_bytes, bs
   return done;
 }
 
-static bool mend_scoped(const bson_iter_t *at, const char *key, int key_bytes, bson_t *to)
+static bool mend_scoped(const bson_iter_t *at, const char *key, int key_bytes, bool relaxed, bson_t *to)
 {
   uint32_t bytes = 0, scope_bytes = 0;
   const uint8_t *scope = NULL;
@@ -170,7 +176,7 @@ static bool mend_scoped(const bson_iter_t *at, const char *key, int key_bytes, b
   size_t length = 0;
   char *mended = json_mend_text(code, bytes, &length);
   bson_t mended_scope = BSON_INITIALIZER;
-  bool done = mended != NULL && mend_document(scope, scope_bytes, &mended_scope) &&
+  bool done = mended != NULL && memchr(mended, 0, length) == NULL && mend_document(scope, scope_bytes, relaxed, &mended_scope) &&
               bson_append_code_with_scope(to, key, key_bytes, mended, &mended_scope);
   bson_destroy(&mended_scope);
   free(mended);
@@ -192,37 +198,51 @@ static bool mend_string(const bson_iter_t *at, const char *key, int key_bytes, b
            : type == BSON_TYPE_CODE ? bson_iter_code(at, &bytes)
                                     : bson_iter_symbol(at, &bytes);
   char *mended = json_mend_text(text, bytes, &length);
-  bool done = mended != NULL && (type == BSON_TYPE_UTF8   ? bson_append_utf8(to, key, key_bytes, mended, (int)length)
-                                 : type == BSON_TYPE_CODE ? bson_append_code(to, key, key_bytes, mended)
-                                 : oid != NULL            ? bson_append_dbpointer(to, key, key_bytes, mended, oid)
-                                                          : bson_append_symbol(to, key, key_bytes, mended, (int)length));
+  bool cut = type == BSON_TYPE_CODE && mended != NULL && memchr(mended, 0, length) != NULL; /* libbson would append it up to its NUL */
+  bool done = mended != NULL && !cut &&
+              (type == BSON_TYPE_UTF8   ? bson_append_utf8(to, key, key_bytes, mended, (int)length)
+               : type == BSON_TYPE_CODE ? bson_append_code(to, key, key_bytes, mended)
+               : oid != NULL            ? bson_append_dbpointer(to, key, key_bytes, mended, oid)
+                                        : bson_append_symbol(to, key, key_bytes, mended, (int)length));
   free(mended);
   return done;
 }
 
-static bool mend_element(const bson_iter_t *at, const char *key, int key_bytes, bson_t *to)
+/* As libbson would show it in the canonical form. */
+static bool mend_late(const bson_iter_t *at, const char *key, int key_bytes, bson_t *to)
+{
+  char text[32];
+  bson_t date, number;
+  snprintf(text, sizeof text, "%" PRId64, bson_iter_date_time(at));
+  return bson_append_document_begin(to, key, key_bytes, &date) && BSON_APPEND_DOCUMENT_BEGIN(&date, "$date", &number) &&
+         BSON_APPEND_UTF8(&number, "$numberLong", text) && bson_append_document_end(&date, &number) && bson_append_document_end(to, &date);
+}
+
+static bool mend_element(const bson_iter_t *at, const char *key, int key_bytes, bool relaxed, bson_t *to)
 {
   bson_type_t type = bson_iter_type(at);
   if (type == BSON_TYPE_DOCUMENT || type == BSON_TYPE_ARRAY)
-    return mend_nested(at, key, key_bytes, to);
+    return mend_nested(at, key, key_bytes, relaxed, to);
   if (type == BSON_TYPE_REGEX)
     return mend_regex(at, key, key_bytes, to);
   if (type == BSON_TYPE_CODEWSCOPE)
-    return mend_scoped(at, key, key_bytes, to);
+    return mend_scoped(at, key, key_bytes, relaxed, to);
   if (type == BSON_TYPE_UTF8 || type == BSON_TYPE_CODE || type == BSON_TYPE_SYMBOL || type == BSON_TYPE_DBPOINTER)
     return mend_string(at, key, key_bytes, to);
+  if (type == BSON_TYPE_DATE_TIME && relaxed && bson_iter_date_time(at) >= year_10000_ms)
+    return mend_late(at, key, key_bytes, to);
   return bson_append_iter(to, key, key_bytes, at);
 }
 
 /* The document once more, with mended text. It was scanned: its depth is bounded. */
-static bool mend_document(const uint8_t *document, size_t bytes, bson_t *to)
+static bool mend_document(const uint8_t *document, size_t bytes, bool relaxed, bson_t *to)
 {
   bson_iter_t at;
   bool done = bson_iter_init_from_data(&at, document, bytes);
   while (done && bson_iter_next(&at)) {
     size_t length = 0;
     char *key = json_mend_text(bson_iter_key(&at), bson_iter_key_len(&at), &length);
-    done = key != NULL && mend_element(&at, key, (int)length, to);
+    done = key != NULL && mend_element(&at, key, (int)length, relaxed, to);
     free(key);
   }
   return done;
@@ -236,15 +256,18 @@ static char *json_text(const uint8_t *document, size_t bytes, bool canonical, si
   bson_t given, mended = BSON_INITIALIZER;
   char *text = NULL;
   *shown = scan_document(document, bytes, 0);
-  bool usable = *shown == JSON_MENDED ? mend_document(document, bytes, &mended)
-                                      : *shown == JSON_FAITHFUL && bson_init_static(&given, document, bytes);
+  bool rebuilt = *shown == JSON_MENDED || (*shown == JSON_LATE && !canonical);
+  bool usable =
+      rebuilt ? mend_document(document, bytes, !canonical, &mended) : *shown != JSON_RAW && bson_init_static(&given, document, bytes);
   if (usable) {
-    const bson_t *from = *shown == JSON_MENDED ? &mended : &given;
+    const bson_t *from = rebuilt ? &mended : &given;
     text = canonical ? bson_as_canonical_extended_json(from, length) : bson_as_relaxed_extended_json(from, length);
   }
   bson_destroy(&mended);
   if (text == NULL)
     *shown = JSON_RAW;
+  else if (*shown == JSON_LATE)
+    *shown = JSON_FAITHFUL;
   return text;
 }
 
@@ -284,17 +307,24 @@ enum json_shown json_write(const uint8_t *document, size_t bytes, bool canonical
 enum json_shown json_write_value(const bson_iter_t *element, FILE *out)
 {
   static const char before[] = "{ \"\" : ", after[] = " }";
-  bson_t wrapper = BSON_INITIALIZER;
+  /* The value's own bytes: libbson would append code up to its first NUL. */
+  size_t value_bytes = element->next_off - element->d1, bytes = 4 + 2 + value_bytes + 1, length = 0;
+  uint8_t *wrapper = malloc(bytes);
   enum json_shown shown = JSON_RAW;
-  size_t length = 0;
-  char *text = NULL;
-  if (bson_append_iter(&wrapper, "", 0, element))
-    text = json_text(bson_get_data(&wrapper), wrapper.len, false, &length, &shown);
+  if (wrapper == NULL)
+    return JSON_RAW;
+  for (int i = 0; i < 4; i++)
+    wrapper[i] = (uint8_t)(bytes >> 8 * i);
+  wrapper[4] = (uint8_t)bson_iter_type(element);
+  wrapper[5] = 0;
+  memcpy(wrapper + 6, element->raw + element->d1, value_bytes);
+  wrapper[bytes - 1] = 0;
+  char *text = json_text(wrapper, bytes, false, &length, &shown);
   if (text != NULL && length > sizeof before + sizeof after - 2)
     fwrite(text + sizeof before - 1, 1, length - (sizeof before + sizeof after - 2), out);
   else
-    write_raw(bson_get_data(&wrapper), wrapper.len, out);
+    write_raw(wrapper, bytes, out);
   bson_free(text);
-  bson_destroy(&wrapper);
+  free(wrapper);
   return shown;
 }

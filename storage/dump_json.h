@@ -5,7 +5,7 @@
  * strings, keys, regular expressions, ...) is shown as U+FFFD, one for each maximal part that is wrong, as the Unicode
  * standard advises (3.9, "U+FFFD Substitution of Maximal Subparts"); and what cannot be shown as JSON at all (nested too
  * deep, malformed inside, of an unknown element type, larger than MongoDB takes) becomes
- * {"$pawlRaw":{"$binary":{"base64":"...","subType":"00"}}}.
+ * {"$pawlRaw":{"$binary":{"base64":"...","subType":"00"}}}, which pawl-enqueue takes for the document.
  *
  * Pure but for the FILE, whose own error flag tells of a failed write. Memory, beside the document: 2 times its size for one
  * long string; at most about 36 times, for its JSON is up to 17 times as long (empty regular expressions), libbson holds that of
@@ -21,12 +21,13 @@
 #include <stddef.h>
 
 enum {
-  JSON_DEPTH_MAX = 180,                               /* libbson shows nothing below 200 levels; MongoDB takes 100 */
+  JSON_DEPTH_MAX = 180,                               /* libbson shows nothing below 200 levels; MongoDB takes 180 in a document */
   JSON_DOCUMENT_BYTES_MAX = 16 * 1024 * 1024 + 16384, /* what MongoDB itself can hold */
 };
 
 enum json_shown {
   JSON_FAITHFUL,
+  JSON_LATE,   /* internal: faithful, but relaxed JSON has no text for one of its dates */
   JSON_MENDED, /* U+FFFD stands for what was no UTF-8 */
   JSON_RAW,    /* as $pawlRaw */
 };

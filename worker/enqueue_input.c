@@ -158,6 +158,12 @@ static bool blank(const uint8_t *line, size_t length)
   return true;
 }
 
+/* Levels that the bundle has around it. */
+static int around(const struct input *input)
+{
+  return input->bare ? BUNDLE_DEPTH : 0;
+}
+
 static bool take_document(struct input *input, const bson_t *document, bson_t *message, bool *id_wanted, struct error *error)
 {
   return input->bare ? bare_from_document(document, &input->types, message, input->type, error)
@@ -175,7 +181,7 @@ static bool take_line(struct input *input, const uint8_t *line, size_t length, b
 static bool json_message(struct input *input, const uint8_t *line, size_t length, bson_t *message, bool *id_wanted, struct error *error)
 {
   bson_t document;
-  if (!document_from_json(line, length, &document, error))
+  if (!document_from_json(line, length, around(input), &document, error))
     return false;
   bool done = take_document(input, &document, message, id_wanted, error);
   bson_destroy(&document);
@@ -255,7 +261,7 @@ static enum input_result bson_next(struct input *input, bson_t *message, bool *i
     return result;
   const uint8_t *bytes = input->buffer + input->start;
   input->number++;
-  bool done = document_check(bytes, length, error) && bson_init_static(&document, bytes, length) &&
+  bool done = document_check(bytes, length, around(input), error) && bson_init_static(&document, bytes, length) &&
               take_document(input, &document, message, id_wanted, error);
   if (!done)
     place_error(input, INPUT_BAD, error);

@@ -18,7 +18,8 @@
 
 enum {
   MESSAGE_BYTES_MAX = 16 * 1024 * 1024, /* a document's limit in MongoDB */
-  MESSAGE_DEPTH_MAX = 100,              /* likewise */
+  MESSAGE_DEPTH_MAX = 181,              /* likewise: the document itself, and 180 levels in it */
+  BUNDLE_DEPTH = 2,                     /* levels that a bundle has around its messages */
   BUNDLE_AROUND = 64 + TYPE_BYTES_MAX,  /* what a bundle of one needs beside its message, at most */
 };
 
@@ -76,10 +77,11 @@ void input_place(const char *name, enum input_form form, int64_t number, int64_t
 
 /* A line as a message of this type (NULL: bare); never fails but by its size. */
 MUST_CHECK bool message_from_line(const uint8_t *line, size_t length, const char *type, bson_t *message, struct error *error);
-/* A line of Extended JSON as a document. */
-MUST_CHECK bool document_from_json(const uint8_t *line, size_t length, bson_t *document, struct error *error);
-/* The bytes are one sound document, not nested too deeply. */
-MUST_CHECK bool document_check(const uint8_t *bytes, size_t length, struct error *error);
+/* A line of Extended JSON as a document: each value is exactly the one in the text, or the line is refused. `around`: as of document_check.
+ */
+MUST_CHECK bool document_from_json(const uint8_t *line, size_t length, int around, bson_t *document, struct error *error);
+/* The bytes are one sound document, not nested too deeply, with `around` levels around it (0, or BUNDLE_DEPTH). */
+MUST_CHECK bool document_check(const uint8_t *bytes, size_t length, int around, struct error *error);
 /* A document as a message: its type checked or filled in, an _id made room for. */
 MUST_CHECK bool message_from_document(const bson_t *document, const struct input_types *types, bson_t *message, bool *id_wanted,
                                       struct error *error);

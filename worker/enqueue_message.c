@@ -1,8 +1,6 @@
 /* The pure half of enqueue_input: bytes that are at hand become a message, or an error that says why not. */
 #include "worker/enqueue_input.h"
 
-#include <ctype.h>
-
 static const uint8_t no_id[12];
 
 /* An _id to be filled in later, at ID_OFFSET: it must come first. */
@@ -46,88 +44,6 @@ bool message_from_line(const uint8_t *line, size_t length, const char *type, bso
   return false;
 }
 
-/* ---- Extended JSON ---- */
-
-/* Behind the string that begins here; NULL: it does not end. */
-static const char *string_end(const char *at, const char *end)
-{
-  for (at++; at < end && *at != '"'; at++)
-    if (*at == '\\')
-      at++;
-  return at < end ? at + 1 : NULL;
-}
-
-/*
- * Behind the object that begins here; NULL: brackets that do not match, or too many. libbson's reader looks at more than the
- * object it returns, and cannot be trusted with a stray bracket behind it, so it gets the object and nothing else.
- */
-static const char *object_end(const char *at, const char *end)
-{
-  char open[2 * MESSAGE_DEPTH_MAX];
-  size_t depth = 0;
-  while (at && at < end) {
-    if (*at == '"') {
-      at = string_end(at, end);
-      continue;
-    }
-    if (*at == '{' || *at == '[') {
-      if (depth == sizeof open)
-        return NULL;
-      open[depth++] = *at == '{' ? '}' : ']';
-    } else if (*at == '}' || *at == ']') {
-      if (depth == 0 || open[--depth] != *at)
-        return NULL;
-      if (depth == 0)
-        return at + 1;
-    }
-    at++;
-  }
-  return NULL;
-}
-
-static const char *blanks_end(const char *at, const char *end)
-{
-  while (at < end && strchr(" \t\r\n", *at) && *at)
-    at++;
-  return at;
-}
-
-/* The driver's text quotes the line: keep it to one line, and short. */
-static void json_error(struct error *error, const char *text)
-{
-  error_set(error, "no Extended JSON: %.200s", text);
-  for (char *c = error->text; *c; c++)
-    if (iscntrl((unsigned char)*c))
-      *c = ' ';
-}
-
-bool document_from_json(const uint8_t *line, size_t length, bson_t *document, struct error *error)
-{
-  const char *end = (const char *)line + length, *begin = blanks_end((const char *)line, end);
-  bson_error_t reason;
-  if (begin == end || *begin != '{') {
-    json_error(error, "a document begins with {");
-    return false;
-  }
-  const char *behind = object_end(begin, end);
-  if (!behind) {
-    json_error(error, "brackets or quotes do not match, or are nested too deeply");
-    return false;
-  }
-  if (blanks_end(behind, end) != end) {
-    json_error(error, "something follows the document");
-    return false;
-  }
-  if (!bson_init_from_json(document, begin, behind - begin, &reason)) {
-    json_error(error, reason.message);
-    return false;
-  }
-  if (document_check(bson_get_data(document), document->len, error))
-    return true;
-  bson_destroy(document);
-  return false;
-}
-
 /* ---- documents ---- */
 
 /* Before bson_validate, which recurses without a limit into the scopes of code. */
@@ -135,7 +51,7 @@ static bool depth_check(const uint8_t *bytes, size_t length, int depth, struct e
 {
   bson_iter_t iter;
   if (depth > MESSAGE_DEPTH_MAX) {
-    error_set(error, "nested more than %d levels deep", MESSAGE_DEPTH_MAX);
+    error_set(error, "nested more than %d levels deep, in a bundle more than %d", MESSAGE_DEPTH_MAX, MESSAGE_DEPTH_MAX - BUNDLE_DEPTH);
     return false;
   }
   if (!bson_iter_init_from_data(&iter, bytes, length)) {
@@ -159,11 +75,11 @@ static bool depth_check(const uint8_t *bytes, size_t length, int depth, struct e
   return iter.err_off == 0;
 }
 
-bool document_check(const uint8_t *bytes, size_t length, struct error *error)
+bool document_check(const uint8_t *bytes, size_t length, int around, struct error *error)
 {
   bson_t document;
   bson_error_t reason;
-  if (!size_check(length, error) || !depth_check(bytes, length, 1, error))
+  if (!size_check(length, error) || !depth_check(bytes, length, 1 + around, error))
     return false;
   if (!bson_init_static(&document, bytes, length)) {
     error_set(error, "no sound BSON document");

@@ -196,6 +196,48 @@ static void test_malformed_is_raw(void **state)
   ASSERT_PRINTED(&printed, "{\"$pawlRaw\":{\"$binary\":{\"base64\":\"CgAAAAJzAP//AA==\",\"subType\":\"00\"}}}");
 }
 
+/* In relaxed JSON a date from the year 10000 on is a number: its text would be another date to some, and none to others. */
+static void test_late_dates(void **state)
+{
+  (void)state;
+  bson_t *late = BCON_NEW("a", BCON_DATE_TIME(253402300799999), "b", "[", BCON_DATE_TIME(253402300800000), "]", "c", "{", "d",
+                          BCON_DATE_TIME(INT64_MAX), "}", "e", BCON_DATE_TIME(-62135596800001));
+  struct printed printed;
+  printed_begin(&printed);
+  assert_int_equal(json_write(bson_get_data(late), late->len, false, printed.out), JSON_FAITHFUL);
+  ASSERT_PRINTED(&printed, "{ \"a\" : { \"$date\" : \"9999-12-31T23:59:59.999Z\" }, "
+                           "\"b\" : [ { \"$date\" : { \"$numberLong\" : \"253402300800000\" } } ], "
+                           "\"c\" : { \"d\" : { \"$date\" : { \"$numberLong\" : \"9223372036854775807\" } } }, "
+                           "\"e\" : { \"$date\" : { \"$numberLong\" : \"-62135596800001\" } } }");
+  bson_iter_t at;
+  printed_begin(&printed);
+  assert_true(bson_iter_init_find(&at, late, "c"));
+  assert_int_equal(json_write_value(&at, printed.out), JSON_FAITHFUL);
+  ASSERT_PRINTED(&printed, "{ \"d\" : { \"$date\" : { \"$numberLong\" : \"9223372036854775807\" } } }");
+  bson_destroy(late);
+}
+
+/* {"payload": Code("a\0b")} by hand, and the same beside invalid UTF-8. */
+static const uint8_t code_with_nul[] = "\x16\0\0\0\x0Dpayload\0\x04\0\0\0a\0b\0";
+static const uint8_t code_with_nul_to_mend[] = "\x20\0\0\0\x0Dpayload\0\x04\0\0\0a\0b\0\x02s\0\x03\0\0\0a\xFF\0";
+
+static void test_code_with_a_nul(void **state)
+{
+  (void)state;
+  bson_iter_t at;
+  struct printed printed;
+  printed_begin(&printed);
+  assert_int_equal(json_write(code_with_nul, sizeof code_with_nul, true, printed.out), JSON_FAITHFUL);
+  ASSERT_PRINTED(&printed, "{ \"payload\" : { \"$code\" : \"a\\u0000b\" } }");
+  printed_begin(&printed);
+  assert_true(bson_iter_init_from_data(&at, code_with_nul, sizeof code_with_nul) && bson_iter_next(&at));
+  assert_int_equal(json_write_value(&at, printed.out), JSON_FAITHFUL);
+  ASSERT_PRINTED(&printed, "{ \"$code\" : \"a\\u0000b\" }");
+  printed_begin(&printed);
+  assert_int_equal(json_write(code_with_nul_to_mend, sizeof code_with_nul_to_mend, true, printed.out), JSON_RAW);
+  ASSERT_PRINTED(&printed, "{\"$pawlRaw\":{\"$binary\":{\"base64\":\"IAAAAA1wYXlsb2FkAAQAAABhAGIAAnMAAwAAAGH/AAA=\",\"subType\":\"00\"}}}");
+}
+
 static bson_t *nested(int levels)
 {
   bson_t *document = bson_new();
@@ -257,6 +299,8 @@ int main(void)
       cmocka_unit_test(test_hex),
       cmocka_unit_test(test_invalid_utf8_is_mended),
       cmocka_unit_test(test_malformed_is_raw),
+      cmocka_unit_test(test_late_dates),
+      cmocka_unit_test(test_code_with_a_nul),
       cmocka_unit_test(test_depth),
       cmocka_unit_test(test_times),
       cmocka_unit_test(test_formats),

@@ -154,18 +154,160 @@ static void test_types(void **state)
   end();
 }
 
+/* MongoDB takes 180 levels in a document, and so must be the way back; an array is one, and what a value has of brackets is none. */
+static void nested_text(char *text, int levels, bool arrays)
+{
+  strcpy(text, "{\"a\":");
+  for (int i = 1; i < levels; i++)
+    strcat(text, arrays && i % 2 ? "[" : i % 3 ? "{\"a\":" : "{\"b\":1,\"a\":");
+  strcat(text, "{\"$date\":{\"$numberLong\":\"7\"}}");
+  for (int i = levels - 1; i > 0; i--)
+    strcat(text, arrays && i % 2 ? "]" : "}");
+  strcat(text, "}");
+}
+
+static int levels_of(const bson_t *document)
+{
+  bson_iter_t at, inner;
+  int levels = 0;
+  assert_true(bson_iter_init_find(&at, document, "a"));
+  for (inner = at; BSON_ITER_HOLDS_DOCUMENT(&inner) || BSON_ITER_HOLDS_ARRAY(&inner); at = inner) {
+    assert_true(bson_iter_recurse(&at, &inner));
+    while (bson_iter_next(&inner) && strcmp(bson_iter_key(&inner), "b") == 0)
+      assert_int_equal(bson_iter_int32(&inner), 1);
+    levels++;
+  }
+  assert_true(BSON_ITER_HOLDS_DATE_TIME(&inner) && bson_iter_date_time(&inner) == 7);
+  return levels + 1;
+}
+
+static void test_nested_as_deep_as_mongodb_takes_it(void **state)
+{
+  (void)state;
+  char text[8000];
+  for (int levels = 1; levels <= MESSAGE_DEPTH_MAX + 1; levels++)
+    for (int arrays = 0; arrays <= 1; arrays++) {
+      bson_t document;
+      nested_text(text, levels, arrays);
+      bool right = document_from_json((const uint8_t *)text, strlen(text), 0, &document, &error);
+      assert_int_equal(right, levels <= MESSAGE_DEPTH_MAX);
+      if (!right) {
+        assert_contains(error.text, "nested more than 181 levels deep");
+        continue;
+      }
+      assert_int_equal(levels_of(&document), levels);
+      assert_int_equal(document_check(bson_get_data(&document), document.len, BUNDLE_DEPTH, &error), levels <= 179);
+      bson_destroy(&document);
+    }
+}
+
+/* Into JSON by pawl-dump and back. */
+static void test_raw_stands_for_its_bytes(void **state)
+{
+  (void)state;
+  begin_text(INPUT_NDJSON, one_type,
+             "{\"$pawlRaw\":{\"$binary\":{\"base64\":\"DAAAABBhAAEAAAAA\",\"subType\":\"00\"}}}\n"
+             "{\"$pawlRaw\":{\"$binary\":{\"base64\":\"CgAAAAJzAP//AA==\",\"subType\":\"00\"}}}\n"
+             "{\"$pawlRaw\":{\"$binary\":{\"base64\":\"DAAAABBhAAEAAAAA\",\"subType\":\"00\"}},\"b\":1}\n");
+  assert_next(INPUT_MESSAGE, "\"a\" : 1, \"type\" : \"t1\" }");
+  assert_next(INPUT_BAD, "no sound BSON document");
+  assert_next(INPUT_BAD, "beside $pawlRaw");
+  end();
+}
+
+/* The reader of libbson would take these for something else. */
+static void test_a_value_is_exact_or_refused(void **state)
+{
+  (void)state;
+  static const char *const wrong[] = {
+      "{\"$numberDecimal\":\"abc\"}",
+      "{\"$numberDecimal\":\"\"}",
+      "{\"$numberDecimal\":\"1.5x\"}",
+      "{\"$numberDecimal\":\"1E99999\"}",
+      "{\"$numberDecimal\":\"12345678901234567890123456789012345\"}",
+      "{\"\\u0024numberDecimal\":\"abc\"}",
+      "{\"$numberDouble\":\"abc\"}",
+      "{\"$numberDouble\":\"\"}",
+      "{\"$numberDouble\":\"1.5x\"}",
+      "{\"$numberDouble\":\"0x10\"}",
+      "{\"$numberDouble\":\"1e-400\"}",
+      "{\"$numberDouble\":\"1e400\"}",
+      "1e-400",
+      "1e400",
+      "12345678901234567890",
+      "{\"$numberLong\":\"abc\"}",
+      "{\"$numberInt\":\"2147483648\"}",
+      "{\"$date\":\"2024-02-30T00:00:00Z\"}",
+      "{\"$date\":\"2023-02-29T00:00:00Z\"}",
+      "{\"$date\":\"1900-02-29T00:00:00Z\"}",
+      "{\"$date\":\"2024-04-31T00:00:00Z\"}",
+      "{\"$date\":\"2024-01-00T00:00:00Z\"}",
+      "{\"$date\":\"2024-00-01T00:00:00Z\"}",
+      "{\"$date\":\"2024-01-01T24:00:00Z\"}",
+      "{\"$date\":\"2024-01-01T23:60:00Z\"}",
+      "{\"$date\":\"2024-01-01T23:59:60Z\"}",
+      "{\"$date\":\"2024-01-01T00:00:00+9999\"}",
+      "{\"$date\":\"10000-01-01T00:00:00Z\"}",
+      "{\"$date\":\"+10000-01-01T00:00:00Z\"}",
+      "{\"$date\":\"soon\"}",
+      "{\"$date\":{\"$numberLong\":\"abc\"}}",
+      "{\"$oid\":\"0123456789abcdef0123456g\"}",
+      "{\"$uuid\":\"c8edabc3-f738-4ca3-b68d-ab92a91478zz\"}",
+      "{\"$binary\":{\"base64\":\"QUJD\",\"subType\":\"1ff\"}}",
+      "{\"$binary\":{\"base64\":\"Q!JD\",\"subType\":\"00\"}}",
+      "{\"$timestamp\":{\"t\":4294967296,\"i\":1}}",
+      "{\"$timestamp\":{\"t\":1,\"i\":99999999999}}",
+      "{\"$regularExpression\":{\"pattern\":\"a\",\"options\":\"iz\"}}",
+      "{\"$regex\":\"a\",\"$options\":\"z\"}",
+      "{\"$code\":\"a\\u0000b\"}",
+      "{\"$code\":\"a\\u0000b\",\"$scope\":{}}",
+      "{\"$undefined\":false}",
+  };
+  static const char *const right[][2] = {
+      {"{\"$numberDecimal\":\"NaN\"}", "{ \"$numberDecimal\" : \"NaN\" }"},
+      {"{\"$numberDecimal\":\"1.10\"}", "{ \"$numberDecimal\" : \"1.10\" }"},
+      {"{\"$numberDouble\":\"-Infinity\"}", "{ \"$numberDouble\" : \"-Infinity\" }"},
+      {"{\"$numberDouble\":\"-0.0\"}", "-0.0"},
+      {"{\"$numberDouble\":\"0e-999\"}", "0.0"},
+      {"5e-324", "4.9406564584124654418e-324"},
+      {"0.000e-5", "0.0"},
+      {"{\"$date\":\"2024-02-29T23:59:59.5Z\"}", "{ \"$date\" : \"2024-02-29T23:59:59.500Z\" }"},
+      {"{\"$date\":\"2000-02-29T23:59:59-0130\"}", "{ \"$date\" : \"2000-03-01T01:29:59Z\" }"},
+      {"{\"$date\":{\"$numberLong\":\"-5\"}}", "{ \"$date\" : { \"$numberLong\" : \"-5\" } }"},
+      {"{\"$timestamp\":{\"t\":4294967295,\"i\":0}}", "{ \"$timestamp\" : { \"t\" : 4294967295, \"i\" : 0 } }"},
+      {"{\"$code\":\"a\\\\u0000b\"}", "{ \"$code\" : \"a\\\\u0000b\" }"},
+      {"{\"options\":\"any\",\"subType\":\"of it\"}", "{ \"options\" : \"any\", \"subType\" : \"of it\" }"},
+      {"\"$numberDecimal\"", "\"$numberDecimal\""},
+      {"\"1e-400 $\"", "\"1e-400 $\""},
+  };
+  char text[200], expected[200];
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    snprintf(text, sizeof text, "{\"a\":%s}", wrong[i]);
+    begin_text(INPUT_NDJSON, one_type, text);
+    assert_next(INPUT_BAD, "no Extended JSON: ");
+    end();
+  }
+  for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+    snprintf(text, sizeof text, "{\"a\":%s}", right[i][0]);
+    snprintf(expected, sizeof expected, "\"a\" : %s,", right[i][1]);
+    begin_text(INPUT_NDJSON, one_type, text);
+    assert_next(INPUT_MESSAGE, expected);
+    end();
+  }
+}
+
 static void test_depth(void **state)
 {
   (void)state;
   char text[2000] = "";
-  for (int depth = 90; depth <= 300; depth += 105) {
+  for (int depth = 180; depth <= 300; depth += 60) {
     memset(text, 0, sizeof text);
     for (int i = 0; i < depth; i++)
       strcat(text, "{\"a\":");
     strcat(text, "{}");
     memset(text + strlen(text), '}', depth);
     begin_text(INPUT_NDJSON, one_type, text);
-    if (depth == 90)
+    if (depth == 180)
       assert_next(INPUT_MESSAGE, "t1");
     else
       assert_next(INPUT_BAD, "F:1: ");
@@ -185,7 +327,7 @@ static void test_code_depth(void **state)
     bson_copy_to(&outer, &inner);
     bson_destroy(&outer);
   }
-  assert_false(document_check(bson_get_data(&inner), inner.len, &error));
+  assert_false(document_check(bson_get_data(&inner), inner.len, 0, &error));
   assert_contains(error.text, "deep");
   bson_destroy(&inner);
 }
@@ -604,6 +746,9 @@ int main(void)
       cmocka_unit_test(test_types),
       cmocka_unit_test(test_depth),
       cmocka_unit_test(test_code_depth),
+      cmocka_unit_test(test_nested_as_deep_as_mongodb_takes_it),
+      cmocka_unit_test(test_raw_stands_for_its_bytes),
+      cmocka_unit_test(test_a_value_is_exact_or_refused),
       cmocka_unit_test(test_bson),
       cmocka_unit_test(test_large_bson),
       cmocka_unit_test(test_damaged),
