@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -69,7 +70,8 @@ static void signals_block(sigset_t *before)
 
 static void watch(struct streams *streams, const char *dir)
 {
-  if (streams->notices >= 0 && inotify_add_watch(streams->notices, dir, IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_DELETE) < 0)
+  if (streams->notices >= 0 &&
+      inotify_add_watch(streams->notices, dir, IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE) < 0)
     dump_note(streams->dump, "%s: changes are not told (%s): looking once a second", dir, strerror(errno));
 }
 
@@ -194,11 +196,48 @@ static bool is_worth_asking(struct stream *stream, bool noticed)
   return file_size(&reader->file, &size, &ignored) != FILE_OK || size > reader->end.length;
 }
 
+/* What happened to the file that is read, in words; NULL: it is where it was, and whole. */
+static const char *file_trouble(const struct stream *stream, struct stat *open_one)
+{
+  const struct walk *walk = &stream->feed.walk;
+  const struct reader *reader = &walk->at.reader;
+  char path[4096 + FILE_NAME_SIZE];
+  struct stat named_one;
+  bool newest = walk->at.open && walk->at.index + 1 == stream->source.chain.count; /* older ones may be moved away */
+  if (!newest || fstat(reader->file.fd, open_one) != 0)
+    return NULL;
+  snprintf(path, sizeof path, "%s/%s", stream->source.dir, walk_segment(walk)->name);
+  if (stat(path, &named_one) != 0)
+    return errno == ENOENT ? "it was removed or renamed" : NULL; /* a network file system may be away for a while */
+  if (named_one.st_dev != open_one->st_dev || named_one.st_ino != open_one->st_ino)
+    return "another file was put in its place";
+  bool known = memcmp(stream->feed.confirmed_id, reader->header.uuid, sizeof stream->feed.confirmed_id) == 0;
+  return known && open_one->st_size < stream->feed.confirmed_end ? "it was cut, and committed documents are gone" : NULL;
+}
+
+/* False: nothing more will come of this file, and that is said. */
+static bool stream_in_place(struct streams *streams, struct stream *stream)
+{
+  struct stat status;
+  const char *trouble = file_trouble(stream, &status);
+  if (trouble == NULL)
+    return true;
+  bool cut = status.st_nlink > 0 && status.st_size < stream->feed.confirmed_end;
+  feed_say_held(&stream->feed);
+  dump_say("%s: %s while it was followed (%lld bytes, the first %" PRId64 " of them read as committed): it is not followed any more",
+           walk_segment_name(&stream->feed.walk), trouble, (long long)status.st_size, stream->feed.confirmed_end);
+  dump_note_exit(streams->dump, cut ? DUMP_DAMAGED : DUMP_IO);
+  stream->over = true;
+  return false;
+}
+
 /* Looks whether there is more. False: leave off altogether. */
 static bool stream_look(struct streams *streams, struct stream *stream, bool noticed)
 {
   struct error error;
   bool changed = false;
+  if (!stream_in_place(streams, stream))
+    return true;
   if (streams->dump->config->uri_given && !is_worth_asking(stream, noticed))
     return true;
   enum read_status status = source_refresh(&stream->source, streams->dump, &changed, &error);
@@ -231,8 +270,12 @@ static bool streams_pump(struct streams *streams, enum look look)
       continue;
     if (look != LOOK_NOT && !stream_look(streams, stream, look == LOOK_NOTICED))
       return false;
+    if (stream->over)
+      continue;
     if (!stream_pump(streams, stream))
       return false;
+    if (look == LOOK_IDLE && !stream->over)
+      feed_say_held(&stream->feed);
     open += !stream->over;
     held = held || (!stream->over && stream->feed.holds && stream->feed.picked.count > 0);
   }

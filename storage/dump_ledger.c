@@ -200,15 +200,15 @@ static bool status_wait(pid_t child, struct error *error)
 }
 
 /* What it says of a ledger that it cannot read tells more than its exit code. */
-static void problem_take(const struct answer *answer, struct error *error)
+static bool problem_take(const struct answer *line, struct error *error)
 {
-  const char *end = answer->bytes > 0 ? memchr(answer->text, '\n', answer->bytes) : NULL;
-  bson_t *parsed = end != NULL ? bson_new_from_json((const uint8_t *)answer->text, end - answer->text, NULL) : NULL;
+  bson_t *parsed = line->bytes > 0 ? bson_new_from_json((const uint8_t *)line->text, (ssize_t)line->bytes, NULL) : NULL;
   const char *problem = parsed != NULL ? get_text(parsed, "problem") : NULL;
   if (problem != NULL)
     error_set(error, "%s", problem);
   if (parsed != NULL)
     bson_destroy(parsed);
+  return problem != NULL;
 }
 
 /* False: it could not be started, or ended with an error, which `error` tells; what it said before is in *answer all the same. */
@@ -235,18 +235,31 @@ static bool status_run(const char *uri, const char *db, const char *type, struct
   return failed == 0 && status_wait(child, error);
 }
 
+/* The first line about a type, else the first line. */
+static struct answer line_about_type(const struct answer *said)
+{
+  static const char begin[] = "{ \"type\"";
+  char *at = said->bytes > 0 ? memmem(said->text, said->bytes, begin, sizeof begin - 1) : NULL;
+  at = at != NULL ? at : said->text;
+  size_t left = (size_t)(said->text + said->bytes - at);
+  char *end = left > 0 ? memchr(at, '\n', left) : NULL;
+  return (struct answer){at, end != NULL ? (size_t)(end - at) : left};
+}
+
+/* It ends with an error, too, where workers would refuse the database: what it says of the ledger is right all the same. */
 bool ledger_ask(const char *uri, const char *db, const char *type, struct ledger_answer *answer, struct error *error)
 {
-  bool known = false;
   struct answer said;
-  if (!status_run(uri, db, type, &said, error))
-    problem_take(&said, error);
-  else if (said.bytes == 0)
+  struct error why;
+  bool ended_well = status_run(uri, db, type, &said, error);
+  struct answer line = line_about_type(&said);
+  bool known = line.bytes > 0 && ledger_parse(line.text, line.bytes, type, answer, &why) && !problem_take(&line, error);
+  if (!known && ended_well && line.bytes > 0)
+    *error = why;
+  else if (!known && ended_well)
     error_set(error, "pawl-status said nothing about type %s", type);
-  else {
-    const char *end = memchr(said.text, '\n', said.bytes);
-    known = ledger_parse(said.text, end != NULL ? (size_t)(end - said.text) : said.bytes, type, answer, error);
-  }
+  else if (!known)
+    (void)problem_take(&line, error);
   free(said.text);
   return known;
 }
@@ -259,8 +272,9 @@ static bool line_type(const char *line, size_t bytes, char type[TYPE_BYTES_MAX +
   bson_t *parsed = bson_new_from_json((const uint8_t *)line, (ssize_t)bytes, NULL);
   if (parsed == NULL)
     return false;
-  const char *name = get_text(parsed, "type"), *file = get_text(parsed, "file");
-  bool listed = name != NULL && type_name_valid(name) && ((file != NULL && file[0] != 0) || get_text(parsed, "problem") != NULL);
+  const char *name = get_text(parsed, "type"), *file = get_text(parsed, "file"), *kind = get_text(parsed, "kind");
+  bool listed = name != NULL && type_name_valid(name) && (kind == NULL || strcmp(kind, "lock") != 0) &&
+                ((file != NULL && file[0] != 0) || get_text(parsed, "problem") != NULL);
   if (listed)
     snprintf(type, TYPE_BYTES_MAX + 1, "%s", name);
   bson_destroy(parsed);

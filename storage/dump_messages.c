@@ -19,6 +19,11 @@ static int64_t last_seq(const struct block_marker *block)
   return block->seq + block->count - 1;
 }
 
+static int64_t block_end(const struct block_marker *block)
+{
+  return block->offset + FORMAT_MARKER_BYTES + block->stored_bytes;
+}
+
 /* ---- the documents of a block ---- */
 
 struct cursor {
@@ -130,6 +135,7 @@ static void note_confirmed(struct feed *feed)
 {
   const struct reader *reader = &feed->walk.at.reader;
   feed->confirmed = feed->walk.at.open && reader->has_last ? reader->last.offset : 0;
+  feed->confirmed_end = feed->confirmed; /* of the block itself it is not known */
   if (feed->walk.at.open)
     memcpy(feed->confirmed_id, reader->header.uuid, sizeof feed->confirmed_id);
 }
@@ -249,6 +255,7 @@ static void confirm(struct feed *feed)
   if (feed->picked.count > 0 && feed->holds)
     print_block(feed, &feed->last, feed->held, feed->held_bytes, &feed->picked);
   feed->confirmed = feed->last.offset;
+  feed->confirmed_end = block_end(&feed->last);
   memcpy(feed->confirmed_id, feed->last.file_id, sizeof feed->confirmed_id);
   feed->pending = false;
   feed->picked.count = 0;
@@ -306,6 +313,7 @@ static bool take_data(struct feed *feed)
   if (picked.count > 0)
     print_block(feed, block, reader->messages, reader->messages_bytes, &picked);
   feed->confirmed = block->offset;
+  feed->confirmed_end = block_end(block);
   memcpy(feed->confirmed_id, block->file_id, sizeof feed->confirmed_id);
   return true;
 }
@@ -413,9 +421,9 @@ void feed_rewind(struct feed *feed, bool afresh)
 static void say_range(const struct feed *feed, int64_t first, int64_t last, const char *what)
 {
   if (first == last)
-    dump_note(feed->dump, "%s: the message with seq %" PRId64 " is unconfirmed: %s", source_name(feed->source), first, what);
+    dump_note(feed->dump, "%s: the document with seq %" PRId64 " is unconfirmed: %s", source_name(feed->source), first, what);
   else
-    dump_note(feed->dump, "%s: the messages with seq %" PRId64 "..%" PRId64 " are unconfirmed: %s", source_name(feed->source), first, last,
+    dump_note(feed->dump, "%s: the documents with seq %" PRId64 "..%" PRId64 " are unconfirmed: %s", source_name(feed->source), first, last,
               what);
 }
 
@@ -424,6 +432,15 @@ static void say_beyond(const struct feed *feed)
   struct error what;
   error_set(&what, "they lie beyond the end that the ledger in database %s names", config_db_name(feed->dump->config));
   say_range(feed, feed->beyond_first, feed->beyond_last, what.text);
+}
+
+void feed_say_held(struct feed *feed)
+{
+  int64_t last = feed->picked.first + feed->picked.count - 1;
+  if (!feed->holds || !feed->pending || feed->picked.count == 0 || last <= feed->held_said)
+    return;
+  say_range(feed, feed->picked.first, last, "held back until a block follows (--unconfirmed shows it at once, --uri asks the ledger)");
+  feed->held_said = last;
 }
 
 void feed_finish(struct feed *feed)

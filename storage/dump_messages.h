@@ -32,11 +32,13 @@ struct feed {
   int64_t from_index;      /* so many messages of the bundle `from` are left out (--tail) */
   int64_t next_seq;        /* the first that was not printed yet */
   int64_t confirmed;       /* offset of the last DATA block known to be committed; 0: the beginning */
+  int64_t confirmed_end;   /* the segment is at least so long: no holder cuts off what is committed */
   uint8_t confirmed_id[8]; /* in the segment of this file_id: not always the one in hand, which may be its successor by now */
   bool holds;              /* pending messages wait in `held` instead of being printed */
   bool complete;           /* what comes next is not selected */
   bool done;               /* complete, and nothing is pending */
   bool looked_again;       /* at damage, in this pump */
+  int64_t held_said;       /* the seq up to which feed_say_held has said it */
 
   bool pending; /* `last` is a DATA block not known to be committed */
   struct block_marker last;
@@ -60,6 +62,8 @@ MUST_CHECK enum feed_status feed_pump(struct feed *feed);
 /* Back to behind the last block that is known to be committed, or, `afresh` (the chain is another one), to next_seq. */
 void feed_rewind(struct feed *feed, bool afresh);
 
+/* Says, once a block, that it is held back until it is proved to be committed. */
+void feed_say_held(struct feed *feed);
 /* What --strict and --follow do with messages still pending, at the very end. */
 void feed_finish(struct feed *feed);
 

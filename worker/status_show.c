@@ -5,8 +5,9 @@
 
 /* Why no worker takes them; NULL: nothing is wrong with it. */
 static const char *const kind_remarks[STATUS_KINDS] = {
-    [STATUS_INVALID] = "no worker takes these documents: this is no valid type, which is 1 to 128 bytes of A-Z a-z 0-9 _ . -, not beginning "
-                       "with . or -",
+    [STATUS_INVALID] =
+        "no worker takes these documents: this is no valid type, which is 1 to 128 bytes of A-Z a-z 0-9 _ . -, not beginning "
+        "with . or -",
     [STATUS_UNTYPED] = "no worker takes these documents: their type is not a string",
 };
 
@@ -171,7 +172,8 @@ static void print_database(const struct status_table *table)
     BCON_APPEND(&line, "database", BCON_UTF8(table->db), "refused", BCON_UTF8(table->unusable.text));
     print_line(&line);
   } else if (table->usable != OUTCOME_YES) {
-    fprintf(stderr, "pawl-status: database %s: whether workers would refuse it is not known: %s\n", table->db, table->unusable.text);
+    fprintf(stderr, "%spawl-status: database %s: whether workers would refuse it is not known: %s\n", config_priority(CONFIG_LOG_WARN),
+            table->db, table->unusable.text);
   }
   bson_destroy(&line);
 }

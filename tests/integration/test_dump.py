@@ -851,6 +851,56 @@ def test_follow_over_a_roll_and_new_types(tmp_path, follow):
     assert both.end() == 0
 
 
+def told(follower, words, seconds=60):
+    """What it says on stderr, waited for until all the words are in it."""
+    os.set_blocking(follower.process.stderr.fileno(), False)
+    deadline, text = time.monotonic() + seconds, ""
+    while not all(word in text for word in words):
+        assert time.monotonic() < deadline, (words, text)
+        text += (follower.process.stderr.read() or b"").decode()
+        time.sleep(0.01)
+    return text
+
+
+def test_follow_says_what_it_holds_back(tmp_path, follow):
+    segment = made.Segment(tmp_path / "t1.bin").numbered(1)
+    follower = follow("--dir", tmp_path, "--type", "t1")
+    said = told(follower, ["t1: the document with seq 1 is unconfirmed: held back until a block follows"])
+    segment.numbered(2, 3)
+    assert follower.lines(1) == numbers(1, 1)
+    said += told(follower, ["the documents with seq 2..3 are unconfirmed: held back"])
+    assert said.count("\n") == 2
+    quiet = follow(tmp_path / "t1.bin", "-q")
+    segment.close()
+    assert follower.lines(3) == quiet.lines(3) == numbers(1, 3)
+    assert follower.end() == quiet.end() == 0 and not quiet.process.stderr.read()
+
+
+@pytest.mark.parametrize("what,code,words", [("remove", 1, "it was removed"), ("rename", 1, "it was removed or renamed"),
+                                             ("replace", 1, "another file was put in its place"), ("copy", 1, "another file was put in its place"),
+                                             ("cut", 3, "it was cut, and committed documents are gone"), ("empty", 3, "it was cut")])
+@pytest.mark.parametrize("single", [True, False])
+def test_follow_says_what_happened_to_the_file(tmp_path, follow, what, code, words, single):
+    path, other = tmp_path / "t1.bin", tmp_path / "other"
+    segment = made.Segment(path).numbered(1).numbered(2).numbered(3)
+    follower = follow(*([path] if single else ["--dir", tmp_path, "--type", "t1"]))
+    assert follower.lines(2) == numbers(1, 2)
+    if what == "replace":
+        made.Segment(other).numbered(7).close()
+    if what == "copy":
+        shutil.copy(path, other)
+    if other.exists():
+        other.rename(path)
+    elif what == "remove":
+        path.unlink()
+    elif what == "rename":
+        path.rename(other)
+    else:
+        os.truncate(path, segment.blocks[1] + 10 if what == "cut" else 0)
+    told(follower, ["t1.bin: " + words, "it is not followed any more"])
+    assert follower.process.wait(60) == code and follower.so_far() == numbers(1, 2)
+
+
 def test_follow_into_a_segment_with_blocks_at_the_same_offsets(tmp_path, follow):
     """The place behind the last confirmed block is one of its own segment, and says nothing of the next."""
     first = made.Segment(tmp_path / "t1.bin").numbered(1, 2).close()
