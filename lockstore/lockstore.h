@@ -124,6 +124,18 @@ MUST_CHECK enum outcome lock_steal(struct lockstore *store, const char *type, in
 /* YES: a full lease from now. NO: lost. */
 MUST_CHECK enum outcome lock_renew(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
                                    struct error *error);
+struct lock_renewal {
+  const char *type; /* borrowed */
+  int slot;
+  struct owner owner;
+  int64_t ttl_ms;
+  enum outcome outcome; /* as of lock_renew */
+};
+/*
+ * Several at once: one update for all of them (a thousand at most in one), and one look at what became of it. The answer is that of the
+ * whole: YES, and the outcomes say more; or UNKNOWN, and so is each. A lease counts from before the call.
+ */
+MUST_CHECK enum outcome lock_renew_all(struct lockstore *store, struct lock_renewal *renewals, size_t count, struct error *error);
 /*
  * Puts this process into the row of those that are to be woken, one by one in the order in which they came, when the lock of that owner
  * is released: at the end, or where it was when it was woken and another was faster. YES: it is in it. NO: the lock is no longer that

@@ -418,20 +418,27 @@ enum outcome lock_steal(struct lockstore *store, const char *type, int slot, con
   return call_end(store, lost, outcome, error);
 }
 
+enum outcome lock_renew_all(struct lockstore *store, struct lock_renewal *renewals, size_t count, struct error *error)
+{
+  bool lost, done = call_begin(store, &lost);
+  for (size_t i = 0; i < count; i++) {
+    struct lock_renewal *renewal = &renewals[i];
+    assert(renewal->ttl_ms > 0 && renewal->ttl_ms <= TTL_MS_MAX);
+    struct lock_document *lock = done ? lock_find_owned(store->server, renewal->type, renewal->slot, &renewal->owner) : NULL;
+    bool mine = lock && lock->expires_ms > store->server->now_ms;
+    if (mine) {
+      lock->ttl_ms = renewal->ttl_ms;
+      lock->expires_ms = store->server->now_ms + renewal->ttl_ms;
+    }
+    renewal->outcome = lost ? OUTCOME_UNKNOWN : mine ? OUTCOME_YES : OUTCOME_NO;
+  }
+  return call_end(store, lost, OUTCOME_YES, error);
+}
+
 enum outcome lock_renew(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms, struct error *error)
 {
-  assert(ttl_ms > 0 && ttl_ms <= TTL_MS_MAX);
-  bool lost;
-  enum outcome outcome = OUTCOME_NO;
-  if (call_begin(store, &lost)) {
-    struct lock_document *lock = lock_find_owned(store->server, type, slot, owner);
-    if (lock && lock->expires_ms > store->server->now_ms) {
-      lock->ttl_ms = ttl_ms;
-      lock->expires_ms = store->server->now_ms + ttl_ms;
-      outcome = OUTCOME_YES;
-    }
-  }
-  return call_end(store, lost, outcome, error);
+  struct lock_renewal renewal = {.type = type, .slot = slot, .owner = *owner, .ttl_ms = ttl_ms};
+  return lock_renew_all(store, &renewal, 1, error) == OUTCOME_YES ? renewal.outcome : OUTCOME_UNKNOWN;
 }
 
 static void wake_first(struct lockstore *store, const char *type, int slot, int64_t epoch, struct waiters *waiters)

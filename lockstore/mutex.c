@@ -17,6 +17,7 @@
 
 /* The longest lease (--lease), in the text of an expression. */
 enum { TTL_MS_MAX = 3600000 };
+enum { RENEWALS_MAX = 1000 }; /* in one command: 0.1 s of the server's time */
 
 /* clang-format off */
 #define TTL_MS                                                                                            \
@@ -161,14 +162,109 @@ enum outcome lock_steal(struct lockstore *store, const char *type, int slot, con
   return outcome;
 }
 
+/* Of each the one that is mine and not over. */
+static void append_renewal(bson_t *updates, size_t number, const struct lock_renewal *renewal)
+{
+  char key[24];
+  bson_t update;
+  assert(renewal->ttl_ms > 0 && renewal->ttl_ms <= TTL_MS_MAX);
+  snprintf(key, sizeof key, "%zu", number);
+  bson_append_document_begin(updates, key, -1, &update);
+  BCON_APPEND(&update, "q", "{", "type", BCON_UTF8(renewal->type), "slot", BCON_INT32(renewal->slot), "owner", OWNER(&renewal->owner),
+              "$expr", "{", "$gt", "[", BCON_UTF8("$expires_at"), BCON_UTF8("$$NOW"), "]", "}", "}", "u", "[", "{", "$set", "{",
+              "expires_at", "{", "$add", "[", BCON_UTF8("$$NOW"), BCON_INT64(renewal->ttl_ms), "]", "}", "ttl_ms",
+              BCON_INT64(renewal->ttl_ms), "}", "}", "]");
+  bson_append_document_end(updates, &update);
+}
+
+static enum outcome send_renewals(struct lockstore *store, const struct lock_renewal *renewals, size_t count, struct error *error)
+{
+  bson_t *command = BCON_NEW("update", "locks"), updates;
+  BSON_APPEND_ARRAY_BEGIN(command, "updates", &updates);
+  for (size_t i = 0; i < count; i++)
+    append_renewal(&updates, i, &renewals[i]);
+  bson_append_array_end(command, &updates);
+  BSON_APPEND_BOOL(command, "ordered", false);
+  int64_t matched = 0; /* one sum: whose lock is lost it does not say */
+  enum outcome outcome = send_command(store, "renewing the lock", command, &matched, error);
+  return outcome == OUTCOME_YES ? OUTCOME_YES : OUTCOME_UNKNOWN; /* a duplicate key: somebody's own index */
+}
+
+static bool parse_date(const bson_t *document, const char *field, int64_t *ms)
+{
+  bson_iter_t at;
+  if (!bson_iter_init_find(&at, document, field) || !BSON_ITER_HOLDS_DATE_TIME(&at))
+    return false;
+  *ms = bson_iter_date_time(&at);
+  return true;
+}
+
+struct renewed {
+  struct lock_renewal *renewals;
+  size_t count;
+};
+
+static void renewed_one(void *context, const bson_t *document)
+{
+  struct renewed *renewed = context;
+  struct owner owner;
+  char type[TYPE_BYTES_MAX + 1];
+  int64_t slot, expires_ms, now_ms;
+  if (!document_text(document, "type", type, sizeof type) || !document_int64(document, "slot", &slot) ||
+      !document_binary(document, "owner", owner.bytes, OWNER_BYTES) || !parse_date(document, "expires_at", &expires_ms) ||
+      !parse_date(document, "now", &now_ms) || expires_ms <= now_ms)
+    return;
+  for (size_t i = 0; i < renewed->count; i++) {
+    struct lock_renewal *renewal = &renewed->renewals[i];
+    if (renewal->slot == slot && memcmp(&renewal->owner, &owner, sizeof owner) == 0 && strcmp(renewal->type, type) == 0)
+      renewal->outcome = OUTCOME_YES;
+  }
+}
+
+static enum outcome look_at_renewals(struct lockstore *store, struct lock_renewal *renewals, size_t count, struct error *error)
+{
+  struct mongo *mongo = lockstore_mongo(store);
+  struct renewed renewed = {.renewals = renewals, .count = count};
+  char key[24];
+  bson_t *command = BCON_NEW("find", "locks"), filter, type, types;
+  BSON_APPEND_DOCUMENT_BEGIN(command, "filter", &filter);
+  BSON_APPEND_DOCUMENT_BEGIN(&filter, "type", &type);
+  BSON_APPEND_ARRAY_BEGIN(&type, "$in", &types);
+  for (size_t i = 0; i < count; i++) {
+    snprintf(key, sizeof key, "%zu", i);
+    BSON_APPEND_UTF8(&types, key, renewals[i].type);
+    renewals[i].outcome = OUTCOME_NO;
+  }
+  bson_append_array_end(&type, &types);
+  bson_append_document_end(&filter, &type);
+  bson_append_document_end(command, &filter);
+  BCON_APPEND(command, "projection", "{", "type", BCON_INT32(1), "slot", BCON_INT32(1), "owner", BCON_INT32(1), "expires_at", BCON_INT32(1),
+              "now", BCON_UTF8("$$NOW"), "}");
+  mongo_append_read_concern(mongo, command, "local", false);
+  mongo_append_max_time(mongo, command);
+  enum outcome outcome = mongo_find(mongo, "looking at the renewed locks", command, renewed_one, &renewed, error);
+  bson_destroy(command);
+  return outcome;
+}
+
+enum outcome lock_renew_all(struct lockstore *store, struct lock_renewal *renewals, size_t count, struct error *error)
+{
+  enum outcome outcome = OUTCOME_YES;
+  for (size_t done = 0; done < count && outcome == OUTCOME_YES; done += RENEWALS_MAX) {
+    size_t some = count - done < RENEWALS_MAX ? count - done : RENEWALS_MAX;
+    outcome = send_renewals(store, renewals + done, some, error);
+    if (outcome == OUTCOME_YES)
+      outcome = look_at_renewals(store, renewals + done, some, error);
+  }
+  for (size_t i = 0; i < count && outcome != OUTCOME_YES; i++)
+    renewals[i].outcome = OUTCOME_UNKNOWN;
+  return outcome;
+}
+
 enum outcome lock_renew(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms, struct error *error)
 {
-  assert(ttl_ms > 0 && ttl_ms <= TTL_MS_MAX);
-  bson_t *command = BCON_NEW("update", "locks", "updates", "[", "{", "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner",
-                             OWNER(owner), "$expr", "{", "$gt", "[", BCON_UTF8("$expires_at"), BCON_UTF8("$$NOW"), "]", "}", "}", "u", "[",
-                             "{", "$set", "{", "expires_at", "{", "$add", "[", BCON_UTF8("$$NOW"), BCON_INT64(ttl_ms), "]", "}", "ttl_ms",
-                             BCON_INT64(ttl_ms), "}", "}", "]", "}", "]");
-  return send_counted(store, "renewing the lock", command, error);
+  struct lock_renewal renewal = {.type = type, .slot = slot, .owner = *owner, .ttl_ms = ttl_ms};
+  return lock_renew_all(store, &renewal, 1, error) == OUTCOME_YES ? renewal.outcome : OUTCOME_UNKNOWN;
 }
 
 /*
@@ -259,15 +355,6 @@ static void parse_holder(const bson_t *document, struct lock_holder *holder)
     holder->pid = 0;
   if (bson_iter_init_find(&at, &from, "started") && BSON_ITER_HOLDS_DATE_TIME(&at))
     holder->started_wall_ms = bson_iter_date_time(&at);
-}
-
-static bool parse_date(const bson_t *document, const char *field, int64_t *ms)
-{
-  bson_iter_t at;
-  if (!bson_iter_init_find(&at, document, field) || !BSON_ITER_HOLDS_DATE_TIME(&at))
-    return false;
-  *ms = bson_iter_date_time(&at);
-  return true;
 }
 
 /* As the filter of a theft judges it (STEALABLE). */

@@ -44,6 +44,13 @@ struct action_job {
   struct completion completion;
 };
 
+struct renew_job { /* those that become due while one is under way wait for its end, and go together */
+  struct job job;
+  struct action_job **waiting, **running;
+  struct renewal *renewals; /* of those that run */
+  size_t waiting_count, running_count;
+};
+
 struct empty_job { /* is the queue of all types empty, as of now? */
   struct job job;
   struct lockstore *store;
@@ -77,6 +84,7 @@ struct loop {
   const struct consumer **consumers; /* the stations', for those two */
   int64_t started_wall_us;
   struct empty_job empty;
+  struct renew_job renew;
   int64_t empty_next_ms;
   bool told_ready;                  /* the service manager */
   struct error described;           /* what was said last of what the server is */
@@ -251,7 +259,7 @@ static void ready_tell(struct loop *loop)
 
 static struct executor *executor_for(const struct loop *loop, enum action_kind kind)
 {
-  return kind == ACTION_RENEW ? loop->renewer : kind == ACTION_DELETE ? loop->deleter : loop->executor;
+  return kind == ACTION_DELETE ? loop->deleter : loop->executor;
 }
 
 static void action_work(struct job *job)
@@ -269,7 +277,30 @@ static void action_submit(struct station *station, const struct action *action)
   work->job.work = action_work;
   work->station = station;
   work->action = *action;
-  executor_submit(executor_for(loop, action->kind), &work->job);
+  if (action->kind == ACTION_RENEW)
+    loop->renew.waiting[loop->renew.waiting_count++] = work; /* one a type, so there is room */
+  else
+    executor_submit(executor_for(loop, action->kind), &work->job);
+}
+
+static void renew_work(struct job *job)
+{
+  const struct renew_job *renew = (struct renew_job *)job;
+  perform_renewals(renew->renewals, renew->running_count);
+}
+
+static void renewals_submit(struct loop *loop)
+{
+  struct renew_job *renew = &loop->renew;
+  if (renew->running_count > 0 || renew->waiting_count == 0)
+    return;
+  for (size_t i = 0; i < renew->waiting_count; i++) {
+    struct action_job *work = renew->running[i] = renew->waiting[i];
+    renew->renewals[i] = (struct renewal){.performer = &work->station->performer, .action = &work->action, .completion = &work->completion};
+  }
+  renew->running_count = renew->waiting_count;
+  renew->waiting_count = 0;
+  executor_submit(loop->renewer, &renew->job);
 }
 
 static void feed(struct station *station, const struct event *event)
@@ -360,6 +391,7 @@ static int exit_code(const struct loop *loop)
 static void settle_down(struct loop *loop)
 {
   int64_t wake = INT64_MAX, now = clock_boot_ms();
+  renewals_submit(loop);
   if (loop->options->exit_when_empty)
     empty_check(loop);
   if (all_over(loop)) {
@@ -381,6 +413,23 @@ static void settle_down(struct loop *loop)
 
 /* ---- watchers ---- */
 
+static void action_done(struct loop *loop, struct action_job *work)
+{
+  struct event event = {.kind = EVENT_COMPLETION, .completion = &work->completion};
+  away_note(loop, &work->completion);
+  database_note(loop, &work->completion);
+  feed(work->station, &event);
+  free(work);
+}
+
+static void renewals_done(struct loop *loop)
+{
+  struct renew_job *renew = &loop->renew;
+  for (size_t i = 0; i < renew->running_count; i++)
+    action_done(loop, renew->running[i]);
+  renew->running_count = 0;
+}
+
 static void take_done(struct loop *loop, struct executor *executor)
 {
   struct job *job;
@@ -389,12 +438,10 @@ static void take_done(struct loop *loop, struct executor *executor)
       empty_done(loop);
       continue;
     }
-    struct action_job *work = (struct action_job *)job;
-    struct event event = {.kind = EVENT_COMPLETION, .completion = &work->completion};
-    away_note(loop, &work->completion);
-    database_note(loop, &work->completion);
-    feed(work->station, &event);
-    free(work);
+    if (job == &loop->renew.job)
+      renewals_done(loop);
+    else
+      action_done(loop, (struct action_job *)job);
   }
 }
 
@@ -591,9 +638,14 @@ _Noreturn void loop_run(const struct loop_options *options)
   loop.stations = calloc(count, sizeof *loop.stations);
   loop.consumers = calloc(count, sizeof *loop.consumers);
   loop.empty.types = calloc(count, sizeof *loop.empty.types);
+  loop.renew.waiting = calloc(count, sizeof *loop.renew.waiting);
+  loop.renew.running = calloc(count, sizeof *loop.renew.running);
+  loop.renew.renewals = calloc(count, sizeof *loop.renew.renewals);
+  loop.renew.job.work = renew_work;
   loop.empty.job.work = empty_work;
   loop.empty.store = options->performer.store;
-  if (loop.ev == NULL || loop.stations == NULL || loop.consumers == NULL || loop.empty.types == NULL ||
+  if (loop.ev == NULL || loop.stations == NULL || loop.consumers == NULL || loop.empty.types == NULL || loop.renew.waiting == NULL ||
+      loop.renew.running == NULL || loop.renew.renewals == NULL ||
       (loop.executor = executor_new((int)count * THREADS_PER_TYPE, notify, &loop, &error)) == NULL ||
       (loop.deleter = executor_new(DELETERS, notify, &loop, &error)) == NULL ||
       (loop.renewer = executor_new(1, notify, &loop, &error)) == NULL || !health_start(&loop)) {

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdlib.h>
 
 enum { LOOKS_MAX = 3 };
 
@@ -459,13 +460,6 @@ static enum result perform_read(struct performer *performer, const struct action
   return of_outcome(outcome);
 }
 
-static enum result perform_renew(struct performer *performer, const struct action *action, struct completion *completion)
-{
-  completion->sent_ms = clock_boot_ms();
-  return of_outcome(lock_renew(performer->options.store, performer->options.writer.type, 0, &action->owner, performer->options.lease_ms,
-                               &completion->error));
-}
-
 static enum result perform_kind(struct performer *performer, const struct action *action, struct completion *completion)
 {
   struct lockstore *store = performer->options.store;
@@ -508,8 +502,7 @@ static enum result perform_kind(struct performer *performer, const struct action
     return of_outcome(lock_release(store, type, 0, &action->owner, action->epoch, &completion->error));
   case ACTION_READ:
     return perform_read(performer, action, completion);
-  case ACTION_RENEW:
-    return perform_renew(performer, action, completion);
+  case ACTION_RENEW: /* perform_renewals */
   case ACTION_COUNT:
     break;
   }
@@ -517,15 +510,42 @@ static enum result perform_kind(struct performer *performer, const struct action
   return RESULT_FAILED;
 }
 
-void perform(struct performer *performer, const struct action *action, struct completion *completion)
+static void completion_begin(struct completion *completion, const struct action *action)
 {
   memset(completion, 0, sizeof *completion);
   completion->kind = action->kind;
   completion->activity = action->activity;
   completion->number = action->number;
+}
+
+void perform(struct performer *performer, const struct action *action, struct completion *completion)
+{
+  completion_begin(completion, action);
   completion->result = perform_kind(performer, action, completion);
   if (action_asks_database(action->kind))
     performer->unanswered = completion->result == RESULT_UNKNOWN;
+}
+
+void perform_renewals(const struct renewal *renewals, size_t count)
+{
+  struct error error;
+  struct lock_renewal *locks = calloc(count, sizeof *locks);
+  int64_t sent_ms = clock_boot_ms();
+  for (size_t i = 0; i < count && locks != NULL; i++) {
+    const struct performer_options *options = &renewals[i].performer->options;
+    locks[i] = (struct lock_renewal){.type = options->writer.type, .owner = renewals[i].action->owner, .ttl_ms = options->lease_ms};
+  }
+  error_set(&error, "renewing the locks: no memory");
+  enum outcome outcome = locks != NULL ? lock_renew_all(renewals[0].performer->options.store, locks, count, &error) : OUTCOME_UNKNOWN;
+  for (size_t i = 0; i < count; i++) {
+    struct completion *completion = renewals[i].completion;
+    completion_begin(completion, renewals[i].action);
+    completion->sent_ms = sent_ms;
+    completion->result = outcome == OUTCOME_YES ? of_outcome(locks[i].outcome) : RESULT_UNKNOWN;
+    completion->error = error;
+    renewals[i].performer->unanswered = completion->result == RESULT_UNKNOWN;
+  }
+  free(locks);
 }
 
 void performer_init(struct performer *performer, const struct performer_options *options)

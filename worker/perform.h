@@ -46,7 +46,15 @@ void performer_deinit(struct performer *performer);
 /* From any thread: the reply that READ waits for is not wanted any more; it comes back soon, UNKNOWN. */
 void performer_drop_read(struct performer *performer);
 
-/* *completion is overwritten; its load, if any, belongs to the receiver. */
+/* Not ACTION_RENEW. *completion is overwritten; its load, if any, belongs to the receiver. */
 void perform(struct performer *performer, const struct action *action, struct completion *completion);
+
+struct renewal {
+  struct performer *performer; /* of one store, all */
+  const struct action *action; /* ACTION_RENEW */
+  struct completion *completion;
+};
+/* Those of several types in one request, so that each waits for one, however many there are. At least one. */
+void perform_renewals(const struct renewal *renewals, size_t count);
 
 #endif

@@ -72,12 +72,16 @@ def request(who, command, fenced, cut):
             return "list the ledgers"
         return "read the ledger before a cut" if fenced and cut else "read the ledger"
     if verb == "find" and where == "locks":
+        if "$in" in str(command["filter"].get("type", "")):
+            return "look at the renewed locks"
         return "read the lock" if command["filter"] else "list the locks"
     if verb == "update" and where == "locks":
+        if not command.get("ordered", True):
+            return "renew the locks"
         change = statement(command, "updates")
         if change.get("upsert"):
             return "take the lock"
-        return "wait for the lock" if "waiters" in change["u"][0]["$set"] else "renew the lock"
+        return "wait for the lock"
     if verb == "findAndModify" and where == "locks":
         return "steal the lock" if "$expr" in command["query"] else "release the lock"
     if verb == "delete" and where == "locks":

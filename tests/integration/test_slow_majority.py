@@ -1,8 +1,9 @@
 """A majority that acknowledges late: limits grow with the lease, and what is not known is read, and judged."""
+import os
 import subprocess
 import tempfile
 import time
-import os
+from datetime import timedelta
 
 import pymongo
 import pytest
@@ -87,3 +88,27 @@ def test_pawl_lock_judges_too(lagging):
     finally:
         lock.kill()
     assert (lock.returncode, out) == (0, b"1\n"), err.decode()
+
+
+def test_renewals_go_together(field):
+    """Each by itself, ten that take 0.3 s each would take longer than the lease."""
+    names = [f"t{n}" for n in range(10)]
+    for name in names:
+        field.fill(1, name)
+    worker = field.worker("--lease", "3s", "--linger", "1h", types=names)
+    wait_until(lambda: field.locks.count_documents({}) == len(names), lambda: f"locks of {worker}")
+    for name in names:
+        field.wait_empty(name)
+    admin = field.server.client.admin
+    admin.command("configureFailPoint", "failCommand", mode="alwaysOn",
+                  data={"failCommands": ["update"], "namespace": f"{field.name}.locks", "appName": field.app_name(), "blockConnection": True,
+                        "blockTimeMS": 300})
+    try:
+        begin = field.server.client.admin.command("hello")["localTime"]
+        wait_until(lambda: "lost" in worker.log() or
+                   all(lock["expires_at"] - begin > timedelta(seconds=8) for lock in field.locks.find()),
+                   lambda: f"renewals until five seconds from now, of {worker}")
+    finally:
+        admin.command("configureFailPoint", "failCommand", mode="off")
+    assert "lost" not in worker.log() and field.locks.count_documents({}) == len(names), str(worker)
+    assert worker.stop()[0] == 0

@@ -19,11 +19,17 @@ struct take { /* who had the lock, in the order in which they got it */
   int64_t order;
 };
 
+struct renewed {
+  struct owner owner;
+  int64_t at_us;
+};
+
 struct watch {
   struct ledger ledger; /* as last seen */
   struct take takes[TAKES_KEPT];
   int64_t take_count;
-  int64_t fenced_order; /* of the holder whose epoch it is */
+  struct renewed renewals[PROCESSES_MAX]; /* the last of each worker */
+  int64_t fenced_order;                   /* of the holder whose epoch it is */
   struct caller fencer;
   bool fencer_known;
   struct message **committed; /* by seq */
@@ -317,6 +323,20 @@ static void ledger_trace(int type, const struct ledger *before, const struct led
     trace_add(caller != NULL ? caller->process : -1, type, "ledger: epoch %lld, %s at %lld, seq %lld, settled %lld%s",
               (long long)now->epoch, now->end.file, (long long)now->end.length, (long long)now->end.seq, (long long)now->settled,
               now->clean ? ", clean" : "");
+}
+
+void checks_renewed(int type, const struct owner *owner, int process)
+{
+  watches[type].renewals[process].owner = *owner;
+  watches[type].renewals[process].at_us = world.now_us;
+}
+
+void checks_took_for_renewed(const struct station *station, const struct owner *owner, int64_t sent_ms)
+{
+  const struct renewed *renewed = &watches[station->type].renewals[station->process->index];
+  int64_t sent_us = machine_boot_to_us(process_machine(station->process), sent_ms);
+  if (memcmp(&renewed->owner, owner, sizeof *owner) != 0 || renewed->at_us + 2 * MS < sent_us)
+    world_fail("t%d: worker %d takes its lock for renewed, and it is not", station->type, station->process->index);
 }
 
 void checks_not_fenced(const struct station *station)

@@ -7,6 +7,7 @@
  *                                      nothing that is settled is in the queue; a page has bytes of one kernel and one view; where all see
  *                                      the files as local, a new segment is a roll's, or its writer found the guard busy
  *   after every removal from the queue the message is in committed file data, once
+ *   when a worker renews               the server has renewed its lock since it asked
  *   when a fence says no               the majority's ledger is not of the epoch and owner that it asked for
  *   at every call to the disk          committed bytes are not written to, cut or unlinked (disk.c)
  *   when a machine has crashed         committed bytes are what they were (disk.c)
@@ -18,6 +19,8 @@
 
 #include "lockstore/lockstore.h"
 #include "queue.h"
+
+struct station;
 
 struct caller {
   int process;
@@ -33,7 +36,9 @@ void checks_taken(int type, const struct owner *owner, struct caller caller);
 void checks_ledger(int type, const struct caller *caller);
 /* The ledger is about to be seen as pawl-setup --adopt made it. */
 void checks_adopted(int type);
-struct station;
+/* The server has given this owner's lock a full lease; and its worker takes it for renewed. */
+void checks_renewed(int type, const struct owner *owner, int process);
+void checks_took_for_renewed(const struct station *station, const struct owner *owner, int64_t sent_ms);
 /* Its fence has said NO. */
 void checks_not_fenced(const struct station *station);
 /* The majority has removed it from the queue. */

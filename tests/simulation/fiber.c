@@ -26,7 +26,10 @@ static void fiber_main(void)
 {
   for (;;) {
     struct fiber *self = current;
-    perform(&self->station->performer, &self->action, &self->completion);
+    if (self->action.kind == ACTION_RENEW)
+      process_renew(self->station->process);
+    else
+      perform(&self->station->performer, &self->action, &self->completion);
     self->done = true;
     swapcontext(&self->context, &main_context);
   }
@@ -84,8 +87,12 @@ static void fiber_resume(void *context, uint64_t ticket)
     return;
   struct station *station = fiber->station;
   struct completion completion = fiber->completion;
+  bool renews = fiber->action.kind == ACTION_RENEW;
   fiber_release(fiber);
-  station_done(station, &completion);
+  if (renews)
+    process_renewed(station->process);
+  else
+    station_done(station, &completion);
 }
 
 struct fiber *fiber_start(struct station *station, const struct action *action, int64_t delay_us)
@@ -94,6 +101,7 @@ struct fiber *fiber_start(struct station *station, const struct action *action, 
   fiber->station = station;
   fiber->action = *action;
   fiber->done = fiber->dead = false;
+  fiber->completion.load = NULL;
   world_at(world.now_us + delay_us, fiber_resume, fiber, ++fiber->ticket);
   return fiber;
 }

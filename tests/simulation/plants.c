@@ -29,6 +29,7 @@ static const char *const names[PLANT_COUNT] = {
     [PLANT_COMMITLOCAL] = "COMMITLOCAL",
     [PLANT_FENCEOLD] = "FENCEOLD",
     [PLANT_FENCENO] = "FENCENO",
+    [PLANT_RENEWSUM] = "RENEWSUM",
     [PLANT_FENCECLEAN] = "FENCECLEAN",
     [PLANT_GETMOREAGAIN] = "GETMOREAGAIN",
     [PLANT_LATEREAD] = "LATEREAD",
@@ -173,6 +174,15 @@ void plants_view(int process, struct lock_view *view)
     return;
   view->left_ms = left_by_client_ms(process, view);
   view->stealable = view->left_ms < 0;
+}
+
+void plants_renewals(struct lock_renewal *renewals, size_t count)
+{
+  bool any = false;
+  for (size_t i = 0; i < count; i++)
+    any = any || renewals[i].outcome == OUTCOME_YES;
+  for (size_t i = 0; i < count && any && plant == PLANT_RENEWSUM; i++)
+    renewals[i].outcome = OUTCOME_YES;
 }
 
 bool plants_read_locally(void)

@@ -33,6 +33,7 @@ enum plant {
   PLANT_FENCEOLD,    /* a fence that the ledger shows begins where the check saw the end */
   PLANT_FENCENO,     /* a repetition that matches nothing is taken for a fence that was not done */
   PLANT_FENCECLEAN,  /* a fence that the ledger shows found a clean end */
+  PLANT_RENEWSUM,    /* of several renewals the sum is looked at: if there is one, all are taken for renewed */
   /* of reading */
   PLANT_GETMOREAGAIN, /* a lost getMore is sent again on the same cursor */
   PLANT_LATEREAD,     /* what was read in one epoch is written in a later one */
@@ -63,6 +64,7 @@ void plants_completion(struct station *station, struct completion *completion);
 int64_t plants_epoch_seen(int type, int64_t epoch_seen);
 bool plants_steal_anyway(int process, const struct lock_view *view);
 void plants_view(int process, struct lock_view *view);
+void plants_renewals(struct lock_renewal *renewals, size_t count);
 bool plants_read_locally(void);
 /* What a fence or a commit has left in the ledger, and what adopting will. */
 void plants_fenced(enum fencer fencer, const struct ledger *before, struct ledger *ledger);

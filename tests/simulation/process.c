@@ -87,6 +87,48 @@ static void edges_look(struct station *station, enum consumer_state before)
   }
 }
 
+static void renewals_start(struct process *process)
+{
+  int first = 0;
+  if (process->renewals_running != 0 || process->renewals_waiting == 0)
+    return;
+  while (!(process->renewals_waiting & 1u << first))
+    first++;
+  process->renewals_running = 1u << first; /* until it begins, and takes the others along */
+  process->stations[first].fibers[ACTIVITY_RENEW] =
+      fiber_start(&process->stations[first], &process->renew_actions[first], world_chance(chaos_plan.yield) ? world_between(0, 3 * MS) : 0);
+}
+
+void process_renew(struct process *process)
+{
+  struct renewal renewals[TYPES_MAX];
+  size_t count = 0;
+  process->renewals_running = process->renewals_waiting;
+  process->renewals_waiting = 0;
+  for (int i = 0; i < process->station_count; i++)
+    if (process->renewals_running & 1u << i)
+      renewals[count++] = (struct renewal){
+          .performer = &process->stations[i].performer, .action = &process->renew_actions[i], .completion = &process->renew_completions[i]};
+  perform_renewals(renewals, count);
+}
+
+void process_renewed(struct process *process)
+{
+  int64_t incarnation = process->incarnation;
+  unsigned running = process->renewals_running;
+  for (int i = 0; i < TYPES_MAX && process->incarnation == incarnation; i++) {
+    struct completion *completion = &process->renew_completions[i];
+    if (!(running & 1u << i))
+      continue;
+    if (completion->result == RESULT_YES)
+      checks_took_for_renewed(&process->stations[i], &process->renew_actions[i].owner, completion->sent_ms);
+    process->renewals_running &= ~(1u << i);
+    station_done(&process->stations[i], completion);
+  }
+  if (process->incarnation == incarnation)
+    renewals_start(process);
+}
+
 static void feed(struct station *station, const struct event *event)
 {
   static struct effects effects;
@@ -97,11 +139,18 @@ static void feed(struct station *station, const struct event *event)
     note_write(station, &effects.notes[i]);
   for (int i = 0; i < effects.action_count; i++) {
     const struct action *action = &effects.actions[i];
+    if (action->kind == ACTION_RENEW) {
+      int index = (int)(station - station->process->stations);
+      station->process->renew_actions[index] = *action;
+      station->process->renewals_waiting |= 1u << index;
+      continue;
+    }
     int64_t delay_us = world_chance(chaos_plan.yield) ? world_between(0, 3 * MS) : 0;
     station->fibers[action->activity] = fiber_start(station, action, delay_us);
   }
   if (effects.drop_read)
     performer_drop_read(&station->performer);
+  renewals_start(station->process);
   edges_look(station, before);
   timer_arm(station);
 }
@@ -250,6 +299,7 @@ void process_start(struct process *process)
   process->incarnation++;
   process->frozen_until_us = process->cut_off_until_us = 0;
   process->operation = 0;
+  process->renewals_waiting = process->renewals_running = 0;
   process->station_count = 0;
   for (int type = 0; type < chaos_plan.types; type++)
     station_init(process, type);

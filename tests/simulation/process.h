@@ -37,6 +37,10 @@ struct process {
   uint64_t operation; /* the latest of the queue's that it has seen acknowledged */
   int station_count;
   struct station stations[TYPES_MAX];
+  /* those that become due while one is under way go together; a bit a station */
+  unsigned renewals_waiting, renewals_running;
+  struct action renew_actions[TYPES_MAX];
+  struct completion renew_completions[TYPES_MAX];
 };
 
 extern struct process processes[PROCESSES_MAX];
@@ -59,6 +63,9 @@ void processes_end(void);
  */
 void processes_wake(int process, int type, enum wakeup_about about);
 
+/* In a fiber: all renewals that wait, in one request. And they have come back. */
+void process_renew(struct process *process);
+void process_renewed(struct process *process);
 /* The action has come back. */
 void station_done(struct station *station, struct completion *completion);
 

@@ -15,8 +15,7 @@ enum outcome __wrap_lock_take(struct lockstore *store, const char *type, int slo
                               const struct lock_holder *holder, struct error *error);
 enum outcome __wrap_lock_read(struct lockstore *store, const char *type, int slot, struct lock_view *view, struct error *error);
 enum outcome __wrap_lock_steal(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error);
-enum outcome __wrap_lock_renew(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
-                               struct error *error);
+enum outcome __wrap_lock_renew_all(struct lockstore *store, struct lock_renewal *renewals, size_t count, struct error *error);
 enum outcome __wrap_lock_wait(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error);
 enum outcome __wrap_lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t epoch,
                                  struct error *error);
@@ -32,8 +31,7 @@ enum outcome __real_lock_take(struct lockstore *store, const char *type, int slo
                               const struct lock_holder *holder, struct error *error);
 enum outcome __real_lock_read(struct lockstore *store, const char *type, int slot, struct lock_view *view, struct error *error);
 enum outcome __real_lock_steal(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error);
-enum outcome __real_lock_renew(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
-                               struct error *error);
+enum outcome __real_lock_renew_all(struct lockstore *store, struct lock_renewal *renewals, size_t count, struct error *error);
 enum outcome __real_lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t epoch,
                                  struct error *error);
 enum outcome __real_ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error);
@@ -52,6 +50,8 @@ struct request {
   struct caller caller;
   struct owner owner; /* STEAL: the one that was seen */
   int64_t ttl_ms, epoch, settled;
+  struct lock_renewal renewals[TYPES_MAX];
+  size_t renewal_count;
   enum fencer fencer;
   struct lock_holder holder;
   struct ledger_commit commit;
@@ -268,8 +268,6 @@ static enum outcome apply_lock(const struct request *request)
   struct lock_view view;
   struct error error;
   bool was = server_lock(request->type, &view);
-  if (request->kind == RENEW)
-    return __real_lock_renew(store, type, 0, &request->owner, request->ttl_ms, &error);
   if (request->kind == RELEASE) {
     enum outcome released = __real_lock_release(store, type, 0, &request->owner, 0, &error);
     if (released == OUTCOME_YES)
@@ -297,6 +295,18 @@ static void fenced_guarded(const struct request *request, const struct ledger *b
   server_put_ledger(request->type, &ledger);
 }
 
+/* Outcomes are for its sender, who is no longer there if it comes late. */
+static enum outcome apply_renewals(struct request *request)
+{
+  struct error error;
+  enum outcome outcome = __real_lock_renew_all(store_now(), request->renewals, request->renewal_count, &error);
+  for (size_t i = 0; i < request->renewal_count; i++)
+    if (request->renewals[i].outcome == OUTCOME_YES)
+      checks_renewed(type_index(request->renewals[i].type), &request->renewals[i].owner, request->caller.process);
+  plants_renewals(request->renewals, request->renewal_count);
+  return outcome;
+}
+
 static enum outcome apply_ledger(const struct request *request, struct ledger *before)
 {
   const char *type = type_name(request->type);
@@ -318,13 +328,14 @@ static enum outcome apply_ledger(const struct request *request, struct ledger *b
   return outcome;
 }
 
-static enum outcome apply(const struct request *request, struct ledger *before)
+static enum outcome apply(struct request *request, struct ledger *before)
 {
   switch (request->kind) {
   case TAKE:
     return apply_take(request);
-  case STEAL:
   case RENEW:
+    return apply_renewals(request);
+  case STEAL:
   case RELEASE:
     return apply_lock(request);
   case FENCE:
@@ -495,12 +506,15 @@ enum outcome __wrap_lock_steal(struct lockstore *store, const char *type, int sl
   return send(&request, NULL, error);
 }
 
-enum outcome __wrap_lock_renew(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
-                               struct error *error)
+enum outcome __wrap_lock_renew_all(struct lockstore *store, struct lock_renewal *renewals, size_t count, struct error *error)
 {
-  struct request request = {.kind = RENEW, .type = type_index(type), .owner = *owner, .ttl_ms = ttl_ms};
-  (void)store, (void)slot;
-  return send(&request, NULL, error);
+  struct request request = {.kind = RENEW, .type = type_index(renewals[0].type), .renewal_count = count};
+  (void)store;
+  memcpy(request.renewals, renewals, count * sizeof *renewals);
+  enum outcome outcome = send(&request, NULL, error);
+  for (size_t i = 0; i < count; i++)
+    renewals[i].outcome = outcome == OUTCOME_YES ? request.renewals[i].outcome : OUTCOME_UNKNOWN;
+  return outcome;
 }
 
 enum outcome __wrap_lock_wait(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error)

@@ -110,6 +110,34 @@ static void renewal_gives_a_full_lease(void **state)
   assert_string_equal(view.holder.host, "$host");
 }
 
+/* One request for all; of each it is known what became of it. */
+static void several_are_renewed_at_once(void **state)
+{
+  (void)state;
+  enum { RENEWALS = 5 };
+  static const enum outcome expected[RENEWALS] = {OUTCOME_YES, OUTCOME_NO, OUTCOME_NO, OUTCOME_YES, OUTCOME_NO};
+  struct lock_renewal renewals[RENEWALS] = {{"several-mine", 0, alice, LONG_MS, OUTCOME_UNKNOWN},
+                                            {"several-expired", 0, alice, LONG_MS, OUTCOME_UNKNOWN},
+                                            {"several-another", 0, alice, LONG_MS, OUTCOME_UNKNOWN},
+                                            {"several-mine", 1, bob, LONG_MS, OUTCOME_UNKNOWN},
+                                            {"several-none", 0, alice, LONG_MS, OUTCOME_UNKNOWN}};
+  struct lock_view view;
+  assert_int_equal(take("several-mine", &alice, LONG_MS / 2), OUTCOME_YES);
+  assert_int_equal(lock_take(store, "several-mine", 1, &bob, LONG_MS / 2, &someone, &error), OUTCOME_YES);
+  assert_int_equal(take("several-another", &bob, LONG_MS / 2), OUTCOME_YES);
+  assert_int_equal(take("several-expired", &alice, SHORT_MS), OUTCOME_YES);
+  fixture_wait_expired("several-expired", 0);
+  assert_int_equal(lock_renew_all(store, renewals, RENEWALS, &error), OUTCOME_YES);
+  for (int i = 0; i < RENEWALS; i++)
+    assert_int_equal(renewals[i].outcome, expected[i]);
+  for (int slot = 0; slot < 2; slot++) {
+    assert_int_equal(lock_read(store, "several-mine", slot, &view, &error), OUTCOME_YES);
+    assert_in_range(view.left_ms, LONG_MS * 3 / 4, LONG_MS);
+  }
+  assert_int_equal(lock_read(store, "several-another", 0, &view, &error), OUTCOME_YES);
+  assert_in_range(view.left_ms, 1, LONG_MS / 2);
+}
+
 static void expired_lock_is_not_renewed(void **state)
 {
   (void)state;
@@ -846,6 +874,7 @@ int main(void)
       cmocka_unit_test(live_lock_is_not_stolen),
       cmocka_unit_test(lock_of_a_jumped_clock_is_stolen),
       cmocka_unit_test(renewal_gives_a_full_lease),
+      cmocka_unit_test(several_are_renewed_at_once),
       cmocka_unit_test(expired_lock_is_not_renewed),
       cmocka_unit_test(release_is_mine_and_once),
       cmocka_unit_test(one_of_many_wins),
