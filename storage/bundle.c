@@ -1,31 +1,33 @@
 #include "storage/bundle.h"
+#include "storage/element.h"
 
 #include <bson/bson.h>
 
-static uint32_t count_documents(const bson_iter_t *array)
+static uint32_t count_documents(const struct element *array)
 {
-  bson_iter_t at;
+  struct elements documents;
+  struct element document;
   uint32_t count = 0;
-  if (!BSON_ITER_HOLDS_ARRAY(array) || !bson_iter_recurse(array, &at))
+  if (array->type != BSON_TYPE_ARRAY)
     return 0;
-  for (; bson_iter_next(&at); count++)
-    if (!BSON_ITER_HOLDS_DOCUMENT(&at))
+  elements_init(&documents, array->value, array->bytes);
+  for (; elements_next(&documents, &document); count++)
+    if (document.type != BSON_TYPE_DOCUMENT)
       return 0;
-  return at.err_off == 0 ? count : 0;
+  return documents.malformed ? 0 : count;
 }
 
 /* It is asked of every message that is drained: most are left at the first key that a bundle has not. */
 uint32_t bundle_open(const uint8_t *message, size_t bytes, const uint8_t **elements)
 {
   enum { ID = 1, TYPE = 2, BATCH = 4 };
-  bson_iter_t at;
+  struct elements fields;
+  struct element at;
   unsigned seen = 0;
-  uint32_t array_bytes, count = 0;
-  if (!bson_iter_init_from_data(&at, message, bytes))
-    return 0;
-  while (bson_iter_next(&at)) {
-    const char *key = bson_iter_key(&at);
-    unsigned field = strcmp(key, "_id") == 0 ? ID : strcmp(key, "type") == 0 ? TYPE : strcmp(key, "batch") == 0 ? BATCH : 0;
+  uint32_t count = 0;
+  elements_init(&fields, message, bytes);
+  while (elements_next(&fields, &at)) {
+    unsigned field = strcmp(at.key, "_id") == 0 ? ID : strcmp(at.key, "type") == 0 ? TYPE : strcmp(at.key, "batch") == 0 ? BATCH : 0;
     if (field == 0 || (seen & field) != 0)
       return 0;
     seen |= field;
@@ -34,10 +36,9 @@ uint32_t bundle_open(const uint8_t *message, size_t bytes, const uint8_t **eleme
     count = count_documents(&at);
     if (count == 0)
       return 0;
-    bson_iter_array(&at, &array_bytes, elements);
-    *elements += 4;
+    *elements = at.value + 4;
   }
-  return seen == (ID | TYPE | BATCH) && at.err_off == 0 ? count : 0;
+  return seen == (ID | TYPE | BATCH) && !fields.malformed ? count : 0;
 }
 
 /* Element type, key, document: bundle_open has been over all of them. */

@@ -21,8 +21,8 @@ const char *consumer_state_name(enum consumer_state state)
 
 const char *problem_name(enum problem problem)
 {
-  static const char *const names[PROBLEM_COUNT] = {"close",    "disk", "fenced",  "lock",  "lost",  "newer",
-                                                   "no-space", "pass", "refused", "spent", "stall", "untrusted"};
+  static const char *const names[PROBLEM_COUNT] = {"close",    "disk", "document", "fenced", "lock",  "lost",     "newer",
+                                                   "no-space", "pass", "refused",  "spent",  "stall", "untrusted"};
   return names[problem];
 }
 
@@ -182,6 +182,21 @@ int64_t consumer_look_rest(const struct consumer *consumer, const struct complet
 bool consumer_hurries(const struct turn *turn)
 {
   return turn->consumer->stopping && turn->moment->now_ms - turn->consumer->stop_ms >= STOP_PATIENCE_MS;
+}
+
+void consumer_name_document(struct turn *turn, const struct completion *completion)
+{
+  if ((completion->result == RESULT_YES || completion->result == RESULT_NO) && completion->error.text[0] != 0)
+    consumer_note(turn, NOTE_WARN, "document", "%s", completion->error.text);
+}
+
+void consumer_delete_refused(struct turn *turn, const struct completion *completion)
+{
+  turn->consumer->refused = true;
+  consumer_note(
+      turn, NOTE_ERROR, "refused",
+      "%s: the type stops, for the next pass would write this message again, and again. Remove it from the queue; it is in the file",
+      completion->error.text);
 }
 
 /* ---- the lock while it is held ---- */

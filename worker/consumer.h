@@ -49,7 +49,7 @@ enum action_kind {
   ACTION_FENCE,         /* YES (ledger as it was), NO, FAILED: not sent; in any case the place */
   ACTION_OPEN,          /* the file, against the ledger: YES, NO: fenced, REFUSED, NEWER */
   ACTION_SETTLE_FIND,   /* `_id`s from the files: YES (load), REFUSED */
-  ACTION_SETTLE_DELETE, /* YES */
+  ACTION_SETTLE_DELETE, /* YES, REFUSED: what it names is there, and stays */
   ACTION_SETTLE_RECORD, /* YES, NO: fenced */
   ACTION_GUARD,         /* YES (ground), FAILED */
   ACTION_VERIFY,        /* is the epoch still mine? YES, NO */
@@ -60,9 +60,9 @@ enum action_kind {
   ACTION_CLOSE,         /* CLOSE if asked to, and all that is open: YES (end), NO_SPACE, FAILED */
   ACTION_UNLOCK,        /* YES, NO: was not mine */
   /* activity READ */
-  ACTION_READ, /* the next batch of the pass: YES (load), NO: the pass is over; UNKNOWN: it ended early */
+  ACTION_READ, /* the next batch of the pass: YES (load, or an error), NO: the pass is over; UNKNOWN: it ended early */
   /* activities DELETE to DELETE_LAST */
-  ACTION_DELETE, /* YES */
+  ACTION_DELETE, /* YES, REFUSED: what it names is there, and stays */
   /* activity RENEW, on a thread of its own */
   ACTION_RENEW, /* YES, NO: lost */
   ACTION_COUNT,
@@ -136,7 +136,7 @@ struct completion {
   enum activity activity;
   uint64_t number;
   enum result result;
-  struct error error;          /* unless YES or NO */
+  struct error error;          /* unless YES or NO; PEEK and READ: with these, if set, it names a document that cannot be taken */
   int64_t sent_ms;             /* TAKE, RENEW: before the request was sent, boot-time clock */
   struct ledger ledger;        /* CHECK, FENCE */
   struct lock_view view;       /* LOOK */
@@ -211,6 +211,7 @@ enum { LOADS_READY_MAX = 2, LOADS_COMMITTED_MAX = 4 };
 enum problem {
   PROBLEM_CLOSE,
   PROBLEM_DISK,
+  PROBLEM_DOCUMENT,
   PROBLEM_FENCED,
   PROBLEM_LOCK,
   PROBLEM_LOST,

@@ -52,6 +52,7 @@ static void peeked(struct turn *turn, const struct completion *completion)
     peek_refused(turn, completion);
     return;
   }
+  consumer_name_document(turn, completion);
   consumer->peek_first = false;
   consumer->peeked_ms = now;
   if (consumer->storage_ms == INT64_MAX)

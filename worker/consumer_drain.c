@@ -276,6 +276,7 @@ void consumer_epoch_read(struct turn *turn, struct completion *completion)
   struct consumer *consumer = turn->consumer;
   int64_t now = turn->moment->now_ms;
   consumer->pass_open = completion->result == RESULT_YES;
+  consumer_name_document(turn, completion);
   if (completion->load != NULL) {
     assert(consumer->ready_count < LOADS_READY_MAX);
     consumer->pass_messages += completion->load->messages;
@@ -287,8 +288,8 @@ void consumer_epoch_read(struct turn *turn, struct completion *completion)
     /* One is nothing unusual: a snapshot that was too old, an election. Many in a row are told, and another may have a better link. */
     bool told = consumer->read_unknown_row == READ_UNKNOWN_MAX;
     consumer_note(turn, told ? NOTE_WARN : NOTE_DEBUG, "pass", "%s%s%s",
-                  told ? "five passes in a row brought no message, the last because of: " : "the pass ended early: ", completion->error.text,
-                  told ? "; releases the lock and pauses" : "");
+                  told ? "five passes in a row brought no message, the last because of: " : "the pass ended early: ",
+                  completion->error.text, told ? "; releases the lock and pauses" : "");
     consumer->read_ms = now + consumer_backoff(turn, consumer->read_unknown_row);
   } else if (completion->result == RESULT_NO && consumer->pass_messages == 0) {
     if (consumer->empty_since_ms < 0)
@@ -320,6 +321,20 @@ static void read_step(struct turn *turn)
   consumer_start(turn, ACTION_READ)->begin = true;
 }
 
+/*
+ * What is written is still committed; nothing more is read, written or deleted, and `settled` stays. An epoch that is abandoned is left as
+ * it was to be: whoever settles finds out again.
+ */
+static void delete_refused(struct turn *turn, const struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  if (consumer->leave == LEAVE_ABANDON || consumer->refused)
+    return;
+  consumer_delete_refused(turn, completion);
+  consumer->leave = LEAVE_RELEASE;
+  consumer->after = STATE_STOPPED;
+}
+
 void consumer_epoch_delete(struct turn *turn, struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
@@ -329,6 +344,8 @@ void consumer_epoch_delete(struct turn *turn, struct completion *completion)
   consumer->delete_ms = yes ? 0 : turn->moment->now_ms + consumer_backoff(turn, consumer->delete_unknown_row);
   load->deleting = false;
   load->ids_deleted += yes;
+  if (completion->result == RESULT_REFUSED)
+    delete_refused(turn, completion);
   /* `settled` is the end of the unbroken prefix. */
   int done = 0;
   while (done < consumer->committed_count && !consumer->committed_loads[done]->deleting &&
@@ -345,7 +362,7 @@ void consumer_epoch_delete(struct turn *turn, struct completion *completion)
 static void delete_step(struct turn *turn)
 {
   struct consumer *consumer = turn->consumer;
-  if (consumer->leave == LEAVE_ABANDON || !consumer_alive(turn) || turn->moment->now_ms < consumer->delete_ms)
+  if (consumer->leave == LEAVE_ABANDON || consumer->refused || !consumer_alive(turn) || turn->moment->now_ms < consumer->delete_ms)
     return;
   int free_deletes = DELETES_MAX - consumer_deletes(consumer);
   for (int i = 0; i < consumer->committed_count && free_deletes > 0; i++) {
@@ -428,8 +445,8 @@ void consumer_draining_step(struct turn *turn)
     return;
   bool in_hand = consumer->leave != LEAVE_ABANDON &&
                  (consumer->stage == STAGE_COMMIT || (consumer->stage == STAGE_COMMIT_SEGMENT && consumer->commit_sent));
-  /* Who is asked to stop while the database is away leaves them to the next holder. */
-  bool hopeless = consumer->stopping && consumer->delete_unknown_row > 0;
+  /* Who is asked to stop while the database is away leaves them to the next holder; so does who must stop because of one of them. */
+  bool hopeless = consumer->refused || (consumer->stopping && consumer->delete_unknown_row > 0);
   bool deletes_left = consumer->committed_count > 0 && consumer->leave != LEAVE_ABANDON && consumer_alive(turn) && !hopeless;
   if (!in_hand && !deletes_left)
     consumer_release(turn, consumer->after, leave_reason(consumer));

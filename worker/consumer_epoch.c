@@ -166,6 +166,11 @@ static void settling_main(struct turn *turn, struct completion *completion)
   bool yes = completion->result == RESULT_YES;
   if (completion->kind != ACTION_SETTLE_RECORD)
     consumer->settle = load;
+  if (completion->kind == ACTION_SETTLE_DELETE && completion->result == RESULT_REFUSED) {
+    consumer_delete_refused(turn, completion);
+    consumer_release(turn, STATE_STOPPED, "what is committed cannot be deleted");
+    return;
+  }
   if (completion->result == RESULT_REFUSED || completion->result == RESULT_NEWER) {
     settle_refused(turn, completion);
     return;

@@ -30,6 +30,17 @@ size_t load_ids_bytes(const struct load *load)
   return bytes;
 }
 
+int64_t load_ids_named(const bson_t *ids)
+{
+  struct elements elements;
+  struct element id;
+  int64_t named = 0;
+  elements_init(&elements, bson_get_data(ids), ids->len);
+  while (elements_next(&elements, &id))
+    named++;
+  return named;
+}
+
 /* The array that the next id goes into. */
 static bson_t *ids_open(struct load *load, size_t bytes)
 {
@@ -42,25 +53,16 @@ static bson_t *ids_open(struct load *load, size_t bytes)
   return load->ids[load->ids_count++] = bson_new();
 }
 
-bool load_add_id(struct load *load, const uint8_t *document, size_t bytes)
+bool load_add_id(struct load *load, const struct element *id)
 {
-  bson_t message;
-  bson_iter_t id;
-  if (!bson_init_static(&message, document, bytes) || !bson_iter_init_find(&id, &message, "_id"))
-    return false;
-  /* The value is what lies between its key and the next element: its raw length is known without looking at its type. */
-  size_t id_bytes = id.next_off - id.off;
-  bson_t *ids = ids_open(load, id_bytes + 16);
-  if (ids == NULL)
-    return false;
-  /* A server does not look at an array's keys; one constant key saves bytes. */
-  if (!bson_append_iter(ids, "0", 1, &id))
+  bson_t *ids = ids_open(load, id->bytes + 16);
+  if (ids == NULL || !message_id_append(ids, "0", id)) /* a server does not look at an array's keys; one constant key saves bytes */
     return false;
   load->messages++;
   return true;
 }
 
-bool load_add(struct load *load, const uint8_t *document, size_t bytes)
+bool load_add(struct load *load, const struct element *id, const uint8_t *document, size_t bytes)
 {
-  return load_add_id(load, document, bytes) && batch_add(&load->batch, document, bytes, bundle_items(document, bytes));
+  return load_add_id(load, id) && batch_add(&load->batch, document, bytes, bundle_items(document, bytes));
 }

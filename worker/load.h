@@ -9,6 +9,7 @@
 
 #include "base.h"
 #include "storage/batch.h"
+#include "worker/message_id.h"
 
 #include <bson/bson.h>
 
@@ -30,11 +31,13 @@ struct load {
 MUST_CHECK struct load *load_new(void);
 void load_free(struct load *load); /* NULL is allowed */
 
-/* Notes the `_id` of a document. False: no memory, or the bytes are no BSON document with an `_id`. */
-MUST_CHECK bool load_add_id(struct load *load, const uint8_t *document, size_t bytes);
-/* load_add_id, and the document itself into the batch. */
-MUST_CHECK bool load_add(struct load *load, const uint8_t *document, size_t bytes);
+/* Notes an `_id` that message_id_find has found. False: no memory. */
+MUST_CHECK bool load_add_id(struct load *load, const struct element *id);
+/* load_add_id, and the document that it is of into the batch. */
+MUST_CHECK bool load_add(struct load *load, const struct element *id, const uint8_t *document, size_t bytes);
 /* How many bytes of `_id`s there are. */
 size_t load_ids_bytes(const struct load *load);
+/* How many one of the arrays names. */
+int64_t load_ids_named(const bson_t *ids);
 
 #endif

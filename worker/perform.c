@@ -56,7 +56,8 @@ static enum result of_check(enum check_status status)
 
 /* ---- on the way to the lock ---- */
 
-/* Server, collections and indexes: looked at once, and again when the queue could not be read, or the server went away. */
+/* Server, collections and indexes: looked at once, and again after a failure to read the queue or to delete, or when the server went away.
+ */
 static enum outcome prepare(struct performer *performer, struct error *error)
 {
   struct lockstore *store = performer->options.store;
@@ -265,12 +266,18 @@ static enum result settle_block(const struct reader *reader, int64_t settled, in
     uint32_t bytes = (uint32_t)document[0] | (uint32_t)document[1] << 8 | (uint32_t)document[2] << 16 | (uint32_t)document[3] << 24;
     int64_t seq = reader->block.seq + i;
     if (seq > settled && seq <= last) {
-      if (seq != load->seq_last + 1 || !load_add_id(load, document, bytes)) {
-        error_set(error, "%s: the message of seq %" PRId64 " has no _id to delete it by, or seq %" PRId64 " is missing", reader->file.name,
-                  seq, load->seq_last + 1);
+      struct element id;
+      const char *flaw = message_id_find(document, bytes, &id);
+      if (seq != load->seq_last + 1)
+        error_set(error, "%s: seq %" PRId64 " follows on seq %" PRId64, reader->file.name, seq, load->seq_last);
+      else if (flaw != NULL)
+        error_set(error, "%s: the message of seq %" PRId64 " cannot be deleted from the queue: its _id %s", reader->file.name, seq, flaw);
+      else if (!load_add_id(load, &id))
+        error_set(error, "%s: no memory for the _ids that are to be deleted", reader->file.name);
+      else
+        load->seq_last = seq;
+      if (load->seq_last != seq)
         return RESULT_REFUSED;
-      }
-      load->seq_last = seq;
     }
     document += bytes;
   }
@@ -326,12 +333,37 @@ static struct queue_eraser *eraser_of(struct performer *performer, enum activity
   return *eraser;
 }
 
+/*
+ *   as many removed as named          YES
+ *   fewer, and none of them is there  YES: they were gone
+ *   fewer, and one is there           once more; then REFUSED: the next pass would write it again, and without end
+ */
+static enum result delete_by_ids(struct performer *performer, const bson_t *ids, struct error *error)
+{
+  enum { TRIES = 2 };
+  const char *type = performer->options.writer.type;
+  for (int tries = 1;; tries++) {
+    int64_t removed = 0;
+    enum outcome outcome = queue_delete(performer->options.store, type, ids, &removed, error);
+    if (outcome != OUTCOME_YES || removed >= load_ids_named(ids))
+      return of_outcome(outcome);
+    enum outcome left = queue_find_left(performer->options.store, type, ids, error);
+    if (left != OUTCOME_YES)
+      return left == OUTCOME_NO ? RESULT_YES : RESULT_UNKNOWN;
+    if (tries == TRIES)
+      return RESULT_REFUSED;
+  }
+}
+
 static enum result perform_delete(struct performer *performer, const struct action *action, struct completion *completion)
 {
   struct load *load = completion->load = action->load;
   enum outcome outcome = OUTCOME_NO;
   struct queue_eraser *eraser =
       load->read_at != 0 && load->messages >= performer->options.range_messages_min ? eraser_of(performer, action->activity) : NULL;
+  /* No pass begins before it is done: so what a delete needs, and a pass would have seen missing, is made again here. */
+  if (prepare(performer, &completion->error) != OUTCOME_YES)
+    return RESULT_UNKNOWN;
   if (eraser != NULL) {
     outcome = queue_delete_range(eraser, performer->options.writer.type, load, &completion->error);
     load->read_at = 0; /* after any other answer always by their `_id`s */
@@ -340,13 +372,15 @@ static enum result perform_delete(struct performer *performer, const struct acti
   }
   if (outcome == OUTCOME_NO && atomic_exchange(&performer->way_unclear, false))
     queue_clear_way(performer->options.store);
-  if (outcome == OUTCOME_NO)
-    outcome = queue_delete(performer->options.store, performer->options.writer.type, load->ids[load->ids_deleted], &completion->error);
-  if (outcome == OUTCOME_YES)
+  enum result result =
+      outcome == OUTCOME_NO ? delete_by_ids(performer, load->ids[load->ids_deleted], &completion->error) : of_outcome(outcome);
+  if (result == RESULT_YES) {
     fault_point(FAULT_DELETED);
-  else
+  } else {
     performer->way_unclear = true;
-  return of_outcome(outcome);
+    performer->prepared = false;
+  }
+  return result;
 }
 
 /* ---- the block in hand ---- */

@@ -27,7 +27,7 @@ struct performer_options {
 
 struct performer {
   struct performer_options options;
-  atomic_bool prepared;    /* collections and indexes were seen; cleared when the queue cannot be read */
+  atomic_bool prepared;    /* collections and indexes were seen; cleared when the queue cannot be read, or a delete fails */
   atomic_bool unanswered;  /* the last request got no answer */
   atomic_bool way_unclear; /* a transaction may be open that nobody will end: a delete had no answer, or a holder died */
   struct writer writer;    /* MAIN's */

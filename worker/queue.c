@@ -72,11 +72,12 @@ static void append_hint(bson_t *command)
   bson_append_document_end(command, &hint);
 }
 
-/* What the server says to a hint for which it has no index explains nothing. */
-static void explain(int code, struct error *error)
+/* What the server says to a hint for which it has no index explains nothing, and begins with the whole query. */
+static void explain(int code, const bson_t *reply, struct error *error)
 {
   enum { BAD_VALUE = 2 };
-  if (code == BAD_VALUE && strstr(error->text, "hint provided") != NULL)
+  static const char hint[] = "hint provided";
+  if (code == BAD_VALUE && memmem(bson_get_data(reply), reply->len, hint, sizeof hint - 1) != NULL)
     error_set(error, "MongoDB has not made the index {type: 1, _id: 1} on messages yet");
 }
 
@@ -91,7 +92,8 @@ static uint64_t reply_read_at(const bson_t *reply)
 }
 
 /* Of a collection that is missing, dropped or renamed: it reads as empty. */
-static const char no_snapshot[] = "reading the queue: the server's answer is empty and names no snapshot; is the collection messages missing?";
+static const char no_snapshot[] =
+    "reading the queue: the server's answer is empty and names no snapshot; is the collection messages missing?";
 
 /* {cursor: {id, firstBatch|nextBatch: […]}}; false: the reply has no such shape. */
 static bool reply_cursor(const bson_t *reply, const char *batch, int64_t *id, bson_iter_t *documents)
@@ -113,54 +115,145 @@ void queue_describe(struct lockstore *store, struct error *text)
   mongo_describe(lockstore_mongo(store), text->text, sizeof text->text);
 }
 
-static void mark_set(struct queue_mark *mark, const bson_iter_t *id)
+static void mark_set(struct queue_mark *mark, const struct element *id)
 {
-  mark->set = BSON_ITER_HOLDS_OID(id);
+  mark->set = id->type == BSON_TYPE_OID;
   if (mark->set)
-    bson_oid_copy(bson_iter_oid(id), &mark->id);
+    bson_oid_init_from_data(&mark->id, id->value);
 }
 
-enum outcome queue_peek(struct lockstore *store, const char *const *types, size_t count, bool linearizable, struct queue_mark *mark,
-                        bool glance, struct error *error)
+/* FNV-1a. */
+static uint64_t id_hash(const struct element *id)
 {
-  struct mongo *mongo = lockstore_mongo(store);
-  bson_t command = BSON_INITIALIZER, sort, projection, reply;
-  bson_iter_t documents, id;
+  uint64_t hash = 0xcbf29ce484222325u ^ id->type;
+  for (size_t i = 0; i < id->bytes; i++)
+    hash = (hash ^ id->value[i]) * 0x100000001b3u;
+  return hash;
+}
+
+/* Each is named once a process, and of very many only the first, so that they do not drown the log. True: `error` names it. */
+static bool name_refused(struct queue_mark *mark, const struct element *id, const char *flaw, struct error *error)
+{
+  uint64_t hash = id_hash(id);
+  if (mark == NULL || mark->named_count == QUEUE_NAMED_MAX)
+    return false;
+  for (int i = 0; i < mark->named_count; i++)
+    if (mark->named[i] == hash)
+      return false;
+  mark->named[mark->named_count++] = hash;
+  error_set(error, "cannot take the document with _id %s: its _id %s. It stays in the queue, and the messages around it are taken%s",
+            message_id_show(id).text, flaw, mark->named_count == QUEUE_NAMED_MAX ? "; no more such documents will be named" : "");
+  return true;
+}
+
+/*
+ * A find, of `_id`s alone and one reply. `command` has what it needs beside that, and is destroyed. YES: *documents walks over them inside
+ * *reply, which the caller destroys in any case.
+ */
+static enum outcome find_ids(struct mongo *mongo, const char *doing, bson_t *command, int32_t limit, bool snapshot, bson_t *reply,
+                             bson_iter_t *documents, struct error *error)
+{
+  bson_t projection;
   int64_t cursor = 0;
   int code = 0;
-  bool from_mark = glance && mark->set;
+  append_hint(command);
+  BSON_APPEND_DOCUMENT_BEGIN(command, "projection", &projection);
+  BSON_APPEND_INT32(&projection, "_id", 1);
+  bson_append_document_end(command, &projection);
+  BSON_APPEND_INT32(command, "limit", limit);
+  BSON_APPEND_BOOL(command, "singleBatch", true);
+  enum outcome outcome = mongo_command(mongo, doing, command, reply, &code, error);
+  explain(code, reply, error);
+  bson_destroy(command);
+  if (outcome == OUTCOME_YES && !reply_cursor(reply, "firstBatch", &cursor, documents)) {
+    error_set(error, "%s: the server's answer has no cursor", doing);
+    return OUTCOME_UNKNOWN;
+  }
+  if (outcome != OUTCOME_YES)
+    return OUTCOME_UNKNOWN;
+  bson_iter_t first = *documents;
+  if (!snapshot || !mongo_is_replica_set(mongo) || reply_read_at(reply) != 0 || bson_iter_next(&first))
+    return OUTCOME_YES;
+  error_set(error, no_snapshot);
+  return OUTCOME_UNKNOWN;
+}
+
+enum { LOOK_SOME = 1000, LOOK_BYTES_MANY = 1024 * 1024 };
+
+struct look { /* for messages, by their `_id`s alone */
+  struct mongo *mongo;
+  const char *const *types;
+  size_t count;
+  bool linearizable;
+  const bson_oid_t *from;  /* no smaller `_id`; NULL: all */
+  struct queue_mark *mark; /* or NULL */
+  bool any, found;         /* there are documents; one of them can be taken */
+  bool more;               /* perhaps there are more than were looked at */
+};
+
+static void look_judge(struct look *look, const bson_iter_t *found, struct error *error)
+{
+  const uint8_t *document = NULL;
+  uint32_t bytes = 0;
+  struct element id;
+  if (!BSON_ITER_HOLDS_DOCUMENT(found))
+    return;
+  bson_iter_document(found, &bytes, &document);
+  const char *flaw = message_id_find(document, bytes, &id);
+  if (flaw == NULL && look->mark != NULL && !look->found)
+    mark_set(look->mark, &id);
+  look->any = true;
+  look->found = look->found || flaw == NULL;
+  if (flaw != NULL && error->text[0] == 0)
+    (void)name_refused(look->mark, &id, flaw, error);
+}
+
+static enum outcome look_ask(struct look *look, int32_t limit, bool greatest, struct error *error)
+{
+  bson_t command = BSON_INITIALIZER, sort, reply;
+  bson_iter_t documents;
+  int seen = 0;
   BSON_APPEND_UTF8(&command, "find", "messages");
-  append_filter(&command, types, count, from_mark ? &mark->id : NULL);
-  append_hint(&command);
-  if (mark != NULL && !from_mark) { /* the greatest; and what a holder is draining meanwhile is deleted from the other end */
+  append_filter(&command, look->types, look->count, look->from);
+  if (greatest) {
     BSON_APPEND_DOCUMENT_BEGIN(&command, "sort", &sort);
     BSON_APPEND_INT32(&sort, "_id", -1);
     bson_append_document_end(&command, &sort);
   }
-  BSON_APPEND_DOCUMENT_BEGIN(&command, "projection", &projection);
-  BSON_APPEND_INT32(&projection, "_id", 1);
-  bson_append_document_end(&command, &projection);
-  BSON_APPEND_INT32(&command, "limit", 1);
-  BSON_APPEND_BOOL(&command, "singleBatch", true);
-  mongo_append_read_concern(mongo, &command, linearizable ? "linearizable" : "snapshot", false);
-  enum outcome outcome = mongo_command(mongo, "looking at the queue", &command, &reply, &code, error);
-  explain(code, error);
-  if (outcome == OUTCOME_YES && !reply_cursor(&reply, "firstBatch", &cursor, &documents)) {
-    error_set(error, "looking at the queue: the server's answer has no cursor");
-    outcome = OUTCOME_UNKNOWN;
-  }
-  if (outcome == OUTCOME_YES && !bson_iter_next(&documents))
-    outcome = OUTCOME_NO;
-  if (outcome == OUTCOME_NO && !linearizable && mongo_is_replica_set(mongo) && reply_read_at(&reply) == 0) {
-    error_set(error, no_snapshot);
-    outcome = OUTCOME_UNKNOWN;
-  }
-  if (outcome == OUTCOME_YES && mark != NULL && bson_iter_recurse(&documents, &id) && bson_iter_find(&id, "_id"))
-    mark_set(mark, &id);
+  mongo_append_read_concern(look->mongo, &command, look->linearizable ? "linearizable" : "snapshot", false);
+  enum outcome outcome = find_ids(look->mongo, "looking at the queue", &command, limit, !look->linearizable, &reply, &documents, error);
+  for (; outcome == OUTCOME_YES && bson_iter_next(&documents); seen++)
+    look_judge(look, &documents, error);
+  look->more = seen == limit || reply.len >= LOOK_BYTES_MANY;
   bson_destroy(&reply);
-  bson_destroy(&command);
   return outcome;
 }
+
+/*
+ * One document is enough, and behind one that cannot be taken a thousand; if none of these can be, a pass looks at all of them.
+ */
+enum outcome queue_peek(struct lockstore *store, const char *const *types, size_t count, bool linearizable, struct queue_mark *mark,
+                        bool glance, struct error *error)
+{
+  bool from_mark = glance && mark->set;
+  const bson_oid_t from = from_mark ? mark->id : (bson_oid_t){{0}};
+  struct look look = {.mongo = lockstore_mongo(store),
+                      .types = types,
+                      .count = count,
+                      .linearizable = linearizable,
+                      .from = from_mark ? &from : NULL,
+                      .mark = mark};
+  error->text[0] = 0;
+  /* The greatest, for the mark; and what a holder is draining meanwhile is deleted from the other end. */
+  enum outcome outcome = look_ask(&look, 1, mark != NULL && !from_mark, error);
+  if (outcome == OUTCOME_YES && look.any && !look.found)
+    outcome = look_ask(&look, LOOK_SOME, false, error);
+  if (outcome != OUTCOME_YES)
+    return outcome;
+  return look.found || (look.any && look.more) ? OUTCOME_YES : OUTCOME_NO;
+}
+
+/* ---- deleting ---- */
 
 /* {delete: "messages", deletes: [{q: filter, limit: 0, hint}]}; the filter is destroyed. */
 static void append_delete(bson_t *command, bson_t *filter)
@@ -177,30 +270,75 @@ static void append_delete(bson_t *command, bson_t *filter)
   bson_destroy(filter);
 }
 
-enum outcome queue_delete(struct lockstore *store, const char *type, const bson_t *ids, struct error *error)
+/* For the log: one that a delete has named and not removed. */
+static void name_left(const bson_iter_t *found, struct error *error)
 {
-  bson_t command = BSON_INITIALIZER, filter = BSON_INITIALIZER, id, reply;
-  int code = 0;
-  BSON_APPEND_UTF8(&filter, "type", type);
-  BSON_APPEND_DOCUMENT_BEGIN(&filter, "_id", &id);
+  const uint8_t *document = NULL;
+  uint32_t bytes = 0;
+  struct element id = {0};
+  if (BSON_ITER_HOLDS_DOCUMENT(found))
+    bson_iter_document(found, &bytes, &document);
+  (void)(document != NULL && element_find(document, bytes, "_id", &id));
+  error_set(error, "deleting the message with _id %s: MongoDB removes nothing, and the message is in the queue", message_id_show(&id).text);
+}
+
+static void ids_filter(bson_t *filter, const char *type, const bson_t *ids)
+{
+  bson_t id;
+  BSON_APPEND_UTF8(filter, "type", type);
+  BSON_APPEND_DOCUMENT_BEGIN(filter, "_id", &id);
   BSON_APPEND_ARRAY(&id, "$in", ids);
-  bson_append_document_end(&filter, &id);
+  bson_append_document_end(filter, &id);
+}
+
+enum outcome queue_delete(struct lockstore *store, const char *type, const bson_t *ids, int64_t *removed, struct error *error)
+{
+  bson_t command = BSON_INITIALIZER, filter = BSON_INITIALIZER, reply;
+  bson_iter_t n;
+  int code = 0;
+  ids_filter(&filter, type, ids);
   append_delete(&command, &filter);
   mongo_append_write_concern(&command);
   enum outcome outcome = mongo_command(lockstore_mongo(store), "deleting messages", &command, &reply, &code, error);
-  explain(code, error);
+  explain(code, &reply, error);
+  if (outcome == OUTCOME_YES && !(bson_iter_init_find(&n, &reply, "n") && BSON_ITER_HOLDS_NUMBER(&n))) {
+    error_set(error, "deleting messages: the server's answer has no count");
+    outcome = OUTCOME_UNKNOWN;
+  }
+  *removed = outcome == OUTCOME_YES ? bson_iter_as_int64(&n) : 0;
   bson_destroy(&reply);
   bson_destroy(&command);
+  return outcome == OUTCOME_YES ? OUTCOME_YES : OUTCOME_UNKNOWN;
+}
+
+enum outcome queue_find_left(struct lockstore *store, const char *type, const bson_t *ids, struct error *error)
+{
+  struct mongo *mongo = lockstore_mongo(store);
+  bson_t command = BSON_INITIALIZER, filter = BSON_INITIALIZER, reply;
+  bson_iter_t documents;
+  ids_filter(&filter, type, ids);
+  BSON_APPEND_UTF8(&command, "find", "messages");
+  BSON_APPEND_DOCUMENT(&command, "filter", &filter);
+  mongo_append_read_concern(mongo, &command, "snapshot", true);
+  enum outcome outcome = find_ids(mongo, "looking for deleted messages", &command, 1, true, &reply, &documents, error);
+  if (outcome == OUTCOME_YES && bson_iter_next(&documents))
+    name_left(&documents, error);
+  else if (outcome == OUTCOME_YES)
+    outcome = OUTCOME_NO;
+  bson_destroy(&reply);
+  bson_destroy(&filter);
   return outcome;
 }
 
 /* The first `_id` of an array of them, or the last one. */
-static bool ids_end(const bson_t *ids, bool last, bson_iter_t *id)
+static bool ids_end(const bson_t *ids, bool last, struct element *id)
 {
-  bson_iter_t at;
+  struct elements elements;
+  struct element next;
   bool found = false;
-  for (bson_iter_init(&at, ids); bson_iter_next(&at) && (last || !found); found = true)
-    *id = at;
+  elements_init(&elements, bson_get_data(ids), ids->len);
+  for (; (last || !found) && elements_next(&elements, &next); found = true)
+    *id = next;
   return found;
 }
 
@@ -234,17 +372,18 @@ void queue_eraser_free(struct queue_eraser *eraser)
 
 enum outcome queue_delete_range(struct queue_eraser *eraser, const char *type, const struct load *load, struct error *error)
 {
-  bson_t command = BSON_INITIALIZER, filter = BSON_INITIALIZER, id;
-  bson_iter_t first, last;
-  if (!ids_end(load->ids[0], false, &first) || !ids_end(load->ids[load->ids_count - 1], true, &last))
-    return OUTCOME_NO;
+  bson_t command = BSON_INITIALIZER, filter = BSON_INITIALIZER, range = BSON_INITIALIZER;
+  struct element first, last;
+  enum outcome outcome = OUTCOME_NO;
+  bool usable = ids_end(load->ids[0], false, &first) && ids_end(load->ids[load->ids_count - 1], true, &last) &&
+                first.bytes + last.bytes <= LOAD_IDS_BYTES_MAX && message_id_append(&range, "$gte", &first) &&
+                message_id_append(&range, "$lte", &last);
   append_type(&filter, &type, 1);
-  BSON_APPEND_DOCUMENT_BEGIN(&filter, "_id", &id);
-  bson_append_iter(&id, "$gte", -1, &first);
-  bson_append_iter(&id, "$lte", -1, &last);
-  bson_append_document_end(&filter, &id);
+  BSON_APPEND_DOCUMENT(&filter, "_id", &range);
   append_delete(&command, &filter);
-  enum outcome outcome = mongo_transaction(eraser->transactor, "deleting messages", &command, load->read_at, load->messages, error);
+  if (usable)
+    outcome = mongo_transaction(eraser->transactor, "deleting messages", &command, load->read_at, load->messages, error);
+  bson_destroy(&range);
   bson_destroy(&command);
   return outcome;
 }
@@ -328,7 +467,7 @@ static enum outcome pass_command(struct queue_pass *pass, const bson_t *command,
   }
   int64_t began_ms = clock_boot_ms();
   enum outcome outcome = mongo_client_command(pass->mongo, pass->client, "reading the queue", command, &opts, &pass->reply, &code, error);
-  explain(code, error);
+  explain(code, &pass->reply, error);
   bson_destroy(&opts);
   pass->has_reply = true;
   if (outcome != OUTCOME_YES) {
@@ -403,10 +542,37 @@ static enum outcome pass_more(struct queue_pass *pass, struct error *error)
   return outcome;
 }
 
-/* From the reply into a load, up to the caps. */
+/* The next document; false: it is none. */
+static bool pass_document(const struct queue_pass *pass, const uint8_t **document, uint32_t *bytes)
+{
+  if (!BSON_ITER_HOLDS_DOCUMENT(&pass->next))
+    return false;
+  bson_iter_document(&pass->next, bytes, document);
+  return true;
+}
+
+/* Passes over documents that cannot be taken. True: `error` names one that was not named before. */
+static bool pass_over(struct queue_pass *pass, struct error *error)
+{
+  const uint8_t *document = NULL;
+  uint32_t bytes = 0;
+  struct element id;
+  while (pass->has_next && pass_document(pass, &document, &bytes)) {
+    const char *flaw = message_id_find(document, bytes, &id);
+    if (flaw == NULL)
+      return false;
+    bool named = name_refused(pass->mark, &id, flaw, error);
+    pass->has_next = bson_iter_next(&pass->next);
+    if (named)
+      return true;
+  }
+  return false;
+}
+
+/* From the reply into a load, up to the caps, and up to a document that cannot be taken: so a load is a range without holes. */
 static enum outcome pass_fill(struct queue_pass *pass, struct load *load, struct error *error)
 {
-  bson_iter_t id;
+  struct element id;
   /* A reply's documents are shorter than the reply; what is too short is grown. */
   size_t room = pass->reply.len < pass->batch_bytes ? pass->reply.len : (size_t)pass->batch_bytes;
   if (!batch_reserve(&load->batch, room)) {
@@ -416,23 +582,20 @@ static enum outcome pass_fill(struct queue_pass *pass, struct load *load, struct
   while (pass->has_next) {
     uint32_t bytes = 0;
     const uint8_t *document = NULL;
-    if (!BSON_ITER_HOLDS_DOCUMENT(&pass->next)) {
+    if (!pass_document(pass, &document, &bytes)) {
       error_set(error, "reading the queue: the server's answer holds something else than documents");
       return OUTCOME_UNKNOWN;
     }
-    bson_iter_document(&pass->next, &bytes, &document);
     bool full = load->messages >= pass->batch_messages || (load->messages > 0 && (int64_t)(load->batch.bytes + bytes) > pass->batch_bytes);
-    if (full)
+    if (full || message_id_find(document, bytes, &id) != NULL)
       break;
-    if (!load_add(load, document, bytes)) {
-      error_set(error, "reading the queue: no memory for a batch of %u message%s, or one has no _id", load->messages,
-                plural(load->messages));
+    if (!load_add(load, &id, document, bytes)) {
+      error_set(error, "reading the queue: no memory for a batch of %u message%s", load->messages, plural(load->messages));
       return OUTCOME_UNKNOWN;
     }
+    mark_set(pass->mark, &id);
     pass->has_next = bson_iter_next(&pass->next);
   }
-  if (ids_end(load->ids[load->ids_count - 1], true, &id))
-    mark_set(pass->mark, &id);
   return OUTCOME_YES;
 }
 
@@ -440,7 +603,11 @@ static enum outcome pass_next(struct queue_pass *pass, struct load **load, struc
 {
   *load = NULL;
   enum outcome outcome = pass->begun ? OUTCOME_YES : pass_find(pass, error);
-  while (outcome == OUTCOME_YES && !pass->has_next) {
+  while (outcome == OUTCOME_YES) {
+    if (pass_over(pass, error))
+      return OUTCOME_YES;
+    if (pass->has_next)
+      break;
     if (pass->cursor == 0)
       return OUTCOME_NO;
     outcome = pass_more(pass, error);

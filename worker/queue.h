@@ -14,25 +14,37 @@
 /* For the log, once lockstore_prepare has said YES: what the server is, and what follows from that. */
 void queue_describe(struct lockstore *store, struct error *text);
 
+enum { QUEUE_NAMED_MAX = 64 };
 /*
- * The last `_id` of a type that this process has read, where it is an ObjectId, for these rise with time: a place behind what is deleted,
- * from which a look is cheap however much that was. What came with a smaller one since is seen only from the beginning.
+ * What this process remembers of a type's queue. The last `_id` that it has read, where it is an ObjectId, for these rise with time: a
+ * place behind what is deleted, from which a look is cheap however much that was. What came with a smaller one since is seen only from
+ * the beginning. And which documents that cannot be taken (message_id.h) it has named.
  */
 struct queue_mark {
   bool set;
   bson_oid_t id;
+  uint64_t named[QUEUE_NAMED_MAX]; /* hashes of their `_id`s */
+  int named_count;
 };
 
 /*
- * YES: there is a message of one of the types; NO: there was none. `linearizable`: as of now, whoever wrote it (a standalone server:
+ * YES: there is a message of one of the types; NO: there was none, but perhaps documents that cannot be taken: `error`, if it is set, names
+ * one that was not named before. `linearizable`: as of now, whoever wrote it (a standalone server:
  * local). `mark`: of one type, is set by what is found, the greatest `_id` of it; or NULL. `glance`: begin there, if it is set.
  */
 MUST_CHECK enum outcome queue_peek(struct lockstore *store, const char *const *types, size_t count, bool linearizable,
                                    struct queue_mark *mark, bool glance, struct error *error);
 
-/* Deletes the messages of the type with these `_id`s (an array of raw values). YES: acknowledged; whether they were there does not matter.
+/*
+ * Deletes the messages of the type with these `_id`s (an array of raw values). YES: acknowledged; *removed were there. Fewer than were
+ * named: queue_find_left tells whether the others were gone, or were not found though they are there.
  */
-MUST_CHECK enum outcome queue_delete(struct lockstore *store, const char *type, const bson_t *ids, struct error *error);
+MUST_CHECK enum outcome queue_delete(struct lockstore *store, const char *type, const bson_t *ids, int64_t *removed, struct error *error);
+/*
+ * Looks for messages with these `_id`s, by the very filter of the delete, in a snapshot that is not older than what this process has seen
+ * acknowledged. YES: one is there, and `error` names it. NO: none is.
+ */
+MUST_CHECK enum outcome queue_find_left(struct lockstore *store, const char *type, const bson_t *ids, struct error *error);
 
 /*
  * Before deleting again after an unknown outcome, or what a dead holder left: transactions that nobody will end would keep its documents
@@ -72,10 +84,11 @@ struct queue_pass;
 MUST_CHECK struct queue_pass *queue_pass_open(struct queue_reader *reader, const char *type, int64_t batch_messages, int64_t batch_bytes,
                                               struct queue_mark *mark);
 /*
- * The next batch. YES: *load (the caller frees it), at least one message, within the caps but for a single large one. NO: the pass is over.
- * UNKNOWN: it ended early, for any reason; the next pass will see the rest. Nothing is asked for twice: what a cursor
- * has sent into a lost reply it would pass over. On a replica set an answer without documents is NO only with the cluster time of its
- * snapshot: a collection that is missing reads as empty, and has none.
+ * The next batch. YES: *load (the caller frees it), at least one message, within the caps but for a single large one; or NULL, and `error`
+ * names a document that cannot be taken and was not named before. Such documents are passed over. NO: the pass is over. UNKNOWN: it
+ * ended early, for any reason; the next pass will see the rest. Nothing is asked for twice: what a cursor has sent into a lost reply it
+ * would pass over. On a replica set an answer without documents is NO only with the cluster time of its snapshot: a collection that is
+ * missing reads as empty, and has none.
  */
 MUST_CHECK enum outcome queue_pass_next(struct queue_pass *pass, struct load **load, struct error *error);
 /* `answers`: the server is there, and is told to forget the cursor; else that waits for the server's own time-out. NULL is allowed. */

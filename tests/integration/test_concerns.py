@@ -64,6 +64,8 @@ def request(who, command, fenced, cut):
             return "count what has no type"
         if "batchSize" in command:
             return "begin a pass"
+        if "$in" in command["filter"].get("_id", {}):
+            return "look for deleted messages"
         return "look at the queue" if "sort" in command or "_id" in command["filter"] else "last look of `--exit-when-empty`"
     if verb == "find" and where == "ledger":
         if "filter" not in command:

@@ -35,6 +35,7 @@ static const struct {
     [CHAOS_LATE] = {"request late", 0.001, 0.05},
     [CHAOS_COPY] = {"request came again", 0.01, 0.3},
     [CHAOS_PART] = {"delete in part", 0.005, 0.1},
+    [CHAOS_FEWER] = {"delete of fewer", 0.005, 0.1},
     [CHAOS_PASS] = {"pass ended early", 0.005, 0.2},
     [CHAOS_TRICKLE] = {"slow reply", 0.005, 0.2},
     [CHAOS_MISSING] = {"messages missing", 0.005, 0.2},

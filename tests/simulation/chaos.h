@@ -34,6 +34,7 @@ enum chaos {
   CHAOS_LATE,                /* or it arrives after the sender has given up */
   CHAOS_COPY,                /* it arrives a second time, later */
   CHAOS_PART,                /* a delete is carried out in part, and its reply lost */
+  CHAOS_FEWER,               /* a delete does not find all that it names, and says how many it removed; the next one does */
   CHAOS_PASS,                /* a pass ends early: a reply is lost */
   CHAOS_TRICKLE,             /* a reply to a pass takes long, for its bytes come slowly */
   CHAOS_MISSING,             /* `messages` is missing for a moment: it reads as empty, without the time of a snapshot */

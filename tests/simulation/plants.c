@@ -42,6 +42,8 @@ static const char *const names[PLANT_COUNT] = {
     [PLANT_NETVOUCH] = "NETVOUCH",
     [PLANT_ADOPTVOUCH] = "ADOPTVOUCH",
     [PLANT_PADVIEW] = "PADVIEW",
+    [PLANT_DELETEBLIND] = "DELETEBLIND",
+    [PLANT_SETTLEBLIND] = "SETTLEBLIND",
 };
 
 const char *plant_name(enum plant which)
@@ -245,6 +247,12 @@ bool plants_commit(int type, const struct ledger_commit *commit, enum outcome *o
 bool plants_deletes_ranges(void)
 {
   return plant == PLANT_RANGE;
+}
+
+bool plants_trusts_deletes(void)
+{
+  return (plant == PLANT_DELETEBLIND && fiber_action()->kind == ACTION_DELETE) ||
+         (plant == PLANT_SETTLEBLIND && fiber_action()->kind == ACTION_SETTLE_DELETE);
 }
 
 bool plants_snapshots_are_old(void)

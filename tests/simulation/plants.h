@@ -47,6 +47,9 @@ enum plant {
   PLANT_NETVOUCH,    /* a commit over the network vouches */
   PLANT_ADOPTVOUCH,  /* adopting does */
   PLANT_PADVIEW,     /* PAD by the kernel's id alone */
+  /* of deletes that remove fewer messages than they name */
+  PLANT_DELETEBLIND, /* nobody looks whether the others are there */
+  PLANT_SETTLEBLIND, /* the same, while settling */
   PLANT_COUNT
 };
 extern enum plant plant;
@@ -75,6 +78,7 @@ void plants_fence(enum outcome outcome);
 bool plants_commit(int type, const struct ledger_commit *commit, enum outcome *outcome);
 /* The queue. */
 bool plants_deletes_ranges(void);
+bool plants_trusts_deletes(void);
 bool plants_snapshots_are_old(void);
 uint64_t plants_operation_seen(uint64_t seen);
 bool plants_repeats_getmore(void);

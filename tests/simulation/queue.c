@@ -177,12 +177,14 @@ static void removed_trim(int type)
   removed->count = REMOVED_KEPT;
 }
 
-static void remove_id(int type, int64_t id)
+static bool remove_id(int type, int64_t id)
 {
   const struct list *live = &queues[type].live;
   size_t at = list_find(live, id);
-  if (at < live->count && live->at[at]->id == id)
+  bool there = at < live->count && live->at[at]->id == id;
+  if (there)
     message_remove(live->at[at], at);
+  return there;
 }
 
 bool queue_remove_range(int type, const struct queue_range *range)
@@ -207,13 +209,15 @@ bool queue_remove_range(int type, const struct queue_range *range)
   return true;
 }
 
-void queue_remove(int type, const bson_t *ids, bool part)
+int64_t queue_remove(int type, const bson_t *ids, bool part)
 {
   bson_iter_t at;
+  int64_t removed = 0;
   for (bson_iter_init(&at, ids); bson_iter_next(&at);)
     if (!part || world_chance(0.5))
-      remove_id(type, bson_iter_as_int64(&at));
+      removed += remove_id(type, bson_iter_as_int64(&at));
   removed_trim(type);
+  return removed;
 }
 
 /* ---- elections ---- */
@@ -353,10 +357,34 @@ enum outcome queue_peek(struct lockstore *store, const char *const *types, size_
   return fiber_dead() ? OUTCOME_UNKNOWN : any ? OUTCOME_YES : OUTCOME_NO;
 }
 
-enum outcome queue_delete(struct lockstore *store, const char *type, const bson_t *ids, struct error *error)
+enum outcome queue_delete(struct lockstore *store, const char *type, const bson_t *ids, int64_t *removed, struct error *error)
 {
   (void)store;
-  return server_delete(type_index(type), ids, error);
+  enum outcome outcome = server_delete(type_index(type), ids, removed, error);
+  if (plants_trusts_deletes())
+    *removed = INT64_MAX;
+  return outcome;
+}
+
+/* In a snapshot, as a pass. */
+enum outcome queue_find_left(struct lockstore *store, const char *type, const bson_t *ids, struct error *error)
+{
+  struct list list = {0};
+  bson_iter_t at;
+  bool any = false;
+  (void)store;
+  if (!server_reach(error))
+    return OUTCOME_UNKNOWN;
+  snapshot(type_index(type), snapshot_operation(), &list);
+  for (bson_iter_init(&at, ids); bson_iter_next(&at) && !any;) {
+    size_t place = list_find(&list, bson_iter_as_int64(&at));
+    any = place < list.count && list.at[place]->id == bson_iter_as_int64(&at);
+  }
+  list_free(&list);
+  if (any)
+    error_set(error, "a message that was deleted is there");
+  chaos_point();
+  return fiber_dead() ? OUTCOME_UNKNOWN : any ? OUTCOME_YES : OUTCOME_NO;
 }
 
 static int64_t ids_end(const bson_t *ids, bool last)
@@ -451,7 +479,8 @@ static struct load *pass_load(struct queue_pass *pass)
     const struct message *message = pass->list.at[pass->next];
     if (load->messages > 0 && (int64_t)(load->batch.bytes + message->bytes) > pass->batch_bytes)
       break;
-    if (!load_add(load, message->document, message->bytes))
+    struct element id;
+    if (message_id_find(message->document, message->bytes, &id) != NULL || !load_add(load, &id, message->document, message->bytes))
       world_fail("a message cannot be put into a load");
     mark_set(pass->mark, message->id);
     pass->next++;

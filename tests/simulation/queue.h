@@ -36,8 +36,8 @@ struct message *queue_message_new(int type, int producer, int64_t number, int64_
 struct message *queue_message(int type, int64_t index);
 int64_t queue_message_count(int type);
 void queue_insert(struct message *message);
-/* Those that are there; `part`: only some of them. */
-void queue_remove(int type, const bson_t *ids, bool part);
+/* Those that are there; `part`: only some of them. How many that were. */
+int64_t queue_remove(int type, const bson_t *ids, bool part);
 /* False: nothing was removed. */
 bool queue_remove_range(int type, const struct queue_range *range);
 size_t queue_length(int type);

@@ -57,6 +57,8 @@ struct request {
   struct ledger_commit commit;
   char machine[MACHINE_SIZE]; /* of the commit */
   bson_t *ids;
+  bool fewer;      /* DELETE: not all that are named are found */
+  int64_t removed; /* DELETE: the answer */
   struct queue_range range;
 };
 
@@ -343,7 +345,7 @@ static enum outcome apply(struct request *request, struct ledger *before)
   case SETTLE:
     return apply_ledger(request, before);
   case DELETE:
-    queue_remove(request->type, request->ids, false);
+    request->removed = queue_remove(request->type, request->ids, request->fewer);
     return OUTCOME_YES;
   case DELETE_RANGE:
     return queue_remove_range(request->type, &request->range) ? OUTCOME_YES : OUTCOME_NO;
@@ -602,12 +604,24 @@ enum outcome server_delete_range(int type, const struct queue_range *range, stru
   return send(&request, NULL, error);
 }
 
-enum outcome server_delete(int type, const bson_t *ids, struct error *error)
+/* Not twice in one action: the delete that follows on the look finds them. */
+static bool finds_fewer(void)
+{
+  struct station *station = fiber_station();
+  bool again = station->fewer_number == fiber_action()->number;
+  if (again || !chaos_strikes(CHAOS_FEWER))
+    return false;
+  station->fewer_number = fiber_action()->number;
+  return true;
+}
+
+enum outcome server_delete(int type, const bson_t *ids, int64_t *removed, struct error *error)
 {
   bson_t copy;
   bson_copy_to(ids, &copy);
-  struct request request = {.kind = DELETE, .type = type, .ids = &copy};
+  struct request request = {.kind = DELETE, .type = type, .ids = &copy, .fewer = finds_fewer()};
   enum outcome outcome = send(&request, NULL, error);
+  *removed = request.removed;
   bson_destroy(&copy);
   return outcome;
 }

@@ -36,7 +36,7 @@ bool server_reach(struct error *error);
 bool server_answers(struct error *error);
 
 /* The delete of the queue is a request like those of the lockstore. */
-enum outcome server_delete(int type, const bson_t *ids, struct error *error);
+enum outcome server_delete(int type, const bson_t *ids, int64_t *removed, struct error *error);
 struct queue_range;
 enum outcome server_delete_range(int type, const struct queue_range *range, struct error *error);
 

@@ -47,7 +47,7 @@ static const unsigned answers[ACTION_COUNT] = {
     [ACTION_FENCE] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED) | MAY(FAILED),
     [ACTION_OPEN] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED) | MAY(NEWER),
     [ACTION_SETTLE_FIND] = MAY(YES) | MAY(REFUSED) | MAY(NEWER),
-    [ACTION_SETTLE_DELETE] = MAY(YES) | MAY(UNKNOWN),
+    [ACTION_SETTLE_DELETE] = MAY(YES) | MAY(UNKNOWN) | MAY(REFUSED),
     [ACTION_SETTLE_RECORD] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
     [ACTION_GUARD] = MAY(YES) | MAY(FAILED),
     [ACTION_VERIFY] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED),
@@ -58,7 +58,7 @@ static const unsigned answers[ACTION_COUNT] = {
     [ACTION_CLOSE] = MAY(YES) | MAY(NO_SPACE) | MAY(FAILED),
     [ACTION_UNLOCK] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
     [ACTION_READ] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
-    [ACTION_DELETE] = MAY(YES) | MAY(UNKNOWN),
+    [ACTION_DELETE] = MAY(YES) | MAY(UNKNOWN) | MAY(REFUSED),
     [ACTION_RENEW] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
 };
 
@@ -244,7 +244,7 @@ static void answer_yes(struct rig *rig, const struct action *action, struct comp
   else if (action->kind == ACTION_CLOSE)
     completion->end = action->write_close ? end_after(committed, 160, 0) : *committed;
   else if (action->kind == ACTION_READ)
-    completion->load = load_make(rig->load_ids, rig->load_messages, 0);
+    completion->load = rig->names_document ? NULL : load_make(rig->load_ids, rig->load_messages, 0);
   else if (action->kind == ACTION_SETTLE_FIND)
     completion->load = settle_load(rig, action);
   else if (action->kind == ACTION_COMMIT)
@@ -368,6 +368,9 @@ void rig_answer(struct rig *rig, enum activity activity, enum result result)
     answer_yes(rig, &action, &completion);
   else if (result != RESULT_NO)
     error_set(&completion.error, "%s came back %s", kind_names[action.kind], result_names[result]);
+  if (rig->names_document)
+    error_set(&completion.error, "a document cannot be taken");
+  rig->names_document = false;
   snprintf(text, sizeof text, "%s %s", kind_names[action.kind], result_names[result]);
   watch_answered(rig, &action, &completion);
   moment_fresh(rig, 0);
@@ -389,6 +392,9 @@ static void variant_ledger(struct rig *rig, const char *variant)
 
 static void variant_apply(struct rig *rig, enum action_kind kind, const char *variant)
 {
+  rig->names_document = strcmp(variant, "named") == 0;
+  if (rig->names_document)
+    return;
   if (kind == ACTION_LOOK) {
     rig->view.stealable = strcmp(variant, "expired") == 0;
     rig->view.left_ms = rig->view.stealable ? -5 : 20000;

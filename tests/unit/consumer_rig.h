@@ -73,9 +73,10 @@ struct rig {
   uint32_t load_messages; /* in a load */
   int64_t block_bytes;
   bool discard_fails;
-  bool late_files;   /* the segment that an earlier look missed is there by now */
-  bool late_answers; /* RENEW and TAKE were sent at some time between start and answer */
-  bool nothing_read; /* PEEK, of the type, so that none can glance */
+  bool late_files;     /* the segment that an earlier look missed is there by now */
+  bool late_answers;   /* RENEW and TAKE were sent at some time between start and answer */
+  bool nothing_read;   /* PEEK, of the type, so that none can glance */
+  bool names_document; /* the next PEEK or READ: one that cannot be taken */
 
   char history[RIG_HISTORY][256];
   int events;
@@ -91,7 +92,8 @@ uint64_t rig_random(struct rig *rig, uint64_t below);
  * One event. Variants: `LOOK YES:busy`, `:expired`; `CHECK` and `FENCE YES:none` (no ledger), `:clean`, `:unclean`, `:unsettled`,
  * `:moved` (others wrote since), `:unvouched` and `:unvouched-clean`; `GUARD YES:local`, `:local-exact`, `:busy`, and on a network
  * `:exact`, `:longer`; `APPEND YES:large`; `CLOSE YES:left`; `READ YES:many`
- * (ids for two commands); `DELETE YES:last`, of several the one started last. Without one the world stays as it is.
+ * (ids for two commands); `READ YES:named`, `PEEK NO:named` (a document that cannot be taken, and no load); `DELETE YES:last`, of several
+ * the one started last. Without one the world stays as it is.
  */
 void rig_play(struct rig *rig, const char *event);
 /* Several, separated by "; ". */
@@ -103,7 +105,8 @@ void rig_wake(struct rig *rig, enum wakeup_about about);
 void rig_watch(struct rig *rig, enum wakeup_about about, bool watching);
 void rig_answer(struct rig *rig, enum activity activity, enum result result);
 
-/* The actions that the last event started, in order: "APPEND READ"; "" if none; "DROP" if the reply to READ is not waited for any longer. And those that run now, in order of activity. */
+/* The actions that the last event started, in order: "APPEND READ"; "" if none; "DROP" if the reply to READ is not waited for any longer.
+ * And those that run now, in order of activity. */
 const char *rig_started(const struct rig *rig);
 const char *rig_running(const struct rig *rig);
 bool rig_noted(const struct rig *rig, const char *event);

@@ -986,6 +986,62 @@ static void test_newer_stands_by(void **state)
   assert_true(consumer_is_quiet(&rig.consumer));
 }
 
+/* What is committed is in the queue, and no delete removes it: what is written is committed, and the type stops. */
+static void test_delete_refused(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_APPENDING "; READ YES; APPEND YES; COMMIT YES");
+  assert_string_equal(rig_running(&rig), "APPEND READ DELETE");
+  rig_play(&rig, "DELETE REFUSED");
+  rig_expect(&rig, STATE_DRAINING, "");
+  assert_true(rig_noted(&rig, "refused"));
+  rig_play_all(&rig, "READ YES; APPEND YES");
+  rig_expect(&rig, STATE_DRAINING, "COMMIT");
+  rig_play(&rig, "COMMIT YES");
+  rig_expect(&rig, STATE_RELEASING, "CLOSE"); /* no delete of the second, and no pass */
+  rig_play(&rig, "CLOSE YES");
+  assert_int_equal(running(ACTIVITY_MAIN)->commit.settled, 100);
+  rig_play_all(&rig, "COMMIT YES; UNLOCK YES");
+  rig_expect(&rig, STATE_STOPPED, "");
+  assert_true(rig.consumer.refused);
+}
+
+/* An epoch that is over anyway ends as it would have: whoever settles finds out again. */
+static void test_delete_refused_too_late(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_APPENDING "; READ YES; APPEND YES; COMMIT YES; READ NO; APPEND FAILED; DELETE REFUSED; CLOSE YES; UNLOCK YES");
+  rig_expect(&rig, STATE_BACKING_OFF, "");
+  assert_false(rig.consumer.refused);
+}
+
+static void test_settling_delete_refused(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_FENCING "; FENCE YES:unsettled; OPEN YES; SETTLE_FIND YES; SETTLE_DELETE REFUSED");
+  rig_expect(&rig, STATE_RELEASING, "CLOSE");
+  assert_true(rig_noted(&rig, "refused"));
+  rig_play_all(&rig, "CLOSE YES; COMMIT YES; UNLOCK YES");
+  rig_expect(&rig, STATE_STOPPED, "");
+  assert_true(rig.consumer.refused);
+  assert_int_equal(rig.ledger.settled, 70);
+}
+
+/* A document that cannot be taken is named, and keeps nothing back: the pass goes on, and an idle consumer stays idle. */
+static void test_document_named(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK NO:named");
+  assert_int_equal(rig.consumer.state, STATE_IDLE);
+  assert_true(rig_noted(&rig, "document"));
+  rig_play_all(&rig, "CHECK YES; wake; PEEK YES; CHECK YES; LOOK NO; TAKE YES; FENCE YES; OPEN YES; READ YES:named");
+  rig_expect(&rig, STATE_DRAINING, "READ");
+  assert_true(rig_noted(&rig, "document"));
+  assert_false(running(ACTIVITY_READ)->begin);
+  rig_play_all(&rig, "READ NO; wait 6000");
+  rig_expect(&rig, STATE_RELEASING, "CLOSE");
+}
+
 static void test_database_refused(void **state)
 {
   (void)state;
@@ -1282,6 +1338,10 @@ int main(void)
       STORY(test_open_refused),
       STORY(test_open_refused_long_ago),
       STORY(test_newer_stands_by),
+      STORY(test_delete_refused),
+      STORY(test_delete_refused_too_late),
+      STORY(test_settling_delete_refused),
+      STORY(test_document_named),
       STORY(test_database_refused),
       STORY(test_stop_in_a_backlog),
       STORY(test_stop_while_the_database_is_away),

@@ -511,6 +511,7 @@ static const struct row rows[] = {
   {"settling, delete",          "lost",                    STATE_SETTLING,      "RENEW"},
   {"settling, delete",          "SETTLE_DELETE YES",       STATE_SETTLING,      "SETTLE_RECORD"},
   {"settling, delete",          "SETTLE_DELETE UNKNOWN",   STATE_SETTLING,      ""},
+  {"settling, delete",          "SETTLE_DELETE REFUSED",   STATE_RELEASING,     "CLOSE"},
 
   {"settling, record",          "stop",                    STATE_SETTLING,      ""},
   {"settling, record",          "wake",                    STATE_SETTLING,      "RENEW"},
@@ -846,6 +847,7 @@ static const struct row rows[] = {
   {"draining, delete",          "READ UNKNOWN",            STATE_DRAINING,      ""},
   {"draining, delete",          "DELETE YES",              STATE_DRAINING,      ""},
   {"draining, delete",          "DELETE UNKNOWN",          STATE_DRAINING,      ""},
+  {"draining, delete",          "DELETE REFUSED",          STATE_DRAINING,      ""},
 
   {"draining, delete of two",   "stop",                    STATE_DRAINING,      ""},
   {"draining, delete of two",   "wake",                    STATE_DRAINING,      "RENEW"},
@@ -857,6 +859,7 @@ static const struct row rows[] = {
   {"draining, delete of two",   "READ UNKNOWN",            STATE_DRAINING,      ""},
   {"draining, delete of two",   "DELETE YES",              STATE_DRAINING,      "DELETE"},
   {"draining, delete of two",   "DELETE UNKNOWN",          STATE_DRAINING,      ""},
+  {"draining, delete of two",   "DELETE REFUSED",          STATE_DRAINING,      ""},
 
   {"draining, all at once",     "stop",                    STATE_DRAINING,      ""},
   {"draining, all at once",     "wake",                    STATE_DRAINING,      "RENEW"},
@@ -871,6 +874,7 @@ static const struct row rows[] = {
   {"draining, all at once",     "READ UNKNOWN",            STATE_DRAINING,      ""},
   {"draining, all at once",     "DELETE YES",              STATE_DRAINING,      ""},
   {"draining, all at once",     "DELETE UNKNOWN",          STATE_DRAINING,      ""},
+  {"draining, all at once",     "DELETE REFUSED",          STATE_DRAINING,      ""},
 
   {"draining, delete unknown",  "stop",                    STATE_RELEASING,     "CLOSE"},
   {"draining, delete unknown",  "wake",                    STATE_DRAINING,      "DELETE"},
@@ -958,6 +962,7 @@ static const struct row rows[] = {
   {"leaving, delete",           "READ UNKNOWN",            STATE_DRAINING,      ""},
   {"leaving, delete",           "DELETE YES",              STATE_DRAINING,      ""},
   {"leaving, delete",           "DELETE UNKNOWN",          STATE_DRAINING,      ""},
+  {"leaving, delete",           "DELETE REFUSED",          STATE_DRAINING,      ""},
 
   {"releasing, hopeless",       "stop",                    STATE_RELEASING,     ""},
   {"releasing, hopeless",       "wake",                    STATE_RELEASING,     "RENEW"},

@@ -177,6 +177,9 @@ static bool constant_is_rightly_quick(enum action_kind kind, enum result result)
     return result == RESULT_REFUSED;
   case ACTION_READ: /* an endless backlog is an endless drain */
     return result == RESULT_YES;
+  case ACTION_SETTLE_DELETE:
+  case ACTION_DELETE: /* the type stops */
+    return result == RESULT_REFUSED;
   case ACTION_FENCE: /* the ledger has moved on */
   case ACTION_OPEN:
   case ACTION_VERIFY:
@@ -189,13 +192,11 @@ static bool constant_is_rightly_quick(enum action_kind kind, enum result result)
   case ACTION_LOOK:
   case ACTION_TAKE:
   case ACTION_SETTLE_FIND:
-  case ACTION_SETTLE_DELETE:
   case ACTION_GUARD:
   case ACTION_CUT:
   case ACTION_APPEND:
   case ACTION_CLOSE:
   case ACTION_UNLOCK:
-  case ACTION_DELETE:
   case ACTION_RENEW:
   case ACTION_COUNT:
     break;

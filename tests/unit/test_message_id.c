@@ -1,0 +1,178 @@
+/* message_id: what a delete can name, and that its bytes stay as they are; storage/element.h under it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "storage/bundle.h"
+#include "worker/load.h"
+
+#define WITH_NUL(text) text, sizeof text /* its closing NUL is counted */
+
+struct value {
+  uint8_t type;
+  const char *bytes;
+  size_t size;
+  const char *flaw;  /* NULL: a delete can name it */
+  const char *shown; /* the text begins so */
+};
+
+static const struct value values[] = {
+    {13, WITH_NUL("\4\0\0\0a\0b"), NULL, "{ \"$code\" : \"a\\u0000b\" }"},
+    {15, WITH_NUL("\x13\0\0\0\4\0\0\0x\0y\0\7\0\0\0\x0a\0"), NULL, NULL},
+    {5, "\7\0\0\0\2\x63\0\0\0abc", 12, NULL, "(BSON type 5, 12 bytes: 070000000263000000616263)"},
+    {5, "\2\0\0\0\2ab", 7, NULL, "(BSON type 5, 7 bytes: "},
+    {5, "\0\0\0\0\2", 5, NULL, "(BSON type 5, 5 bytes: "},
+    {2, WITH_NUL("\3\0\0\0\xff\xfe"), NULL, "(BSON type 2, 7 bytes: 03000000fffe00)"},
+    {2, WITH_NUL("\3\0\0\0\xc2\x9b"), NULL, "(BSON type 2, 7 bytes: "}, /* a terminal would obey it */
+    {2, WITH_NUL("\2\0\0\0\n"), NULL, "\"\\n\""},
+    {14, WITH_NUL("\2\0\0\0s"), NULL, "{ \"$symbol\" : \"s\" }"},
+    {16, "\7\0\0\0", 4, NULL, "7"},
+    {1, "\1\0\0\0\0\0\xf8\x7f", 8, NULL, "{ \"$numberDouble\" : \"NaN\" }"},
+    {10, "", 0, NULL, "null"},
+    {127, "", 0, NULL, "{ \"$maxKey\" : 1 }"},
+    {12, WITH_NUL("\2\0\0\0a\0ABCDEFGHIJK"), NULL, NULL},
+    {12, WITH_NUL("\3\0\0\0a\0\0ABCDEFGHIJK"), "DBPointer", NULL},
+    {3, WITH_NUL("\x1b\0\0\0\x0cp\0\3\0\0\0a\0\0ABCDEFGHIJKL"), "DBPointer", NULL},
+    {3, WITH_NUL("\5\0\0\0"), NULL, "{  }"},
+    {3, WITH_NUL("\n\0\0\0\na\0\0\0"), "malformed", NULL},
+    {3, WITH_NUL("\x0a\0\0\0\x0a$gt\0"), "operator", NULL},
+    {3, WITH_NUL("\x0b\0\0\0\x0a$ref\0"), NULL, "{ \"$ref\" : null }"},
+    {11, WITH_NUL("a\0i"), "pattern", NULL},
+    {4, WITH_NUL("\5\0\0\0"), "array", NULL},
+    {6, "", 0, "undefined", NULL},
+};
+
+/* {_id: the value, type: "t1"} */
+static bson_t *document_of(const struct value *value)
+{
+  bson_t *document = bson_new();
+  struct element id = {.type = value->type, .value = (const uint8_t *)value->bytes, .bytes = value->size};
+  assert_true(message_id_append(document, "_id", &id));
+  BSON_APPEND_UTF8(document, "type", "t1");
+  return document;
+}
+
+static void test_each_kind(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+    const struct value *value = &values[i];
+    bson_t *document = document_of(value);
+    struct element id;
+    const char *flaw = message_id_find(bson_get_data(document), document->len, &id);
+    if ((flaw == NULL) != (value->flaw == NULL) || (flaw != NULL && strstr(flaw, value->flaw) == NULL))
+      fail_msg("%zu: %s", i, flaw);
+    assert_int_equal(id.bytes, value->size);
+    assert_memory_equal(id.value, value->bytes, value->size);
+    struct message_id_shown shown = message_id_show(&id);
+    if (value->shown != NULL && strncmp(shown.text, value->shown, strlen(value->shown)) != 0)
+      fail_msg("%zu: %s", i, shown.text);
+    bson_destroy(document);
+  }
+}
+
+/* A delete names them one behind the other, as they are. */
+static void test_in_a_load(void **state)
+{
+  (void)state;
+  struct load *load = load_new();
+  struct elements elements;
+  struct element id;
+  size_t expected = 0;
+  for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+    if (values[i].flaw == NULL) {
+      bson_t *document = document_of(&values[i]);
+      assert_null(message_id_find(bson_get_data(document), document->len, &id));
+      assert_true(load_add(load, &id, bson_get_data(document), document->len));
+      bson_destroy(document);
+      expected++;
+    }
+  assert_int_equal(load->ids_count, 1);
+  assert_int_equal(load_ids_named(load->ids[0]), expected);
+  elements_init(&elements, bson_get_data(load->ids[0]), load->ids[0]->len);
+  for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+    if (values[i].flaw == NULL) {
+      assert_true(elements_next(&elements, &id));
+      assert_int_equal(id.type, values[i].type);
+      assert_int_equal(id.bytes, values[i].size);
+      assert_memory_equal(id.value, values[i].bytes, values[i].size);
+    }
+  assert_false(elements_next(&elements, &id));
+  assert_false(elements.malformed);
+  load_free(load);
+}
+
+/* So large that each has an array of its own. */
+static void test_large(void **state)
+{
+  (void)state;
+  struct load *load = load_new();
+  size_t size = LOAD_IDS_BYTES_MAX + 5;
+  uint8_t *text = calloc(1, size);
+  struct element id = {.type = BSON_TYPE_UTF8, .value = text, .bytes = size};
+  memset(text + 4, 'x', size - 5);
+  for (int i = 0; i < 4; i++)
+    text[i] = (uint8_t)((size - 4) >> 8 * i);
+  for (int i = 0; i < 3; i++)
+    assert_true(load_add_id(load, &id));
+  assert_int_equal(load->ids_count, 3);
+  assert_int_equal(load_ids_named(load->ids[2]), 1);
+  assert_int_equal(strlen(message_id_show(&id).text), strlen("(BSON type 2, 1048581 bytes: ...)") + 80);
+  free(text);
+  load_free(load);
+}
+
+static void test_deep(void **state)
+{
+  (void)state;
+  bson_t *inner = bson_new();
+  struct element id;
+  for (int levels = 2; levels <= 181; levels++) {
+    bson_t *outer = BCON_NEW("d", BCON_DOCUMENT(inner));
+    bson_destroy(inner);
+    inner = outer;
+    bson_t *document = BCON_NEW("_id", BCON_DOCUMENT(inner));
+    const char *flaw = message_id_find(bson_get_data(document), document->len, &id);
+    assert_int_equal(flaw != NULL, levels > 180);
+    assert_true(strlen(message_id_show(&id).text) > 5);
+    bson_destroy(document);
+  }
+  bson_destroy(inner);
+}
+
+/* Any cut and any byte: it ends, and reads nothing behind the end (the sanitizers see that). */
+static void test_malformed(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+    bson_t *document = document_of(&values[i]);
+    struct element id;
+    for (size_t at = 0; at < document->len; at++)
+      for (int byte = 0; byte < 256; byte += 5) {
+        uint8_t *copy = malloc(document->len);
+        memcpy(copy, bson_get_data(document), document->len);
+        copy[at] = (uint8_t)byte;
+        if (message_id_find(copy, document->len, &id) == NULL)
+          assert_true(strlen(message_id_show(&id).text) > 0);
+        (void)bundle_items(copy, document->len);
+        free(copy);
+      }
+    bson_destroy(document);
+  }
+  static const uint8_t none[] = {5, 0, 0, 0, 0};
+  struct element id;
+  assert_string_equal(message_id_find(none, sizeof none, &id), "is missing");
+  assert_string_equal(message_id_show(&id).text, "(none)");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_each_kind), cmocka_unit_test(test_in_a_load), cmocka_unit_test(test_large),
+      cmocka_unit_test(test_deep),      cmocka_unit_test(test_malformed),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
