@@ -126,6 +126,15 @@ class Disks:
         self._bind(field, field.dir, place)
         return place
 
+    def overlay(self, field, name):
+        """The field's folder once more, as the upper directory of an overlay, as a container sees its own files."""
+        place, lower, work = (self.folder / part for part in (name, f"{name}.lower", f"{name}.work"))
+        for folder in (place, lower, work):
+            folder.mkdir()
+        self.fields.append(field)
+        self._mount("an overlay", place, "-t", "overlay", "-o", f"lowerdir={lower},upperdir={field.dir},workdir={work}", "none")
+        return place
+
     def remount(self, field, *options):
         command("mount", "-o", ",".join(["remount", *options]), field.dir)
 

@@ -376,7 +376,16 @@ def test_late_write_over_the_network(field, disks, faulty_disk, crash):
     leaves that file alone, even if it crashes before its first commit and another local one comes: the late write meets nothing."""
     turn(field, [])
     assert field.ledger()["clean"] is True
-    place = disks.again(field, "far")
+    late_write(field, faulty_disk, disks.again(field, "far"), crash)
+
+
+def test_late_write_through_an_overlay(field, disks, faulty_disk):
+    """The guard through an overlay and the guard on the same file below it are both granted."""
+    turn(field, [])
+    late_write(field, faulty_disk, disks.overlay(field, "container"), None)
+
+
+def late_write(field, faulty_disk, place, crash):
     disk = FaultyDisk(faulty_disk, field.folder, place)
     disk.rule("pwrite t1.bin 1 stop")
     field.fill(60)
