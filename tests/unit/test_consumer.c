@@ -841,6 +841,18 @@ static bool trusts(void)
   return consumer_trusts(&rig.consumer, rig.moment.now_ms, &ignored);
 }
 
+/* Polls, and looks at the lock, until CHECK runs; `peek` is what the queue says. */
+static void until_check(const char *peek)
+{
+  for (int events = 0; !rig.slots[ACTIVITY_MAIN].running || rig.slots[ACTIVITY_MAIN].action.kind != ACTION_CHECK; events++) {
+    rig_assert(&rig, events < 5000);
+    if (!rig.slots[ACTIVITY_MAIN].running)
+      rig_play(&rig, "wake");
+    else
+      rig_play(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK ? peek : "LOOK YES");
+  }
+}
+
 /* At the start, and every minute; when it disagrees every second, for hours, until it agrees again. Polls go on as before. */
 static void test_idle_looks_at_the_storage(void **state)
 {
@@ -854,8 +866,9 @@ static void test_idle_looks_at_the_storage(void **state)
   assert_true(trusts());
   assert_true(consumer_is_quiet(&rig.consumer));
   assert_in_range(pause_ms(), 50, 100);
-  rig_play_all(&rig, "wait 59000; PEEK NO; wait 1000");
-  rig_play(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK ? "PEEK NO" : "stale");
+  int64_t looked = rig.moment.now_ms;
+  until_check("PEEK NO");
+  rig_assert(&rig, rig.moment.now_ms - looked >= 60000 && rig.moment.now_ms - looked < 62000);
   rig_play(&rig, "CHECK REFUSED");
   rig_expect(&rig, STATE_IDLE, "");
   assert_true(rig_noted(&rig, "untrusted"));
@@ -869,9 +882,7 @@ static void test_idle_looks_at_the_storage(void **state)
     rig_assert(&rig, rig.consumer.state == STATE_IDLE && !rig_noted(&rig, "untrusted"));
   }
   assert_in_range(checks, 500, 601);
-  rig_play(&rig, "wait 1000");
-  while (rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK)
-    rig_play(&rig, "PEEK NO");
+  until_check("PEEK NO");
   rig_play(&rig, "CHECK YES");
   assert_true(rig_noted(&rig, "trusted") && trusts());
 }
@@ -905,20 +916,14 @@ static void test_waiting_looks_at_the_storage(void **state)
   (void)state;
   rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES; watch; LOOK YES:busy; watch lock");
   int64_t since = rig.moment.now_ms;
-  while (!rig.slots[ACTIVITY_MAIN].running || rig.slots[ACTIVITY_MAIN].action.kind != ACTION_CHECK) {
-    if (!rig.slots[ACTIVITY_MAIN].running)
-      rig_play(&rig, "wake");
-    else
-      rig_play(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK ? "PEEK YES" : "LOOK YES");
-  }
+  until_check("PEEK YES");
   rig_assert(&rig, rig.consumer.state == STATE_WAITING && rig.moment.now_ms - since >= 60000 && rig.moment.now_ms - since < 62000);
   assert_true(rig.consumer.in_row);
   rig_play(&rig, "CHECK YES");
   assert_true(rig.consumer.state == STATE_WAITING && rig.consumer.in_row && trusts());
   rig.consumer.storage_ms = rig.moment.now_ms; /* the next one */
   rig_play(&rig, "wait 0");
-  while (rig.slots[ACTIVITY_MAIN].action.kind != ACTION_CHECK)
-    rig_play_all(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK ? "PEEK YES" : "LOOK YES");
+  until_check("PEEK YES");
   rig_play(&rig, "CHECK REFUSED");
   rig_expect(&rig, STATE_CHECKING, "");
   assert_true(rig_noted(&rig, "untrusted") && !trusts());
@@ -928,9 +933,10 @@ static void test_waiting_looks_at_the_storage(void **state)
 static void test_a_look_that_hangs(void **state)
 {
   (void)state;
-  rig_play_all(&rig, IDLE "; wait 60000");
-  while (rig.slots[ACTIVITY_MAIN].action.kind != ACTION_CHECK)
-    rig_play(&rig, "PEEK NO");
+  rig_play(&rig, "wait 0");
+  until_check("PEEK NO");
+  rig_play(&rig, "CHECK YES");
+  until_check("PEEK NO");
   assert_true(trusts());
   rig_play(&rig, "wait 20000");
   assert_false(trusts());
