@@ -187,6 +187,29 @@ static void test_pad(void **state)
   }
 }
 
+/* On one kernel a file is seen as a local file system's and as a network's: each view has a page cache. */
+static void test_pad_where_the_view_changes(void **state)
+{
+  (void)state;
+  static const struct {
+    bool vouched, local; /* by who wrote last; to me */
+    const char *kinds;
+  } table[] = {{true, true, "DOD"}, {true, false, "DPOD"}, {false, true, "DPOD"}, {false, false, "DOD"}};
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+    begin(NULL);
+    holder_create(&holder, "first");
+    holder_append(&holder, 1);
+    holder_drop(&holder);
+    holder.vouched = table[i].vouched;
+    memory_disk.local = table[i].local;
+    assert_int_equal(holder_open(&holder, "A"), CHECK_OK);
+    holder_append(&holder, 1);
+    assert_kinds("t1.bin", table[i].kinds);
+    assert_int_equal(holder.vouched, table[i].local);
+    holder_drop(&holder);
+  }
+}
+
 static void test_close_counts(void **state)
 {
   (void)state;
@@ -492,6 +515,38 @@ static void test_discard(void **state)
   assert_true(writer_discard(&holder.writer));
   assert_false(exists("t1.bin"));
   assert_false(writer_discard(&holder.writer));
+}
+
+/* The fence has said that the directory is local, and commits will vouch for what is made in it. */
+static void test_segment_on_another_file_system(void **state)
+{
+  (void)state;
+  assert_int_equal(holder_open(&holder, "A"), CHECK_OK);
+  memory_disk.local = false;
+  assert_int_equal(create("first"), WRITER_FAILED);
+  assert_contains(error.text, "local file system");
+  assert_false(exists("t1.bin"));
+  memory_disk.local = true;
+  assert_int_equal(create("first"), WRITER_OK);
+  assert_int_equal(writer_close(&holder.writer, &error), WRITER_OK);
+}
+
+/* Over a network no guard is taken, whatever the open file says: others would not see it. */
+static void test_no_guard_over_a_network(void **state)
+{
+  (void)state;
+  struct writer_ground ground;
+  holder_create(&holder, "first");
+  holder_append(&holder, 1);
+  holder_drop(&holder);
+  memory_disk.local = false;
+  assert_int_equal(holder_open(&holder, "A"), CHECK_OK);
+  memory_disk.local = true;
+  int64_t guards = memory_disk.calls[DISK_GUARD];
+  assert_int_equal(writer_guard(&holder.writer, &ground, &error), WRITER_OK);
+  assert_true(!ground.local && !ground.guarded && ground.exact);
+  assert_int_equal(memory_disk.calls[DISK_GUARD], guards);
+  holder_drop(&holder);
 }
 
 /* ---- continuing ---- */
@@ -919,6 +974,7 @@ int main(void)
       TEST(test_open_when_continuing),
       TEST(test_one_write),
       TEST(test_pad),
+      TEST(test_pad_where_the_view_changes),
       TEST(test_close_counts),
       TEST(test_close_counts_late),
       TEST(test_roll_header),
@@ -934,6 +990,8 @@ int main(void)
       TEST(test_name_taken_by_blocks),
       TEST(test_create_fails),
       TEST(test_discard),
+      TEST(test_segment_on_another_file_system),
+      TEST(test_no_guard_over_a_network),
       TEST(test_ground),
       TEST(test_cut_fails),
       TEST(test_open_refuses),
