@@ -12,19 +12,19 @@ RUN cmake --preset release -B /build -DPAWL_TESTS=OFF -DPAWL_FAULTS=OFF && cmake
 FROM debian:bookworm-slim AS libraries
 RUN apt-get update -q && \
     DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends ca-certificates libev4 libinih1 libisal2 libmicrohttpd12 \
-      libmongoc-1.0-0 libsystemd0 libzstd1 tini && \
+      libmongoc-1.0-0 libsystemd0 libzstd1 socat tini && \
     useradd --uid 10001 --user-group --home-dir /var/lib/pawl --no-create-home --shell /usr/sbin/nologin pawl && \
-    install -d -m 0750 -o pawl -g pawl /var/lib/pawl && \
+    install -d -m 0750 -o pawl -g pawl /var/lib/pawl && install -d -m 0755 -o pawl -g pawl /var/lib/pawl-starts && \
     dpkg --purge --force-depends --force-remove-essential --force-remove-protected apt libapt-pkg6.0 perl-base && \
     rm -rf /var/lib/apt /var/cache/* /var/log/* /tmp/* && \
     find / -xdev -type f -perm /6000 -exec chmod a-s {} +
 
 FROM scratch
-ARG VERSION=unknown
-ARG REVISION=unknown
+ARG VERSION=0.1.0
+ARG REVISION=
 LABEL org.opencontainers.image.title="pawl" \
       org.opencontainers.image.description="Drains a MongoDB message queue into append-only files, each message exactly once" \
-      org.opencontainers.image.base.name="debian:bookworm-slim" \
+      org.opencontainers.image.base.name="docker.io/library/debian:bookworm-slim" \
       org.opencontainers.image.version="$VERSION" \
       org.opencontainers.image.revision="$REVISION"
 COPY --from=libraries / /

@@ -354,7 +354,8 @@ static int forget_held(struct claim *claim)
   struct error error;
   int64_t until_ms = least(command_now_ms() + RELEASE_MS, claim->sent_ms + claim->config->lease_ms);
   enum outcome outcome;
-  while ((outcome = ledger_forget(claim->store, name, claim->epoch, &claim->owner, &error)) == OUTCOME_UNKNOWN && command_now_ms() < until_ms)
+  while ((outcome = ledger_forget(claim->store, name, claim->epoch, &claim->owner, &error)) == OUTCOME_UNKNOWN &&
+         command_now_ms() < until_ms)
     sleep_ms(jitter(BACKOFF_MS));
   claim->fenced = false; /* who waits is not told an epoch that is gone */
   struct error ignored;

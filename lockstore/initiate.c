@@ -108,8 +108,7 @@ static enum outcome initiate(struct mongo *mongo, const char *name, const struct
   return outcome == OUTCOME_UNKNOWN && *code != 0 && *code != CODE_NODE_NOT_FOUND ? OUTCOME_REFUSED : outcome;
 }
 
-enum outcome replica_set_initiate(struct lockstore *store, const char *name, const struct members *members, bool *made,
-                                  struct error *error)
+enum outcome replica_set_initiate(struct lockstore *store, const char *name, const struct members *members, bool *made, struct error *error)
 {
   struct mongo *mongo = lockstore_mongo(store);
   int code;

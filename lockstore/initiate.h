@@ -17,8 +17,9 @@ struct members {
 };
 
 /*
- * YES: the set `name` is initiated; *made: by this call. UNKNOWN: not answered; ask again. REFUSED: it is a member of another set, or of one
- * that lacks some of the members that were named (it may have more); it was started without --replSet, is mongos, or the server says no.
+ * YES: the set `name` is initiated; *made: by this call. UNKNOWN: not answered; ask again. REFUSED: it is a member of another set, or of
+ * one that lacks some of the members that were named (it may have more); it was started without --replSet, is mongos, or the server says
+ * no.
  */
 MUST_CHECK enum outcome replica_set_initiate(struct lockstore *store, const char *name, const struct members *members, bool *made,
                                              struct error *error);

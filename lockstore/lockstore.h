@@ -42,7 +42,7 @@ struct lockstore_options {
   int64_t timeout_ms;  /* of one request */
   int64_t majority_ms; /* of one that waits for the majority: a write, or a read of what was just written; 0: timeout_ms */
   int64_t await_ms;    /* a request may wait so long on the server, on top of timeout_ms; for a watcher (wakeup.h) alone, else 0 */
-  int64_t prepared_ms; /* how long what lockstore_prepare saw may be taken for true (lockstore_is_known); 0: as long as nothing goes wrong */
+  int64_t prepared_ms; /* how long lockstore_is_known relies on what lockstore_prepare saw; 0: as long as nothing goes wrong */
   int connections_max; /* threads that may be in a call at once */
   const char *program; /* the server's log shows it as application name: PROGRAM@DB, and what the URI says behind it */
   bool retry_writes;   /* the driver sends a write a second time; for inserting into the queue, never for mutex and ledger */

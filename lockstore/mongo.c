@@ -680,7 +680,8 @@ static enum outcome refuse_sharded(const bson_t *reply, const char *me, const ch
   error_set(error,
             "%s, of the replica set %s, is %s of a sharded cluster, reached directly: it shows documents that belong to other shards; pawl "
             "takes a replica set of its own, whose members were not started with --shardsvr or --configsvr, or a standalone server",
-            me ? me : "this MongoDB", set ? set : "(no name)", bson_has_field(reply, "configsvr") ? "a config server" : "a member of a shard");
+            me ? me : "this MongoDB", set ? set : "(no name)",
+            bson_has_field(reply, "configsvr") ? "a config server" : "a member of a shard");
   return OUTCOME_REFUSED;
 }
 
@@ -695,8 +696,8 @@ static enum outcome refuse_timeless(const char *me, const char *set, struct erro
  *   msg isdbgrid                    REFUSED: mongos
  *   maxWireVersion below 13         REFUSED: too old
  *   configsvr                       REFUSED: a config server of a sharded cluster
- *   isImplicitDefaultMajorityWC,    REFUSED: a member of a shard. The first is in the hello of one that was started with --shardsvr, the second
- *   lastCommittedOpTime               in every reply of one that has joined its cluster (seen on 5.0 and 6.0; neither takes a privilege)
+ *   isImplicitDefaultMajorityWC     REFUSED: started with --shardsvr (5.0, 6.0; it takes no privilege)
+ *   lastCommittedOpTime             REFUSED: a member of a shard; it is in each reply of one that has joined its cluster (the same)
  *   isreplicaset                    UNKNOWN: not initiated
  *   not isWritablePrimary           UNKNOWN: a secondary, an arbiter, or no primary at the moment
  *   setName, no operationTime       REFUSED: a compatible database, no MongoDB

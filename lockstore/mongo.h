@@ -37,7 +37,8 @@ MUST_CHECK mongoc_client_t *mongo_client_take(struct mongo *mongo, const char *d
 void mongo_client_give(struct mongo *mongo, mongoc_client_t *client);
 /* A number that this process has not used for a transaction yet, above all it has. */
 int64_t mongo_transaction_number(struct mongo *mongo);
-/* By which the server knows connections of this program to this database, of any process: their appName is that, or begins with it and a space. */
+/* By which the server knows connections of this program to this database, of any process: their appName is that, or begins with it and a
+ * space. */
 const char *mongo_program(const struct mongo *mongo);
 /* The connection inside a lockstore; it lives as long as the lockstore does. */
 struct mongo *lockstore_mongo(struct lockstore *store);

@@ -361,8 +361,8 @@ static enum outcome snapshots_look(struct mongo *mongo, struct error *error)
   int code;
   if (!mongo_is_replica_set(mongo))
     return OUTCOME_YES;
-  bson_t *command = BCON_NEW("find", "ledger", "projection", "{", "_id", BCON_INT32(1), "}", "limit", BCON_INT32(1), "singleBatch",
-                             BCON_BOOL(true));
+  bson_t *command =
+      BCON_NEW("find", "ledger", "projection", "{", "_id", BCON_INT32(1), "}", "limit", BCON_INT32(1), "singleBatch", BCON_BOOL(true));
   bson_t reply;
   mongo_append_read_concern(mongo, command, "snapshot", true);
   mongo_append_max_time(mongo, command);
@@ -376,7 +376,8 @@ static enum outcome snapshots_look(struct mongo *mongo, struct error *error)
     return outcome;
   struct error cause = *error;
   error_set(error,
-            "this server does not keep read concerns: a find with {level: \"snapshot\", afterClusterTime} %.400s; pawl takes MongoDB 5.0 or later",
+            "this server does not keep read concerns: a find with {level: \"snapshot\", afterClusterTime} %.400s; pawl takes MongoDB 5.0 "
+            "or later",
             outcome != OUTCOME_YES ? cause.text
             : seconds == 0         ? "came back without atClusterTime"
                                    : "came back with an atClusterTime before it");

@@ -15,8 +15,8 @@ struct lockstore {
   struct owner process;
   struct handed handed;
   pthread_mutex_t preparing;
-  _Atomic uint64_t preparations; /* that have ended; what follows is of the last one */
-  int64_t prepared_ms;           /* options */
+  _Atomic uint64_t preparations;  /* that have ended; what follows is of the last one */
+  int64_t prepared_ms;            /* options */
   _Atomic int64_t prepared_at_ms; /* on the boot-time clock: the last time it was YES */
   enum outcome prepared;
   struct error prepare_error;

@@ -94,8 +94,8 @@ static void look_at(void *context, const bson_t *document)
 /* The first `limit` documents, and one more. NO: one of them is no wake-up, or this user may not see them. */
 static enum outcome holds_wakeups(struct mongo *mongo, const char *name, int limit, int *count, struct error *error)
 {
-  bson_t *command = BCON_NEW("find", BCON_UTF8(name), "limit", BCON_INT32(limit + 1), "batchSize", BCON_INT32(limit + 1), "singleBatch",
-                             BCON_BOOL(true));
+  bson_t *command =
+      BCON_NEW("find", BCON_UTF8(name), "limit", BCON_INT32(limit + 1), "batchSize", BCON_INT32(limit + 1), "singleBatch", BCON_BOOL(true));
   bson_t reply;
   struct holding holding = {.count = 0};
   int code;

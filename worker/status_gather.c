@@ -199,7 +199,8 @@ static enum outcome count_end(struct mongo *mongo, bool before, int64_t *count, 
                              BCON_UTF8("string"), "{", "$map", "{", "input", BCON_UTF8("$type"), "in", "{", "$type", BCON_UTF8("$$this"),
                              "}", "}", "}", "]", "}", BCON_BOOL(false), "]", "}", "}");
   if (before)
-    BCON_APPEND(command, "min", "{", "type", BCON_MINKEY, "_id", BCON_MINKEY, "}", "max", "{", "type", BCON_UTF8(""), "_id", BCON_MINKEY, "}");
+    BCON_APPEND(command, "min", "{", "type", BCON_MINKEY, "_id", BCON_MINKEY, "}", "max", "{", "type", BCON_UTF8(""), "_id", BCON_MINKEY,
+                "}");
   else
     BCON_APPEND(command, "min", "{", "type", BCON_DOCUMENT(&empty), "_id", BCON_MINKEY, "}", "max", "{", "type", BCON_MAXKEY, "_id",
                 BCON_MAXKEY, "}");

@@ -4,6 +4,7 @@ import time
 from collections import Counter
 
 import bson
+import pymongo
 import pytest
 
 from harness import wait_until
@@ -57,8 +58,11 @@ def down(stack):
 
 
 def finish(stack):
+    """After `down`, `up` starts as many workers as .env says, and without --scale it leaves them."""
     down(stack)
-    stack.up("worker", "worker-t2")
+    for _ in range(2):
+        stack.up("worker", "worker-t2")
+        assert (len(stack.containers("worker", "status=running")), len(stack.containers("worker-t2", "status=running"))) == (3, 1)
     for name in ("t1", "t2"):
         stack.compare(name)
 
@@ -122,3 +126,21 @@ def test_three_nodes(make_stack):
     docker("restart", stack.containers(wait_until(stack.primary, "a primary")[0])[0])
     stack.wait_progress("t1", "t2")
     finish(stack)
+
+
+@pytest.mark.timeout(600)
+def test_one_node_is_not_taken_for_three(make_stack):
+    """The volumes of a set of one node, and the file for three: `setup` names who is lacking, and no worker starts. And MongoDB for programs outside."""
+    stack = make_stack(PAWL_MONGO_PORT="127.0.0.1:")
+    stack.compose("--profile", "ports", "up", "-d", "--no-build", "setup", "ports")
+    wait_until(lambda: ("setup", "0") in stack.events("die"), "a database that is prepared")
+    address = docker("port", stack.containers("ports")[0], "27017")
+    with pymongo.MongoClient(f"mongodb://{address}/?directConnection=true") as client:
+        assert client.admin.command("hello")["hosts"] == ["mongo:27017"]
+    stack.compose("--profile", "ports", "down")
+    stack.files.insert(1, "docker-compose.three.yml")
+    done = stack.compose("up", "-d", "--no-build", "worker", check=False)
+    setup = stack.containers("setup")[0]
+    wait_until(lambda: inspect(setup, ".State.Status") == "exited", "the end of setup", 120)
+    assert inspect(setup, ".State.ExitCode") == 1 and "was initiated already, and without mongo2:27017, mongo3:27017" in log(setup), log(setup)
+    assert done.returncode != 0 and not stack.containers("worker", "status=running"), done
