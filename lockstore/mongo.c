@@ -1,4 +1,5 @@
 #include "lockstore/mongo.h"
+#include "lockstore/clients.h"
 #include "lockstore/document.h"
 
 #include <assert.h>
@@ -13,7 +14,7 @@ enum deployment { DEPLOYMENT_UNKNOWN, DEPLOYMENT_STANDALONE, DEPLOYMENT_REPLICA_
 
 enum {
   DB_BYTES_MAX = 63,
-  APPNAME_BYTES_MAX = 128, /* of the handshake */
+  APPNAME_BYTES_MAX = 128,     /* of the handshake */
   WIRE_VERSION_MIN = 13,       /* MongoDB 5.0 */
   WIRE_VERSION_CLUSTERED = 16, /* 5.3 */
   SPARE_CONNECTIONS = 2,
@@ -26,12 +27,14 @@ enum {
   CODE_AUTHENTICATION_FAILED = 18,
   CODE_COMMAND_NOT_FOUND = 59,
   CODE_DUPLICATE_KEY = 11000,
+  CODE_REAUTHENTICATION_REQUIRED = 391,
   CODE_WIRE_VERSION = -1, /* no server's, but the driver's */
+  CODE_LOGIN_LOST = -2,   /* nor is this: mongo_login_lost */
 };
 
 struct mongo {
-  mongoc_client_pool_t *pool; /* or, for one that awaits: */
-  mongoc_client_t *alone;     /* has no threads that keep looking at the servers */
+  struct clients *clients; /* for one that awaits: one alone */
+  bool has_user;           /* in the URI */
   char db[DB_BYTES_MAX + 1];
   int64_t timeout_ms, majority_ms;
   _Atomic uint64_t operation_time; /* the latest seen: seconds << 32 | increment; 0: none */
@@ -183,16 +186,6 @@ static mongoc_uri_t *uri_parse(const char *text, struct error *error)
   return uri;
 }
 
-static bool clients_make(struct mongo *mongo, const mongoc_uri_t *uri, bool alone, bson_error_t *reason)
-{
-  if (alone)
-    mongo->alone = mongoc_client_new_from_uri_with_error(uri, reason);
-  else
-    mongo->pool = mongoc_client_pool_new_with_error(uri, reason);
-  return (mongo->alone && mongoc_client_set_error_api(mongo->alone, MONGOC_ERROR_API_VERSION_2)) ||
-         (mongo->pool && mongoc_client_pool_set_error_api(mongo->pool, MONGOC_ERROR_API_VERSION_2));
-}
-
 struct mongo *mongo_open(const struct lockstore_options *options, struct error *error)
 {
   static pthread_once_t started = PTHREAD_ONCE_INIT;
@@ -212,10 +205,12 @@ struct mongo *mongo_open(const struct lockstore_options *options, struct error *
     server_name(mongo, uri);
     uri_clear_concerns(uri);
     bool set = uri_set_options(uri, options) && uri_set_program(mongo, uri, options->program);
-    ok = set && clients_make(mongo, uri, options->await_ms > 0, &reason);
+    mongo->has_user = mongoc_uri_get_username(uri) || mongoc_uri_get_auth_mechanism(uri);
+    mongo->clients = set ? clients_new(uri, options->await_ms > 0, &reason) : NULL;
+    ok = mongo->clients != NULL;
     if (!ok)
       error_set(error, "the MongoDB URI cannot be used: %s",
-                mongo->pool || mongo->alone || uri_may_hold_secret(options->uri) ? "its options contradict each other" : reason.message);
+                uri_may_hold_secret(options->uri) ? "its options contradict each other" : reason.message);
   }
   mongoc_uri_destroy(uri);
   if (ok)
@@ -226,10 +221,8 @@ struct mongo *mongo_open(const struct lockstore_options *options, struct error *
 
 void mongo_close(struct mongo *mongo)
 {
-  if (mongo && mongo->pool)
-    mongoc_client_pool_destroy(mongo->pool);
-  if (mongo && mongo->alone)
-    mongoc_client_destroy(mongo->alone);
+  if (mongo)
+    clients_free(mongo->clients);
   free(mongo);
 }
 
@@ -251,11 +244,6 @@ int64_t mongo_timeout_ms(const struct mongo *mongo)
 int64_t mongo_majority_ms(const struct mongo *mongo)
 {
   return mongo->majority_ms;
-}
-
-mongoc_client_pool_t *mongo_pool(struct mongo *mongo)
-{
-  return mongo->pool;
 }
 
 bool mongo_is_known(const struct mongo *mongo)
@@ -466,6 +454,11 @@ enum outcome mongo_db_command(struct mongo *mongo, mongoc_client_t *client, cons
     add_servers(client, error);
   if (server_went(outcome, *code))
     mongo_forget(mongo);
+  if (outcome == OUTCOME_UNKNOWN && mongo_login_lost(mongo, client, *code, error->text)) {
+    *code = CODE_LOGIN_LOST; /* no right that is missing */
+    error_set(error, "MongoDB refuses these credentials: %s: it does not know the user of this connection any more; connecting anew",
+              doing);
+  }
   return outcome;
 }
 
@@ -487,7 +480,7 @@ enum outcome mongo_client_command(struct mongo *mongo, mongoc_client_t *client, 
 
 mongoc_client_t *mongo_client_take(struct mongo *mongo, const char *doing, struct error *error)
 {
-  mongoc_client_t *client = mongo->alone ? mongo->alone : mongoc_client_pool_pop(mongo->pool);
+  mongoc_client_t *client = clients_take(mongo->clients);
   if (!client)
     error_set(error, "%s: no connection came free within %lld ms", doing, (long long)mongo->timeout_ms);
   return client;
@@ -495,11 +488,26 @@ mongoc_client_t *mongo_client_take(struct mongo *mongo, const char *doing, struc
 
 void mongo_client_give(struct mongo *mongo, mongoc_client_t *client)
 {
-  if (client != mongo->alone)
-    mongoc_client_pool_push(mongo->pool, client);
+  clients_give(mongo->clients, client);
 }
 
-enum outcome mongo_command(struct mongo *mongo, const char *doing, const bson_t *command, bson_t *reply, int *code, struct error *error)
+bool mongo_client_is_left(struct mongo *mongo, const mongoc_client_t *client)
+{
+  return clients_is_left(mongo->clients, client);
+}
+
+/* Dropped, or dropped and made again. Without a user in the URI that is a server that asks for one. */
+bool mongo_login_lost(struct mongo *mongo, mongoc_client_t *client, int code, const char *text)
+{
+  bool lost = mongo->has_user &&
+              (code == CODE_REAUTHENTICATION_REQUIRED || (code == CODE_UNAUTHORIZED && strstr(text, "requires authentication") != NULL));
+  if (lost)
+    clients_leave(mongo->clients, client);
+  return lost;
+}
+
+static enum outcome command_once(struct mongo *mongo, const char *doing, const bson_t *command, bson_t *reply, int *code,
+                                 struct error *error)
 {
   mongoc_client_t *client = mongo_client_take(mongo, doing, error);
   if (!client) {
@@ -510,6 +518,16 @@ enum outcome mongo_command(struct mongo *mongo, const char *doing, const bson_t 
   enum outcome outcome = mongo_client_command(mongo, client, doing, command, NULL, reply, code, error);
   mongo_client_give(mongo, client);
   return outcome;
+}
+
+/* What was refused for its login was not done: it is sent once more, on a new connection. */
+enum outcome mongo_command(struct mongo *mongo, const char *doing, const bson_t *command, bson_t *reply, int *code, struct error *error)
+{
+  enum outcome outcome = command_once(mongo, doing, command, reply, code, error);
+  if (outcome != OUTCOME_UNKNOWN || *code != CODE_LOGIN_LOST)
+    return outcome;
+  bson_destroy(reply);
+  return command_once(mongo, doing, command, reply, code, error);
 }
 
 /* ---- find ---- */

@@ -28,13 +28,19 @@ struct mongo;
 MUST_CHECK struct mongo *mongo_open(const struct lockstore_options *options, struct error *error);
 void mongo_close(struct mongo *mongo);
 const char *mongo_db(const struct mongo *mongo);
-const char *mongo_server(const struct mongo *mongo);   /* the hosts of the URI, for people: "db1:27017,db2:27017" */
-int64_t mongo_timeout_ms(const struct mongo *mongo);   /* of a request, */
-int64_t mongo_majority_ms(const struct mongo *mongo);  /* and of one that waits for the majority */
-mongoc_client_pool_t *mongo_pool(struct mongo *mongo); /* NULL with options.await_ms: there is one client, for one thread */
+const char *mongo_server(const struct mongo *mongo);  /* the hosts of the URI, for people: "db1:27017,db2:27017" */
+int64_t mongo_timeout_ms(const struct mongo *mongo);  /* of a request, */
+int64_t mongo_majority_ms(const struct mongo *mongo); /* and of one that waits for the majority */
 /* A client of the pool, or that one; the caller gives it back. NULL: none came free within the time-out. */
 MUST_CHECK mongoc_client_t *mongo_client_take(struct mongo *mongo, const char *doing, struct error *error);
 void mongo_client_give(struct mongo *mongo, mongoc_client_t *client);
+/* Its connections have lost their login: to be given back by who keeps it, for a new one. */
+bool mongo_client_is_left(struct mongo *mongo, const mongoc_client_t *client);
+/*
+ * True: by this code and text the server does not know the connection's user any more, who was dropped, and perhaps made again. All clients
+ * of now are left; a command that was so refused was not done.
+ */
+bool mongo_login_lost(struct mongo *mongo, mongoc_client_t *client, int code, const char *text);
 /* A number that this process has not used for a transaction yet, above all it has. */
 int64_t mongo_transaction_number(struct mongo *mongo);
 /* By which the server knows connections of this program to this database, of any process: their appName is that, or begins with it and a

@@ -27,14 +27,21 @@ struct mongo_transactor *mongo_transactor_new(struct mongo *mongo)
   return transactor;
 }
 
-void mongo_transactor_free(struct mongo_transactor *transactor)
+static void disconnect(struct mongo_transactor *transactor)
 {
-  if (!transactor)
-    return;
   for (int i = 0; i < transactor->made; i++)
     mongoc_client_session_destroy(transactor->sessions[i]);
   if (transactor->client)
     mongo_client_give(transactor->mongo, transactor->client);
+  transactor->made = transactor->used = 0;
+  transactor->client = NULL;
+}
+
+void mongo_transactor_free(struct mongo_transactor *transactor)
+{
+  if (!transactor)
+    return;
+  disconnect(transactor);
   free(transactor);
 }
 
@@ -116,6 +123,8 @@ enum outcome mongo_transaction(struct mongo_transactor *transactor, const char *
                                struct error *error)
 {
   bson_error_t reason = {.message = "too many at one time"};
+  if (transactor->client && mongo_client_is_left(transactor->mongo, transactor->client))
+    disconnect(transactor);
   if (!transactor->client && !(transactor->client = mongo_client_take(transactor->mongo, doing, error)))
     return OUTCOME_NO;
   mongoc_client_session_t *session = session_next(transactor, at, &reason);
@@ -147,9 +156,9 @@ static bson_t *left_command(struct mongo *mongo)
   char mine[160];
   snprintf(mine, sizeof mine, "^\\Q%s\\E( |$)", mongo_program(mongo));
   return BCON_NEW("aggregate", BCON_INT32(1), "pipeline", "[", "{", "$currentOp", "{", "allUsers", BCON_BOOL(false), "idleSessions",
-                  BCON_BOOL(true), "}", "}", "{", "$match", "{", "type", BCON_UTF8("idleSession"), "appName", "{", "$regex", BCON_UTF8(mine),
-                  "}", "transaction.timeOpenMicros", "{", "$gt", BCON_INT32(LEFT_MICROSECONDS), "}", "}", "}", "{", "$project", "{", "id",
-                  BCON_UTF8("$lsid.id"), "}", "}", "]", "cursor", "{", "batchSize", BCON_INT32(1000), "}");
+                  BCON_BOOL(true), "}", "}", "{", "$match", "{", "type", BCON_UTF8("idleSession"), "appName", "{", "$regex",
+                  BCON_UTF8(mine), "}", "transaction.timeOpenMicros", "{", "$gt", BCON_INT32(LEFT_MICROSECONDS), "}", "}", "}", "{",
+                  "$project", "{", "id", BCON_UTF8("$lsid.id"), "}", "}", "]", "cursor", "{", "batchSize", BCON_INT32(1000), "}");
 }
 
 enum outcome mongo_end_left_transactions(struct mongo *mongo, struct error *error)

@@ -249,10 +249,24 @@ static bool busy_pause(struct enqueue *enqueue, size_t i, const char *why)
   return true;
 }
 
+/* One that has lost its login is exchanged. */
+static void client_renew(struct enqueue *enqueue)
+{
+  struct error ignored;
+  if (!mongo_client_is_left(enqueue->mongo, enqueue->client))
+    return;
+  mongoc_client_t *fresh = mongo_client_take(enqueue->mongo, "inserting", &ignored);
+  if (!fresh)
+    return;
+  mongo_client_give(enqueue->mongo, enqueue->client);
+  enqueue->client = fresh;
+}
+
 /* Inserts from `first` on, until something is wrong; answers where to go on. */
 static size_t insert_some(struct enqueue *enqueue, size_t first)
 {
   struct error error;
+  client_renew(enqueue);
   draft_insert(enqueue, first);
   struct insert_outcome outcome = insert_batch(enqueue->mongo, enqueue->client, &enqueue->batch, first, &error);
   size_t reached = first + outcome.acknowledged;
@@ -503,8 +517,9 @@ static int connect_mongo(struct enqueue *enqueue)
   }
   enum outcome outcome = hello(enqueue, &error);
   if (outcome == OUTCOME_YES) {
-    enqueue->client = mongoc_client_pool_pop(mongo_pool(enqueue->mongo));
-    return EXIT_DONE;
+    enqueue->client = mongo_client_take(enqueue->mongo, "inserting", &error);
+    if (enqueue->client)
+      return EXIT_DONE;
   }
   bool refused = outcome == OUTCOME_REFUSED || strncmp(error.text, "MongoDB ", 8) == 0; /* the text says so itself */
   say(enqueue, CONFIG_LOG_ERROR, "unavailable", "%s%s; nothing was enqueued", refused ? "" : "cannot reach MongoDB: ", error.text);

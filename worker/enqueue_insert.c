@@ -213,6 +213,16 @@ static mongoc_bulk_operation_t *bulk_make(mongoc_collection_t *collection, const
   return bulk;
 }
 
+/* The user was dropped, and may be made again in a moment: it was there when this began. Nothing of what was sent was done. */
+static bool login_lost(struct mongo *mongo, mongoc_client_t *client, const bson_t *reply, const bson_error_t *reason)
+{
+  if (reply_number(reply, "nInserted") > 0)
+    return false;
+  if (reason->domain == MONGOC_ERROR_CLIENT && reason->code == MONGOC_ERROR_CLIENT_AUTHENTICATE)
+    return true;
+  return reason->domain == MONGOC_ERROR_SERVER && mongo_login_lost(mongo, client, (int)reason->code, reason->message);
+}
+
 struct insert_outcome insert_batch(struct mongo *mongo, mongoc_client_t *client, const struct batch *batch, size_t first,
                                    struct error *error)
 {
@@ -222,6 +232,8 @@ struct insert_outcome insert_batch(struct mongo *mongo, mongoc_client_t *client,
   mongoc_bulk_operation_t *bulk = bulk_make(collection, batch, first);
   bool done = mongoc_bulk_operation_execute(bulk, &reply, &reason) != 0;
   struct insert_outcome outcome = insert_judge(done, &reply, &reason, batch->count - first, error);
+  if (!done && login_lost(mongo, client, &reply, &reason))
+    outcome = (struct insert_outcome){INSERT_BUSY, 0, 0, false};
   bson_destroy(&reply);
   mongoc_bulk_operation_destroy(bulk);
   mongoc_collection_destroy(collection);

@@ -293,6 +293,44 @@ def test_without_a_user(prepared):
         assert done.returncode == code and b"requires authentication" in done.stderr, done
 
 
+def test_user_is_dropped_and_made_again(prepared, tmp_path):
+    """What was connected before has lost its login, and connects anew: a worker with its wake-ups, a command that holds a lock, a stream."""
+    field, admin, go = prepared, prepared.server.client.admin, tmp_path / "go"
+    field.mongo = field.as_user("worker")
+    worker = field.worker("--linger", "300ms")
+    lock = subprocess.Popen([program("pawl-lock"), *field.mongo, "--lease", "3s", "job", "--", "sh", "-c", f"until [ -e {go} ]; do sleep 0.1; done"],
+                            env=environment(), stderr=subprocess.PIPE)
+    stream = subprocess.Popen([program("pawl-enqueue"), *field.as_user("producer"), "--type", "t1"], env=environment(), stdin=subprocess.PIPE,
+                              stderr=subprocess.PIPE)
+
+    def send(text):
+        stream.stdin.write(text)
+        stream.stdin.flush()
+
+    def seq():
+        return (field.ledger() or {}).get("seq", 0)
+    try:
+        send(b"one\n")
+        wait_until(lambda: seq() == 1 and field.locks.count_documents({"type": "job"}) == 1, lambda: f"a message of {worker}")
+        for user in ("worker", "producer"):
+            roles = admin.command("usersInfo", user)["users"][0]["roles"]
+            admin.command("dropUser", user)
+            admin.command("createUser", user, pwd=PASSWORDS[user], roles=roles)
+        again = field.locks.find_one({"type": "job"})["expires_at"] + timedelta(seconds=2)
+        send(b"two\n")
+        wait_until(lambda: seq() == 2, lambda: f"a second message of {worker}; {stream.poll()}")
+        wait_until(lambda: lock.poll() is not None or field.locks.find_one({"type": "job"})["expires_at"] > again, "renewals of pawl-lock")
+        wait_until(lambda: "wake-ups are lost" not in worker.log() or "wake-ups come again" in worker.log(), lambda: f"wake-ups of {worker}")
+        assert stream.communicate(b"three\n", timeout=60) and stream.returncode == 0
+        wait_until(lambda: seq() == 3, lambda: f"a third message of {worker}")
+        go.touch()
+        assert lock.wait(60) == 0, lock.stderr.read()
+        assert worker.stop()[0] == 0, str(worker)
+    finally:
+        lock.kill()
+        stream.kill()
+
+
 def test_password_is_changed_under_a_worker(prepared):
     """Connections that are open stay; after that it waits, says so once, and the password that is right again is enough."""
     field = prepared

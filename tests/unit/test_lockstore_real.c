@@ -26,10 +26,11 @@ void real_run(struct lockstore *at, const char *database, const char *json)
   bson_t reply, *command = bson_new_from_json((const uint8_t *)json, -1, &reason);
   if (!command)
     fail_msg("%s: %s", json, reason.message);
-  mongoc_client_pool_t *pool = mongo_pool(lockstore_mongo(at));
-  mongoc_client_t *client = mongoc_client_pool_pop(pool);
+  struct mongo *mongo = lockstore_mongo(at);
+  struct error error;
+  mongoc_client_t *client = mongo_client_take(mongo, "a test's command", &error);
   bool ok = mongoc_client_command_simple(client, database ? database : mongo_db(lockstore_mongo(at)), command, NULL, &reply, &reason);
-  mongoc_client_pool_push(pool, client);
+  mongo_client_give(mongo, client);
   if (!ok || bson_has_field(&reply, "writeErrors"))
     fail_msg("%s: %s", json, ok ? "writeErrors" : reason.message);
   bson_destroy(command);
