@@ -18,7 +18,7 @@
 
 enum {
   MESSAGE_BYTES_MAX = 16 * 1024 * 1024, /* a document's limit in MongoDB */
-  MESSAGE_DEPTH_MAX = 181,              /* likewise: the document itself, and 180 levels in it */
+  MESSAGE_DEPTH_MAX = 180,              /* likewise: levels that hold something, the document itself included */
   BUNDLE_DEPTH = 2,                     /* levels that a bundle has around its messages */
   BUNDLE_AROUND = 64 + TYPE_BYTES_MAX,  /* what a bundle of one needs beside its message, at most */
 };

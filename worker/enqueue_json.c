@@ -2,7 +2,7 @@
  * Extended JSON: a line becomes a document that means the same, or an error that says why not.
  *
  * libbson reads it, but takes some values for others in silence (a decimal number that is none for NaN, the 30th of February for the
- * 1st of March), so the values are looked at before (exact_check). And it gives up at 100 levels, where MongoDB takes 181, so what is
+ * 1st of March), so the values are looked at before (exact_check). And it gives up at 100 levels, where MongoDB takes 180, so what is
  * nested deeper is read in parts.
  */
 #include "worker/enqueue_input.h"

@@ -46,14 +46,13 @@ bool message_from_line(const uint8_t *line, size_t length, const char *type, bso
 
 /* ---- documents ---- */
 
-/* Before bson_validate, which recurses without a limit into the scopes of code. */
+/*
+ * Before bson_validate, which recurses without a limit into the scopes of code. MongoDB counts what has an element in it: an empty
+ * document may lie one level deeper.
+ */
 static bool depth_check(const uint8_t *bytes, size_t length, int depth, struct error *error)
 {
   bson_iter_t iter;
-  if (depth > MESSAGE_DEPTH_MAX) {
-    error_set(error, "nested more than %d levels deep, in a bundle more than %d", MESSAGE_DEPTH_MAX, MESSAGE_DEPTH_MAX - BUNDLE_DEPTH);
-    return false;
-  }
   if (!bson_iter_init_from_data(&iter, bytes, length)) {
     error_set(error, "no sound BSON document");
     return false;
@@ -61,6 +60,10 @@ static bool depth_check(const uint8_t *bytes, size_t length, int depth, struct e
   while (bson_iter_next(&iter)) {
     const uint8_t *inner = NULL;
     uint32_t inner_length = 0, code_length;
+    if (depth > MESSAGE_DEPTH_MAX) {
+      error_set(error, "nested more than %d levels deep, in a bundle more than %d", MESSAGE_DEPTH_MAX, MESSAGE_DEPTH_MAX - BUNDLE_DEPTH);
+      return false;
+    }
     if (BSON_ITER_HOLDS_DOCUMENT(&iter))
       bson_iter_document(&iter, &inner_length, &inner);
     else if (BSON_ITER_HOLDS_ARRAY(&iter))

@@ -379,6 +379,63 @@ def test_setup_initiates_once(servers):
     assert done.returncode == 0, done
 
 
+def verdicts(done):
+    """The word after each name."""
+    return {line.split(": ")[0]: line.split(": ")[1].split(",")[0] for line in done.stdout.decode().splitlines()}
+
+
+def test_dump_verify_asks_for_every_type_of_the_ledger(field, tmp_path):
+    def verify(*arguments, where=field.dir):
+        done = field.run("pawl-dump", "--verify", "--dir", where, *arguments)
+        return done.returncode, verdicts(done)
+    field.fill(20)
+    field.fill(10, "t2")
+    field.drain(types=("t1", "t2"))
+    assert field.run("pawl-lock", "nightly", "--", "true").returncode == 0  # its ledger names no file
+    assert verify() == (0, {"t1": "ok", "t2": "ok"})
+    assert verify("--type", "nightly") == (1, {"nightly": "absent"})
+    assert verify("--type", "t3") == (1, {"t3": "absent"})
+    assert verify(where=tmp_path) == (3, {"t1": "missing", "t2": "missing"})
+    assert verify("--db", f"{field.name}_wrong") == (3, {"t1": "unknown", "t2": "unknown"})
+    done = field.run("pawl-dump", "--verify", field.dir / "t1.bin", "--db", f"{field.name}_wrong")
+    assert done.returncode == 3 and f"in database {field.name}_wrong does not lead to this file".encode() in done.stdout
+    before = field.ledger()
+    field.fill(20)
+    field.drain()
+    assert verify("--type", "t1") == (0, {"t1": "ok"})
+    field.ledgers.replace_one({"_id": "t1"}, before)  # a backup that is older than the files
+    assert verify() == (3, {"t1": "stale ledger", "t2": "ok"})
+    (field.dir / "t2.bin").rename(tmp_path / "t2.bin")
+    assert verify() == (3, {"t1": "stale ledger", "t2": "missing"})
+
+
+def nested(levels):
+    """As bytes: pymongo itself gives up before MongoDB does."""
+    inner = bson.encode({"n": bson.Int64(7)})
+    for _ in range(levels - 2):
+        inner = (len(inner) + 8).to_bytes(4, "little") + b"\x030\0" + inner + b"\0"
+    head = bson.encode({"_id": bson.ObjectId(), "type": "t1"})[4:-1]
+    return (len(head) + len(inner) + 8).to_bytes(4, "little") + head + b"\x03d\0" + inner + b"\0"
+
+
+def test_what_is_nested_as_deep_as_mongodb_takes_it_is_restored(field):
+    """180 levels: one more is refused by MongoDB."""
+    raw = nested(180)
+    field.insert("deep", [raw])
+    assert field.acknowledged["deep"] == [raw]
+    field.drain()
+    for form, source in (("bson", "bson"), ("canonical", "ndjson"), ("relaxed", "ndjson")):
+        dump = run("pawl-dump", "--dir", field.dir, "--format", form, "-n", 1)
+        done = field.run("pawl-enqueue", "--from", source, stdin=dump.stdout)
+        assert done.returncode == 0, done
+        field.drain()
+    found = [m.raw for m in stored(field)]
+    relaxed = raw.replace(b"\x12n\0" + (7).to_bytes(8, "little"), b"\x10n\0" + (7).to_bytes(4, "little"))
+    assert found[:3] == [raw] * 3 and len(found[3]) == len(relaxed)
+    done = field.run("pawl-enqueue", "--from", "bson", stdin=nested(181))
+    assert done.returncode == 1 and b"nested more than 180 levels deep" in done.stderr
+
+
 # --- what all say ---
 
 
