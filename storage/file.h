@@ -69,7 +69,7 @@ MUST_CHECK enum file_status file_unlink(const char *dir, const char *name, struc
 
 /*
  * Is it on a local file system: one of the types known to belong to one kernel (ext, xfs, btrfs, zfs, f2fs, tmpfs), whose guard every
- * process sees that can write to it? Overlay is none: it grants a guard that its upper directory grants again.
+ * process sees that can write to it? Overlay is not: it grants a guard that its upper directory grants again.
  */
 MUST_CHECK enum file_status file_local(struct file *file, bool *local, struct error *error);
 

@@ -60,7 +60,7 @@ struct writer_start {
   bool local;                  /* the directory is on a local file system, as asked before the fence: guards count */
   const struct committed *end; /* the ledger's, as it was before my epoch */
   const char *machine;         /* the ledger's */
-  bool vouched;                /* the ledger vouched for the end: it was local to who fenced last */
+  bool vouched;                /* the ledger vouched for the end: its writer saw a local file system */
 };
 /*
  * Opens the ledger's file afresh and checks it (storage/check.h) against start->end. With no file in the ledger only the directory is

@@ -138,7 +138,7 @@ def test_torn_tail(field, cut):
     left = path.read_bytes()
     field.drain(*SMALL)
     assert len(field.compare()["t1"]) == 500
-    assert len(field.segments()) == 2 and path.read_bytes() == left, "whoever wrote it last may not have held its guard"
+    assert len(field.segments()) == 2 and path.read_bytes() == left, "its last writer may not have held its guard"
 
 
 def test_torn_tail_behind_rolls(field):

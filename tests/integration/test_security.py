@@ -890,7 +890,7 @@ MISSING = "missing"
 
 def judged(key, value):
     """What is to be said of it: the field that is named; "" where it is the file that disagrees; None: it can be worked with."""
-    usable = key == "owner" or (key, repr(value)) in [("clean", "True"), ("items", "0"), ("settled", "0"), ("machine", "'text'"), ("machine", repr(MISSING))]
+    usable = key == "owner" or (key, repr(value)) in [("guarded", repr(MISSING)), ("clean", "True"), ("items", "0"), ("settled", "0"), ("machine", "'text'"), ("machine", repr(MISSING))]
     if usable:
         return None
     if key == "link" and type(value) in (int, Int64) or (key, value) == ("tail", 0):
@@ -898,7 +898,7 @@ def judged(key, value):
     return {("seq", "0"): "settled is ", ("file", repr(MISSING)): "uuid is "}.get((key, repr(value)), f"{key} is ")
 
 
-@pytest.mark.parametrize("keys", [["v", "epoch", "clean"], ["file", "uuid", "link"], ["length", "tail", "machine"], ["seq", "items", "settled", "owner"]],
+@pytest.mark.parametrize("keys", [["v", "epoch", "clean"], ["file", "uuid", "link"], ["length", "tail", "machine", "guarded"], ["seq", "items", "settled", "owner"]],
                          ids=" ".join)
 def test_hostile_ledger(field, keys):
     """Each field as rubbish of each kind, and missing; each as a type of its own, all at once. Their worker names the field and stops

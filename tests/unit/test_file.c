@@ -219,6 +219,25 @@ static void test_place(void **state)
   assert_int_equal(file_place("/nowhere", &place, &error), FILE_ABSENT);
 }
 
+/* By the open file's own word: as its directory, unless something else is mounted in there. */
+static void test_local(void **state)
+{
+  (void)state;
+  struct file_place place;
+  struct file other;
+  bool local = true;
+  make("a", "x");
+  assert_int_equal(open_as("a", FILE_READ), FILE_OK);
+  assert_int_equal(file_place(folder, &place, &error), FILE_OK);
+  assert_int_equal(file_local(&file, &local, &error), FILE_OK);
+  assert_int_equal(local, place.local);
+  assert_int_equal(file_close(&file, &error), FILE_OK);
+  assert_int_equal(file_open(&other, "/proc", "version", FILE_READ, 0, &error), FILE_OK);
+  assert_int_equal(file_local(&other, &local, &error), FILE_OK);
+  assert_false(local);
+  assert_int_equal(file_close(&other, &error), FILE_OK);
+}
+
 static void count_each(void *context, const char *name)
 {
   int *count = context;
@@ -277,9 +296,10 @@ int main(void)
 {
 #define TEST(test) cmocka_unit_test_teardown(test, folder_clear)
   const struct CMUnitTest tests[] = {
-      TEST(test_write_and_read), TEST(test_modes),       TEST(test_not_appending), TEST(test_permissions_whatever_the_umask),
-      TEST(test_others_refused), TEST(test_guard),       TEST(test_unlink),        TEST(test_place),
-      TEST(test_list),           TEST(test_short_write), TEST(test_failed_sync),   TEST(test_in_place),
+      TEST(test_write_and_read), TEST(test_modes), TEST(test_not_appending), TEST(test_permissions_whatever_the_umask),
+      TEST(test_others_refused), TEST(test_guard), TEST(test_unlink),        TEST(test_place),
+      TEST(test_local),          TEST(test_list),  TEST(test_short_write),   TEST(test_failed_sync),
+      TEST(test_in_place),
   };
   return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }
