@@ -78,15 +78,15 @@ const struct program_text config_programs[CONFIG_PROGRAMS] = {
     .name = "pawl-dump",
     .brief = "reads, verifies and follows the files of pawl",
     .usage = "[OPTION]... FILE... | --dir DIR [--type TYPE]",
-    .about = "Reads, verifies and follows storage files; it needs no MongoDB and takes no lock.\n"
+    .about = "Reads, verifies and follows storage files; it needs no MongoDB and takes no lock. A FILE may be a pipe, or - for standard input.\n"
              "Data goes to standard output, all else to standard error.",
     .examples = "  pawl-dump /srv/pawl/t1.bin\n"
                 "  pawl-dump --dir /srv/pawl --type t1 --from-seq 1000 -n 10 --with-meta\n"
                 "  pawl-dump --dir /srv/pawl --verify",
     .exits = {{"0", "fine; an empty result too"},
-              {"1", "input or output failed, or the ledger could not be asked"},
+              {"1", "input or output failed, or the ledger could not be asked; --verify: there is nothing to verify"},
               {"2", "wrong option, value or configuration"},
-              {"3", "committed data is damaged or lost; with --deep also: doubtful"},
+              {"3", "committed data is damaged or lost; --verify: files and ledger disagree; with --deep also: doubtful"},
               {"4", "a newer format"},
               {"5", "--strict, and something was unconfirmed. If several apply, the gravest: 3, then 1, 4, 5"}},
     .files = {{"DIR/TYPE.bin, DIR/TYPE@EPOCH.bin", "the segments of a type"}},
