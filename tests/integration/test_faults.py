@@ -523,7 +523,7 @@ def test_no_regular_file_in_its_place(field, make):
 def distrusted(field, *words, env=None, adoptable=True):
     """74, with these words; neither ledger nor files nor queue have changed."""
     def state():
-        ledger = {key: value for key, value in (field.ledger() or {}).items() if key not in ("epoch", "owner")}
+        ledger = {key: value for key, value in (field.ledger() or {}).items() if key not in ("epoch", "owner", "guarded")}
         return ledger, {name: (field.dir / name).read_bytes() for name in field.segments()}, field.queued()
     before = state()
     worker = field.worker(*CALM, env={**DISTRUST, **(env or {})})
