@@ -21,7 +21,7 @@
 enum exit_code {
   EXIT_DONE = 0,
   EXIT_FAILED = 1,       /* it failed while running */
-  EXIT_USAGE = 2,        /* wrong option, value or configuration */
+  EXIT_USAGE = 2,        /* wrong option, value or configuration; or the database cannot be used as it is, or a right is missing */
   EXIT_UNAVAILABLE = 69, /* MongoDB could not be reached where waiting makes no sense */
   EXIT_UNTRUSTED = 74,   /* the storage cannot be trusted */
 };

@@ -1,5 +1,6 @@
 #include "lockstore/claim.h"
 #include "lockstore/command.h"
+#include "lockstore/mongo.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -280,7 +281,7 @@ static int timed_out(struct claim *claim, enum outcome outcome, const struct err
               view->holder.host, view->holder.pid, view->holder.program);
   else
     claim_say(claim, CONFIG_LOG_ERROR, "%s: the time is over, and others were faster", claim->config->name);
-  return EXIT_UNAVAILABLE;
+  return outcome == OUTCOME_UNKNOWN ? mongo_exit_code(outcome, error) : EXIT_UNAVAILABLE;
 }
 
 int claim_acquire(struct claim *claim)

@@ -1,4 +1,5 @@
 #include "lockstore/clients.h"
+#include "lockstore/reach.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -20,6 +21,7 @@ struct taken {
 struct clients {
   mongoc_uri_t *uri;
   bool alone;
+  struct reach *reach; /* borrowed; NULL: nothing is to be told */
   pthread_mutex_t mutex;
   struct generation *now;
   struct taken *taken;
@@ -34,7 +36,7 @@ static void generation_free(struct generation *generation)
   free(generation);
 }
 
-static struct generation *generation_new(const mongoc_uri_t *uri, bool alone, bson_error_t *reason)
+static struct generation *generation_new(const mongoc_uri_t *uri, bool alone, struct reach *reach, bson_error_t *reason)
 {
   struct generation *generation = calloc(1, sizeof *generation);
   if (!generation)
@@ -43,6 +45,8 @@ static struct generation *generation_new(const mongoc_uri_t *uri, bool alone, bs
     generation->alone = mongoc_client_new_from_uri_with_error(uri, reason);
   else
     generation->pool = mongoc_client_pool_new_with_error(uri, reason);
+  if (generation->pool && reach)
+    reach_watch(reach, generation->pool);
   if ((generation->alone && mongoc_client_set_error_api(generation->alone, MONGOC_ERROR_API_VERSION_2)) ||
       (generation->pool && mongoc_client_pool_set_error_api(generation->pool, MONGOC_ERROR_API_VERSION_2)))
     return generation;
@@ -50,15 +54,16 @@ static struct generation *generation_new(const mongoc_uri_t *uri, bool alone, bs
   return NULL;
 }
 
-struct clients *clients_new(const mongoc_uri_t *uri, bool alone, bson_error_t *reason)
+struct clients *clients_new(const mongoc_uri_t *uri, bool alone, struct reach *reach, bson_error_t *reason)
 {
   struct clients *clients = calloc(1, sizeof *clients);
   if (!clients)
     return NULL;
   pthread_mutex_init(&clients->mutex, NULL);
   clients->alone = alone;
+  clients->reach = reach;
   clients->uri = mongoc_uri_copy(uri);
-  clients->now = generation_new(uri, alone, reason);
+  clients->now = generation_new(uri, alone, reach, reason);
   if (clients->now)
     return clients;
   clients_free(clients);
@@ -136,7 +141,7 @@ void clients_leave(struct clients *clients, mongoc_client_t *client)
   pthread_mutex_lock(&clients->mutex);
   struct taken **at = taken_find(clients, client);
   if (at && (*at)->of == clients->now) {
-    struct generation *next = generation_new(clients->uri, clients->alone, &ignored);
+    struct generation *next = generation_new(clients->uri, clients->alone, clients->reach, &ignored);
     if (next) { /* no memory: the next failure tries it again */
       clients->now->left = true;
       clients->now = next;

@@ -11,9 +11,13 @@
 #include <mongoc/mongoc.h>
 
 struct clients;
+struct reach;
 
-/* A pool; or `alone` one client, for one thread, that has no threads which keep looking at the servers. NULL: `reason` says why. */
-MUST_CHECK struct clients *clients_new(const mongoc_uri_t *uri, bool alone, bson_error_t *reason);
+/*
+ * A pool; or `alone` one client, for one thread, that has no threads which keep looking at the servers. `reach` is
+ * told of the pool's hosts, and must outlive it; NULL: nobody. NULL: `reason` says why.
+ */
+MUST_CHECK struct clients *clients_new(const mongoc_uri_t *uri, bool alone, struct reach *reach, bson_error_t *reason);
 void clients_free(struct clients *clients); /* NULL is allowed. When all have come back */
 
 /* NULL: none came free within the URI's time-out. */

@@ -1,6 +1,7 @@
 #include "lockstore/mongo.h"
 #include "lockstore/clients.h"
 #include "lockstore/document.h"
+#include "lockstore/reach.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -18,6 +19,7 @@ enum {
   WIRE_VERSION_MIN = 13,       /* MongoDB 5.0 */
   WIRE_VERSION_CLUSTERED = 16, /* 5.3 */
   SPARE_CONNECTIONS = 2,
+  REACH_MS = 1000,               /* for the first word of the hosts */
   HEARTBEAT_MS = 2000,           /* instead of 10 s: how long a primary that hangs, or was given up by mistake, goes unnoticed */
   HEARTBEAT_AWAITING_MS = 30000, /* of a connection that only accelerates, and is to cost next to nothing */
 };
@@ -34,6 +36,7 @@ enum {
 
 struct mongo {
   struct clients *clients; /* for one that awaits: one alone */
+  struct reach *reach;     /* what the pool's hosts say of their set; NULL: not asked */
   bool has_user;           /* in the URI */
   char db[DB_BYTES_MAX + 1];
   int64_t timeout_ms, majority_ms;
@@ -203,10 +206,14 @@ struct mongo *mongo_open(const struct lockstore_options *options, struct error *
     mongo->timeout_ms = options->timeout_ms;
     mongo->majority_ms = majority_ms(options);
     server_name(mongo, uri);
+    ok = reach_check_files(uri, mongo->server, error);
+  }
+  if (ok) {
     uri_clear_concerns(uri);
     bool set = uri_set_options(uri, options) && uri_set_program(mongo, uri, options->program);
     mongo->has_user = mongoc_uri_get_username(uri) || mongoc_uri_get_auth_mechanism(uri);
-    mongo->clients = set ? clients_new(uri, options->await_ms > 0, &reason) : NULL;
+    mongo->reach = options->await_ms > 0 ? NULL : reach_new(uri);
+    mongo->clients = set ? clients_new(uri, options->await_ms > 0, mongo->reach, &reason) : NULL;
     ok = mongo->clients != NULL;
     if (!ok)
       error_set(error, "the MongoDB URI cannot be used: %s",
@@ -221,8 +228,10 @@ struct mongo *mongo_open(const struct lockstore_options *options, struct error *
 
 void mongo_close(struct mongo *mongo)
 {
-  if (mongo)
+  if (mongo) {
     clients_free(mongo->clients);
+    reach_free(mongo->reach);
+  }
   free(mongo);
 }
 
@@ -367,6 +376,27 @@ static const char *headline_of(const bson_error_t *driver, int code)
   if (code == CODE_AUTHENTICATION_FAILED || (driver->domain == MONGOC_ERROR_CLIENT && driver->code == MONGOC_ERROR_CLIENT_AUTHENTICATE))
     return "MongoDB refuses these credentials: ";
   return code == CODE_UNAUTHORIZED ? "MongoDB does not permit it: " : "";
+}
+
+bool mongo_denied(const struct error *error)
+{
+  static const char begin[] = "MongoDB does not permit it: ";
+  return strncmp(error->text, begin, sizeof begin - 1) == 0;
+}
+
+int mongo_exit_code(enum outcome outcome, const struct error *error)
+{
+  switch (outcome) {
+  case OUTCOME_YES:
+    return EXIT_DONE;
+  case OUTCOME_NO:
+    return EXIT_FAILED;
+  case OUTCOME_REFUSED:
+    return EXIT_USAGE;
+  case OUTCOME_UNKNOWN:
+    return mongo_denied(error) ? EXIT_USAGE : EXIT_UNAVAILABLE;
+  }
+  return EXIT_FAILED;
 }
 
 void mongo_explain(const bson_error_t *driver, struct error *error)
@@ -751,8 +781,20 @@ static enum outcome hello_judge(struct mongo *mongo, const bson_t *reply, struct
   return OUTCOME_YES;
 }
 
+/* The driver looks at the hosts from the first time on that a client is taken. */
+static bool set_is_right(struct mongo *mongo, struct error *error)
+{
+  mongoc_client_t *client = mongo->reach ? mongo_client_take(mongo, "asking MongoDB what it is", error) : NULL;
+  if (client == NULL)
+    return true;
+  mongo_client_give(mongo, client);
+  return reach_wait(mongo->reach, mongo->timeout_ms < REACH_MS ? mongo->timeout_ms : REACH_MS, error);
+}
+
 enum outcome mongo_hello(struct mongo *mongo, struct error *error)
 {
+  if (!set_is_right(mongo, error))
+    return OUTCOME_REFUSED;
   bson_t *command = BCON_NEW("hello", BCON_INT32(1)), reply;
   int code;
   enum outcome outcome = mongo_command(mongo, "asking MongoDB what it is", command, &reply, &code, error);

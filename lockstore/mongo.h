@@ -105,6 +105,14 @@ MUST_CHECK enum outcome mongo_client_command(struct mongo *mongo, mongoc_client_
 MUST_CHECK enum outcome mongo_db_command(struct mongo *mongo, mongoc_client_t *client, const char *db, const char *doing,
                                          const bson_t *command, const bson_t *opts, bson_t *reply, int *code, struct error *error);
 
+/*
+ * The exit code of a program that ends with this outcome, the same in all: 0 YES; 1 NO; 2 what is there cannot be used (REFUSED), or a right
+ * is missing; 69 no answer, or the credentials are refused.
+ */
+int mongo_exit_code(enum outcome outcome, const struct error *error);
+/* A right is missing: the text says so, as mongo_command makes it. */
+bool mongo_denied(const struct error *error);
+
 /* What the driver says of a request that was not made by these: as one printable line, with the same beginnings for a refusal. */
 void mongo_explain(const bson_error_t *driver, struct error *error);
 

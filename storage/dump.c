@@ -8,6 +8,7 @@
 #include "storage/dump.h"
 #include "config/stop.h"
 #include "storage/dump_follow.h"
+#include "storage/dump_ledger.h"
 #include "storage/dump_messages.h"
 #include "storage/dump_spool.h"
 #include "storage/dump_survey.h"
@@ -419,5 +420,5 @@ int main(int argc, char **argv)
   dump_say_without_payload(&dump);
   out_close(&dump);
   config_free(&config);
-  return (int)dump.exit;
+  return dump.exit == DUMP_IO && ledger_failure() != 0 ? ledger_failure() : (int)dump.exit;
 }

@@ -180,6 +180,13 @@ static void answer_read(int from, struct answer *answer)
     *answer = (struct answer){0};
 }
 
+static int failure;
+
+int ledger_failure(void)
+{
+  return failure;
+}
+
 static bool status_wait(pid_t child, struct error *error)
 {
   int result = 0;
@@ -194,7 +201,9 @@ static bool status_wait(pid_t child, struct error *error)
     error_set(error, "pawl-status could not be started: --uri needs it, beside pawl-dump or on the PATH");
   else if (WIFEXITED(result))
     error_set(error, "pawl-status, asked for the ledger, ended with exit code %d", WEXITSTATUS(result));
-  else
+  if (WIFEXITED(result) && (WEXITSTATUS(result) == EXIT_UNAVAILABLE || WEXITSTATUS(result) == EXIT_USAGE))
+    failure = WEXITSTATUS(result);
+  if (WIFSIGNALED(result))
     error_set(error, "pawl-status, asked for the ledger, was ended by signal %d", WTERMSIG(result));
   return false;
 }

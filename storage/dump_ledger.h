@@ -25,6 +25,12 @@ MUST_CHECK bool ledger_ask(const char *uri, const char *db, const char *type, st
  */
 MUST_CHECK bool ledger_list_types(const char *uri, const char *db, char (**types)[TYPE_BYTES_MAX + 1], size_t *count, struct error *error);
 
+/*
+ * Why pawl-status did not answer, as its exit code: MongoDB gives no answer (69), refuses, or is refused (2). 0: it has answered always, or
+ * failed otherwise. The last one counts.
+ */
+int ledger_failure(void);
+
 /* One line of pawl-status --json; pure. False: it is not one of `type`. */
 MUST_CHECK bool ledger_parse(const char *line, size_t bytes, const char *type, struct ledger_answer *answer, struct error *error);
 

@@ -59,7 +59,7 @@ struct enqueue {
   struct insert_woken woken;
   bool stopped; /* read no more, insert no more */
   bool failed;  /* beside bad and unknown */
-  bool unreachable;
+  int code;     /* why nothing can be inserted any more; 0: it can */
 };
 
 /* ---- telling ---- */
@@ -299,7 +299,7 @@ static size_t insert_some(struct enqueue *enqueue, size_t first)
     say(enqueue, CONFIG_LOG_ERROR, "insert", "cannot insert: %s", error.text);
     say_not_tried(enqueue, reached);
     enqueue->failed = enqueue->stopped = true;
-    enqueue->unreachable = outcome.unreachable;
+    enqueue->code = outcome.unreachable ? EXIT_UNAVAILABLE : mongo_exit_code(OUTCOME_UNKNOWN, &error);
     return reached;
   }
   return reached;
@@ -523,15 +523,15 @@ static int connect_mongo(struct enqueue *enqueue)
   }
   bool refused = outcome == OUTCOME_REFUSED || strncmp(error.text, "MongoDB ", 8) == 0; /* the text says so itself */
   say(enqueue, CONFIG_LOG_ERROR, "unavailable", "%s%s; nothing was enqueued", refused ? "" : "cannot reach MongoDB: ", error.text);
-  return outcome == OUTCOME_REFUSED ? EXIT_FAILED : EXIT_UNAVAILABLE;
+  return mongo_exit_code(outcome, &error);
 }
 
 static int summary(struct enqueue *enqueue)
 {
   bool failed = enqueue->failed || enqueue->bad || enqueue->unknown || stop_asked();
   say_summary(enqueue, failed);
-  if (enqueue->unreachable && enqueue->acknowledged == 0 && enqueue->unknown == 0)
-    return EXIT_UNAVAILABLE;
+  if (enqueue->code != EXIT_DONE && enqueue->acknowledged == 0 && enqueue->unknown == 0)
+    return enqueue->code;
   return failed ? EXIT_FAILED : EXIT_DONE;
 }
 

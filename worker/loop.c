@@ -1,5 +1,6 @@
 #include "worker/loop.h"
 #include "config/stop.h"
+#include "lockstore/mongo.h"
 #include "worker/clock.h"
 #include "worker/executor.h"
 #include "worker/health.h"
@@ -93,6 +94,7 @@ struct loop {
   bool said_away;                   /* and that was said */
   unsigned refused;                 /* kinds of action, as bits, that it refuses: user, password, rights */
   int64_t refused_ms[ACTION_COUNT]; /* when it did so last */
+  bool denied;                      /* and what it said last is that a right is missing */
   bool signalled, stopping, timed_out;
 };
 
@@ -166,6 +168,7 @@ static void away_note(struct loop *loop, const struct completion *completion)
     loop->refused_ms[completion->kind] = clock_boot_ms();
   else if (!away)
     refusals_forget(loop, clock_boot_ms());
+  loop->denied = loop->refused != 0 && (refused ? mongo_denied(&completion->error) : loop->denied);
   loop->away = away && !refused;
   loop->said_away = away && (!refused || loop->said_away);
 }
@@ -378,7 +381,7 @@ static bool all_over(const struct loop *loop)
 
 static int exit_code(const struct loop *loop)
 {
-  int code = loop->timed_out ? EXIT_UNAVAILABLE : EXIT_DONE;
+  int code = loop->timed_out ? loop->denied ? EXIT_USAGE : EXIT_UNAVAILABLE : EXIT_DONE;
   for (size_t i = 0; i < loop->options->type_count; i++) {
     const struct consumer *consumer = &loop->stations[i].consumer;
     if (consumer->state == STATE_STOPPED)

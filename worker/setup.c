@@ -33,10 +33,10 @@ static int fail(const struct error *error, int code)
   return code;
 }
 
-/* False: the time is over. A reason for waiting is said when it is new. */
+/* False: the time is over, or waiting gives nobody a right. A reason for waiting is said when it is new. */
 static bool wait_on(struct setup *setup, const struct error *error)
 {
-  if (clock_boot_ms() >= setup->deadline_ms)
+  if (clock_boot_ms() >= setup->deadline_ms || mongo_denied(error))
     return false;
   if (setup->config.log_level >= CONFIG_LOG_INFO && strcmp(setup->waiting.text, error->text) != 0)
     fprintf(stderr, "%spawl-setup: waiting: %s\n", config_priority(CONFIG_LOG_INFO), error->text);
@@ -53,20 +53,6 @@ static struct lockstore *open_store(const char *uri, const char *db, bool direct
   return lockstore_open(&options, error);
 }
 
-static int exit_code_of(enum outcome outcome)
-{
-  switch (outcome) {
-  case OUTCOME_YES:
-    return EXIT_DONE;
-  case OUTCOME_UNKNOWN:
-    return EXIT_UNAVAILABLE;
-  case OUTCOME_NO:
-  case OUTCOME_REFUSED:
-    return EXIT_FAILED;
-  }
-  return EXIT_FAILED;
-}
-
 /* ---- the replica set ---- */
 
 static int initiate_with(struct setup *setup, const char *direct, const struct members *members)
@@ -81,7 +67,7 @@ static int initiate_with(struct setup *setup, const char *direct, const struct m
   while (outcome == OUTCOME_UNKNOWN && wait_on(setup, &error))
     outcome = replica_set_initiate(store, name, members, &made, &error);
   if (outcome != OUTCOME_YES)
-    return fail(&error, exit_code_of(outcome));
+    return fail(&error, mongo_exit_code(outcome, &error));
   printf("replica set %s: %s", name, made ? "initiated, with" : "was initiated already");
   for (size_t i = 0; made && i < members->count; i++)
     printf("%s%s", i ? ", " : " ", members->list[i]);
@@ -153,7 +139,7 @@ static int prepare(struct setup *setup)
     outcome = prepare_all(store, &error);
   if (outcome == OUTCOME_YES)
     show(lockstore_mongo(store));
-  return outcome == OUTCOME_YES ? EXIT_DONE : fail(&error, exit_code_of(outcome));
+  return outcome == OUTCOME_YES ? EXIT_DONE : fail(&error, mongo_exit_code(outcome, &error));
 }
 
 /* ---- adopting ---- */
@@ -178,7 +164,7 @@ static int adopt_type(struct setup *setup)
     return fail(&error, EXIT_USAGE);
   enum outcome prepared = lockstore_prepare(store, &error); /* the lock rests on its index, which a restored database may lack */
   if (prepared != OUTCOME_YES)
-    return fail(&error, exit_code_of(prepared));
+    return fail(&error, mongo_exit_code(prepared, &error));
   struct adoption adoption = {.type = setup->config.adopt, .dir = setup->config.dir, .confirm = confirm, .context = setup};
   adoption.database = mongo_db(lockstore_mongo(store));
   adoption.server = mongo_server(lockstore_mongo(store));
@@ -197,7 +183,7 @@ static int adopt_type(struct setup *setup)
   case ADOPT_BUSY:
     return fail(&text, EXIT_FAILED);
   case ADOPT_UNAVAILABLE:
-    return fail(&text, EXIT_UNAVAILABLE);
+    return fail(&text, mongo_exit_code(OUTCOME_UNKNOWN, &error));
   }
   return EXIT_FAILED;
 }

@@ -42,18 +42,11 @@ static bool has_problem(const struct status_table *table)
   return false;
 }
 
-static int exit_code_of(enum outcome outcome, const struct status_table *table)
+static int exit_code_of(enum outcome outcome, const struct status_table *table, const struct error *error)
 {
-  switch (outcome) {
-  case OUTCOME_YES:
-    return has_problem(table) || table->usable == OUTCOME_REFUSED ? EXIT_FAILED : EXIT_DONE;
-  case OUTCOME_UNKNOWN:
-    return EXIT_UNAVAILABLE;
-  case OUTCOME_NO:
-  case OUTCOME_REFUSED:
-    return EXIT_FAILED;
-  }
-  return EXIT_FAILED;
+  if (outcome != OUTCOME_YES)
+    return mongo_exit_code(outcome, error);
+  return table->usable == OUTCOME_REFUSED ? EXIT_USAGE : has_problem(table) ? EXIT_FAILED : EXIT_DONE;
 }
 
 /* One look. *before is the one before it, and becomes this one. */
@@ -76,7 +69,7 @@ static int show(const struct config *config, struct lockstore *store, struct sta
   } else {
     fprintf(stderr, "%spawl-status: %s\n", config_priority(CONFIG_LOG_ERROR), error.text);
   }
-  int code = exit_code_of(outcome, &table);
+  int code = exit_code_of(outcome, &table, &error);
   if (fflush(stdout) != 0 || ferror(stdout))
     code = EXIT_FAILED;
   free(before->rows);

@@ -24,6 +24,11 @@ static struct committed ledger;
 static int out = -1; /* in place of stdout */
 
 /* In place of dump_ledger.c's, which starts a program. */
+int ledger_failure(void)
+{
+  return 0;
+}
+
 bool ledger_ask(const char *uri, const char *db, const char *type, struct ledger_answer *answer, struct error *error)
 {
   (void)uri, (void)db;

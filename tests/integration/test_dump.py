@@ -567,7 +567,7 @@ def test_ledger_cannot_be_asked(tmp_path, with_ledger):
     assert with_ledger('{"type": "t1", "epoch": 1}', "--dir", tmp_path, "--type", "t1").returncode == 0
     (with_ledger.folder / "pawl-status").write_text("#!/bin/sh\necho down >&2\nexit 69\n")
     done = with_ledger("", tmp_path / "t1.bin")
-    assert done.returncode == 1 and b"down" in done.stderr and b"exit code 69" in done.stderr
+    assert done.returncode == 69 and b"down" in done.stderr and b"exit code 69" in done.stderr
     (with_ledger.folder / "pawl-status").unlink()
     done = with_ledger("", tmp_path / "t1.bin")
     assert done.returncode == 1 and b"pawl-status" in done.stderr
@@ -640,7 +640,7 @@ def test_every_type_of_the_ledger_is_verified(tmp_path, with_ledger):
     (tmp_path / "t1.bin").rename(tmp_path / "t1@7.bin")
     verdict(with_ledger(line, "--dir", tmp_path, "--verify"), 3, "t1: missing, ")
     (with_ledger.folder / "pawl-status").write_text("#!/bin/sh\necho down >&2\nexit 69\n")
-    verdict(with_ledger("", "--dir", with_ledger.folder / "empty", "--verify"), 1, "unreadable", "exit code 69")
+    verdict(with_ledger("", "--dir", with_ledger.folder / "empty", "--verify"), 69, "unreadable", "exit code 69")
 
 
 def test_a_ledger_that_does_not_know_the_file(tmp_path, with_ledger):

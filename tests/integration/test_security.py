@@ -22,6 +22,7 @@ from pymongo.errors import OperationFailure
 import reader
 from disks import command, need_program
 from harness import CALM, ROOT, Mongod, answered, environment, free_port, program, run, wait_until
+from test_exit_codes import codes, table
 from proxy import Proxy
 from test_health import Port
 
@@ -227,7 +228,6 @@ def test_client_certificate(prepared, users):
 REFUSED, AWAY = "MongoDB refuses these credentials: ", "No suitable servers"
 WRONG = {  # what of the URI is wrong; how the line begins, and what it must say
     "wrong CA": (lambda server: server.uri_of("worker", ca="other-ca.crt"), AWAY, "certificate verify failed"),
-    "no such CA": (lambda server: server.uri_of("worker", ca="nowhere.crt"), AWAY, "TLS"),
     "the system's CAs": (lambda server: re.sub("&tlsCAFile=.*", "", server.uri_of("worker")), AWAY, "certificate verify failed"),
     "another host": (lambda server: server.uri_of("worker").replace("127.0.0.1", "localhost").replace("replicaSet=rs0", "directConnection=true"),
                      AWAY, "hostname mismatch"),
@@ -267,6 +267,14 @@ def test_wrong_credentials(prepared):
         secretless(worker.log(), *(done.stdout + done.stderr for done in mine))
         assert "wr0ng-S3cret" not in worker.log() and not any(b"wr0ng-S3cret" in done.stdout + done.stderr for done in mine), name
     assert field.queued() == 5 and field.segments() == []
+
+
+@pytest.mark.parametrize("cause", ["a right is missing", "the credentials are refused"])
+def test_exit_code_is_the_same_in_all_programs(prepared, users, tmp_path, cause):
+    users.add("nobody", {"privileges": []}, pwd=PASSWORDS["worker"])
+    uri = users.uri("nobody") if cause == "a right is missing" else prepared.server.uri_of("worker", password="wr0ng-S3cret")
+    found, said = codes(tmp_path, "--uri", uri, "--db", prepared.name)
+    assert found == dict.fromkeys(found, table()[cause]), said
 
 
 def test_options_that_turn_checking_off(prepared):
@@ -728,7 +736,7 @@ def test_each_privilege_of_the_operator_is_needed(secured, users, make_field):
                                         for lacking in (None, *needed(documented_roles(field.name)["operator"])))):
         failed = [each for each in done if each.returncode != 0]
         assert bool(failed) == bool(lacking), f"without {short(lacking)}: {done}"
-        assert all(each.returncode in (1, 69, 74) and b"MongoDB does not permit it: " in each.stderr for each in failed), failed
+        assert all(each.returncode in (1, 2, 69, 74) and b"MongoDB does not permit it: " in each.stderr for each in failed), failed
 
 
 def test_each_privilege_of_viewer_and_producer_is_needed(prepared, users):
@@ -745,7 +753,7 @@ def test_each_privilege_of_viewer_and_producer_is_needed(prepared, users):
             elif short(lacking) == "messages: find":  # the rest is still worth showing
                 assert done.returncode == 0 and json.loads(done.stdout)["queued"] is None, done
             else:
-                assert done.returncode in (1, 69) and b"MongoDB does not permit it: " in done.stderr and b"lsid" not in done.stderr, done
+                assert done.returncode == 2 and b"MongoDB does not permit it: " in done.stderr and b"lsid" not in done.stderr, done
     assert field.queued("t2") == 1
 
 

@@ -281,9 +281,9 @@ def test_status_says_that_workers_refuse_the_database(field):
     status(field)
     field.db.messages.create_index("at", name="ttl", expireAfterSeconds=60)
     text, lines = field.run("pawl-status"), field.run("pawl-status", "--json")
-    assert text.returncode == 1 and re.search(rf'^database {field.name}: workers refuse it: the index "ttl" on .* has expireAfterSeconds', text.stdout.decode(), re.M)
+    assert text.returncode == 2 and re.search(rf'^database {field.name}: workers refuse it: the index "ttl" on .* has expireAfterSeconds', text.stdout.decode(), re.M)
     row, refused = map(json.loads, lines.stdout.splitlines())
-    assert lines.returncode == 1 and row["type"] == "t1" and refused["database"] == field.name and "expireAfterSeconds" in refused["refused"], refused
+    assert lines.returncode == 2 and row["type"] == "t1" and refused["database"] == field.name and "expireAfterSeconds" in refused["refused"], refused
     status(field, "--type", "t1")  # of these types alone
 
 
@@ -325,7 +325,7 @@ def test_setup_compares_the_members(field):
     def setup(*arguments, hosts=one):
         return run("pawl-setup", "--uri", f"mongodb://{hosts}/?replicaSet=rs0", "--db", field.name, "--replica-set", "rs0", *arguments)
     for three in (setup(hosts=f"{one},127.0.0.1:1,db3"), setup("--member", f"{one},127.0.0.1:1,db3")):
-        assert three.returncode == 1, three
+        assert three.returncode == 2, three
         assert re.search(rb'set "rs0" was initiated already, and without 127.0.0.1:1, db3(:27017)? \(its members: .*%s' % one.encode(), three.stderr), three
         assert field.db.list_collection_names() == []
     for same in (setup("--member", one), setup(hosts=one.replace("127.0.0.1", "localhost"))):  # by another name: no member is named
