@@ -25,19 +25,19 @@ def link(field):
 
 
 def test_large_message_with_the_defaults(field, link):
-    """10 MB at 20 Mbit/s take 4 s, and any other request has 3 s."""
+    """10 MB at 20 Mbit/s take 4 s, and most requests have 3 s."""
     field.fill(1, size=10 * 1000 * 1000)
     worker = field.worker("--exit-when-empty", quick=False, mongo=link(rate=20 * MBIT).mongo)
     assert worker.wait() == 0, str(worker)
     assert len(field.compare()["t1"]) == 1 and field.ledger()["epoch"] == 1, str(worker)
 
 
-def test_large_replies_with_the_defaults(field, link):
-    """Each pass asks for as much as a reply can hold: at 24 Mbit/s more than 3 s."""
-    field.fill(11, size=1000 * 1000, chunk=11)
-    worker = field.worker("--exit-when-empty", quick=False, mongo=link(rate=24 * MBIT).mongo)
+def test_reply_takes_as_long_as_its_bytes_come(field, link):
+    """Here 2 s, and any other request has one."""
+    field.fill(1, size=4 * 1000 * 1000)
+    worker = field.worker("--exit-when-empty", *SHORT, quick=False, mongo=link(rate=16 * MBIT).mongo)
     assert worker.wait() == 0, str(worker)
-    assert len(field.compare()["t1"]) == 11 and field.ledger()["epoch"] == 1, str(worker)
+    assert len(field.compare()["t1"]) == 1
 
 
 def test_replies_that_do_not_come_are_asked_for_in_pieces(field, link):
@@ -84,12 +84,13 @@ def test_told_to_stop_in_a_long_reply(field, link):
 
 
 def test_a_missing_collection_is_no_empty_queue(field):
-    """Renamed under a holder, `messages` reads as empty: it is looked for, and made anew, and nothing that comes back is missed."""
+    """Renamed under a holder, `messages` reads as empty: it is looked for at once, not at the next look at the database after a minute; and
+    nothing that comes back is missed."""
     field.fill(10)
     worker = field.worker(*CALM, "--linger", "1h")
     field.wait_empty()
     field.messages.rename("elsewhere")
-    wait_until(lambda: "type_1__id_1" in field.db.messages.index_information(), lambda: f"a new collection; {worker}")
+    wait_until(lambda: "type_1__id_1" in field.db.messages.index_information(), lambda: f"a new collection; {worker}", 25)
     field.acknowledged["late"] = [bson.encode({"_id": bson.ObjectId(), "type": "t1", "n": n}) for n in range(5)]
     field.db.elsewhere.insert_many([bson.decode(raw) for raw in field.acknowledged["late"]])
     field.db.elsewhere.rename("messages", dropTarget=True)
