@@ -7,7 +7,7 @@
 
 bool ledger_epoch_has_next(const char *type, int64_t epoch, struct error *error)
 {
-  if (epoch >= 0 && epoch < LEDGER_EPOCH_MAX)
+  if (epoch >= 0 && epoch <= LEDGER_EPOCH_MAX)
     return true;
   error_set(error, "no epoch of %s can follow on %lld: a ledger takes at most 2^59", type, (long long)epoch);
   return false;

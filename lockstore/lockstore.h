@@ -154,7 +154,7 @@ MUST_CHECK enum outcome lock_release(struct lockstore *store, const char *type, 
 
 /* The greatest epoch: a segment's name has room for 18 digits, so for every one. */
 #define LEDGER_EPOCH_MAX ((int64_t)1 << 59)
-/* False: none can follow on it; `error` says so. */
+/* False: no ledger has it, so none is fenced from it; `error` says so. */
 MUST_CHECK bool ledger_epoch_has_next(const char *type, int64_t epoch, struct error *error);
 
 struct ledger {
@@ -195,7 +195,7 @@ enum fencer {
 /*
  * epoch_seen -> epoch_seen + 1, and owner; `clean` and `guarded` by the fencer. YES: *before is the document as it was; otherwise all
  * zero. NO: another was faster, or the ledger is of another v. REFUSED: fenced, but what was there is malformed (ledger_read would have
- * said so); or no epoch can follow on epoch_seen, and nothing was sent. epoch_seen 0: there was no ledger; it is made, not clean.
+ * said so); or no ledger can have epoch_seen, and nothing was sent. epoch_seen 0: there was no ledger; it is made, not clean.
  */
 MUST_CHECK enum outcome ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner,
                                      enum fencer fencer, struct ledger *before, struct error *error);

@@ -282,7 +282,7 @@ static bool parse(struct watcher *watcher, const bson_t *document, struct wakeup
   }
   /* Anybody may write it: one that no ledger can be fenced from is not taken. */
   if (wakeup->about != WAKEUP_LOCK || !document_int64(document, "epoch", &wakeup->epoch) || wakeup->epoch < 0 ||
-      wakeup->epoch >= LEDGER_EPOCH_MAX)
+      wakeup->epoch > LEDGER_EPOCH_MAX)
     wakeup->epoch = 0;
   return true;
 }

@@ -660,8 +660,8 @@ static void made_up_epochs_are_not_taken(void **state)
     const char *told;
     int64_t taken;
   } cases[] = {{"7", 7},
-               {"576460752303423487", LEDGER_EPOCH_MAX - 1},
-               {"576460752303423488", 0},
+               {"576460752303423488", LEDGER_EPOCH_MAX},
+               {"576460752303423489", 0},
                {"9223372036854775807", 0},
                {"-1", 0},
                {"-9223372036854775808", 0}};
