@@ -2,6 +2,7 @@
 #include "lockstore/mongo.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 /*
  * The documents of `ledger`. Every filter of a change names `v: 1`, the epoch and (but for the fence) the owner, so that a request
@@ -151,6 +152,7 @@ struct reading {
   const char *type;
   struct ledger *ledger;
   enum outcome outcome;
+  bson_t **document; /* as it is, where it is REFUSED; or NULL */
   struct error *error;
 };
 
@@ -158,16 +160,19 @@ static void read_one(void *context, const bson_t *document)
 {
   struct reading *reading = context;
   reading->outcome = parse_ledger(document, reading->type, reading->ledger, reading->error);
+  if (reading->outcome == OUTCOME_REFUSED && reading->document)
+    *reading->document = bson_copy(document);
 }
 
-static enum outcome read_at(const char *level, struct lockstore *store, const char *type, struct ledger *ledger, struct error *error)
+static enum outcome read_at(const char *level, struct lockstore *store, const char *type, struct ledger *ledger, bson_t **document,
+                            struct error *error)
 {
   struct mongo *mongo = lockstore_mongo(store);
   bson_t *command =
       BCON_NEW("find", "ledger", "filter", "{", "_id", BCON_UTF8(type), "}", "limit", BCON_INT32(1), "singleBatch", BCON_BOOL(true));
   mongo_append_read_concern(mongo, command, level, false);
   mongo_append_max_time(mongo, command);
-  struct reading reading = {.type = type, .ledger = ledger, .outcome = OUTCOME_NO, .error = error};
+  struct reading reading = {.type = type, .ledger = ledger, .outcome = OUTCOME_NO, .document = document, .error = error};
   *ledger = (struct ledger){0};
   enum outcome outcome = mongo_find(mongo, "reading the ledger", command, read_one, &reading, error);
   bson_destroy(command);
@@ -176,12 +181,39 @@ static enum outcome read_at(const char *level, struct lockstore *store, const ch
 
 enum outcome ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error)
 {
-  return read_at("majority", store, type, ledger, error);
+  return read_at("majority", store, type, ledger, NULL, error);
 }
 
 enum outcome ledger_read_now(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error)
 {
-  return read_at("linearizable", store, type, ledger, error);
+  return read_at("linearizable", store, type, ledger, NULL, error);
+}
+
+struct ledger_found {
+  bson_t *document;
+};
+
+enum outcome ledger_read_found(struct lockstore *store, const char *type, struct ledger *ledger, struct ledger_found **found,
+                               struct error *error)
+{
+  bson_t *document = NULL;
+  enum outcome outcome = read_at("majority", store, type, ledger, &document, error);
+  *found = document ? calloc(1, sizeof **found) : NULL;
+  if (document && !*found) {
+    bson_destroy(document);
+    error_set(error, "reading the ledger: no memory");
+    return OUTCOME_UNKNOWN;
+  }
+  if (*found)
+    (*found)->document = document;
+  return outcome;
+}
+
+void ledger_found_free(struct ledger_found *found)
+{
+  if (found)
+    bson_destroy(found->document);
+  free(found);
 }
 
 struct listing {
@@ -430,8 +462,22 @@ static void put_filter(bson_t *filter, const struct ledger *before)
     BSON_APPEND_INT64(filter, "link", (int64_t)before->end.link);
 }
 
-enum outcome ledger_put(struct lockstore *store, const char *type, const struct ledger *before, bool malformed, const struct ledger *ledger,
-                        struct error *error)
+/* The very document: any filter of a field or two matches ledgers that came later, too. */
+static void put_filter_found(bson_t *filter, const struct ledger_found *found)
+{
+  bson_t expression, pair, literal;
+  BSON_APPEND_DOCUMENT_BEGIN(filter, "$expr", &expression);
+  BSON_APPEND_ARRAY_BEGIN(&expression, "$eq", &pair);
+  BSON_APPEND_UTF8(&pair, "0", "$$ROOT");
+  BSON_APPEND_DOCUMENT_BEGIN(&pair, "1", &literal);
+  BSON_APPEND_DOCUMENT(&literal, "$literal", found->document);
+  bson_append_document_end(&pair, &literal);
+  bson_append_array_end(&expression, &pair);
+  bson_append_document_end(filter, &expression);
+}
+
+enum outcome ledger_put(struct lockstore *store, const char *type, const struct ledger *before, const struct ledger_found *found,
+                        const struct ledger *ledger, struct error *error)
 {
   assert(has_file(&ledger->end) && ledger->has_owner && ledger->epoch > before->epoch);
   if (ledger->epoch > LEDGER_EPOCH_MAX) { /* nobody could read it again */
@@ -444,13 +490,13 @@ enum outcome ledger_put(struct lockstore *store, const char *type, const struct 
   BSON_APPEND_DOCUMENT_BEGIN(&updates, "0", &update);
   BSON_APPEND_DOCUMENT_BEGIN(&update, "q", &filter);
   BSON_APPEND_UTF8(&filter, "_id", type);
-  if (malformed)
-    BCON_APPEND(&filter, "v", "{", "$not", "{", "$gt", BCON_INT32(1), "}", "}");
+  if (found)
+    put_filter_found(&filter, found);
   else
     put_filter(&filter, before);
   bson_append_document_end(&update, &filter);
   BSON_APPEND_DOCUMENT(&update, "u", document);
-  bool upsert = before->epoch == 0 && !malformed;
+  bool upsert = before->epoch == 0 && !found;
   BSON_APPEND_BOOL(&update, "upsert", upsert);
   bson_append_document_end(&updates, &update);
   bson_append_array_end(command, &updates);

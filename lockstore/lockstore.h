@@ -222,11 +222,18 @@ MUST_CHECK enum outcome ledger_commit(struct lockstore *store, const char *type,
 MUST_CHECK enum outcome ledger_commit_again(struct lockstore *store, const char *type, const struct ledger_commit *commit,
                                             struct error *error);
 /*
- * For adopting files whose ledger is lost or wrong: replaces the whole document, if it still is in the state `before` (epoch 0: there
- * was none); nothing is vouched for. `malformed`: what is there was REFUSED by ledger_read, and is replaced whatever it says, unless it is
- * of a newer v. YES: written. NO: it moved meanwhile. REFUSED: the new one is none that ledger_read would take.
+ * For adopting: as ledger_read, and where that says REFUSED, *found is the document as it was read, else NULL. The caller frees it.
  */
-MUST_CHECK enum outcome ledger_put(struct lockstore *store, const char *type, const struct ledger *before, bool malformed,
+struct ledger_found;
+MUST_CHECK enum outcome ledger_read_found(struct lockstore *store, const char *type, struct ledger *ledger, struct ledger_found **found,
+                                          struct error *error);
+void ledger_found_free(struct ledger_found *found); /* NULL is allowed */
+/*
+ * For adopting files whose ledger is lost or wrong: replaces the whole document, if it still is in the state `before` (epoch 0: there
+ * was none), or, where it was REFUSED, still is the document `found`; nothing is vouched for. So a late copy replaces no later ledger. YES:
+ * written. NO: it moved meanwhile. REFUSED: the new one is none that ledger_read would take.
+ */
+MUST_CHECK enum outcome ledger_put(struct lockstore *store, const char *type, const struct ledger *before, const struct ledger_found *found,
                                    const struct ledger *ledger, struct error *error);
 /* Raises `settled`. NO: fenced. */
 MUST_CHECK enum outcome ledger_settle(struct lockstore *store, const char *type, int64_t epoch, const struct owner *owner, int64_t settled,

@@ -549,6 +549,28 @@ enum outcome ledger_read(struct lockstore *store, const char *type, struct ledge
   return call_end(store, lost, outcome, error);
 }
 
+struct ledger_found {
+  struct ledger ledger;
+};
+
+enum outcome ledger_read_found(struct lockstore *store, const char *type, struct ledger *ledger, struct ledger_found **found,
+                               struct error *error)
+{
+  enum outcome outcome = ledger_read(store, type, ledger, error);
+  *found = NULL;
+  if (outcome != OUTCOME_REFUSED)
+    return outcome;
+  *found = calloc(1, sizeof **found);
+  assert(*found);
+  (*found)->ledger = ledger_find(store->server, type)->ledger;
+  return outcome;
+}
+
+void ledger_found_free(struct ledger_found *found)
+{
+  free(found);
+}
+
 enum outcome ledger_read_now(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error)
 {
   return ledger_read(store, type, ledger, error);
@@ -674,18 +696,18 @@ enum outcome ledger_forget(struct lockstore *store, const char *type, int64_t ep
   return call_end(store, lost, outcome, error);
 }
 
-enum outcome ledger_put(struct lockstore *store, const char *type, const struct ledger *before, bool malformed, const struct ledger *ledger,
-                        struct error *error)
+enum outcome ledger_put(struct lockstore *store, const char *type, const struct ledger *before, const struct ledger_found *found,
+                        const struct ledger *ledger, struct error *error)
 {
   bool lost;
   enum outcome outcome = OUTCOME_NO;
   if (call_begin(store, &lost)) {
     struct ledger_document *document = ledger_find(store->server, type);
-    if (!document && before->epoch == 0 && !malformed)
+    if (!document && before->epoch == 0 && !found)
       document = ledger_make(store->server, type);
-    else if (document && malformed && document->ledger.v > 1)
+    else if (document && found && memcmp(&document->ledger, &found->ledger, sizeof found->ledger) != 0)
       document = NULL;
-    else if (document && !malformed &&
+    else if (document && !found &&
              (document->ledger.v != 1 || document->ledger.epoch != before->epoch || document->ledger.end.seq != before->end.seq ||
               document->ledger.end.link != before->end.link))
       document = NULL;

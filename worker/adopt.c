@@ -25,6 +25,7 @@ struct replaced {
   enum outcome had; /* YES: a ledger; NO: none; REFUSED: malformed, `problem` says how */
   struct ledger ledger;
   struct error problem;
+  struct ledger_found *found; /* REFUSED: the document; else NULL */
 };
 
 static enum adopt_status of_outcome(enum outcome outcome)
@@ -213,7 +214,7 @@ static void describe(const struct adoption *adoption, const struct survey *surve
 /* The ledger that is to be replaced; read before the files, so that what moves meanwhile is seen. */
 static enum adopt_status ledger_look(struct lockstore *store, const struct adoption *adoption, struct replaced *old, struct error *error)
 {
-  old->had = ledger_read(store, adoption->type, &old->ledger, &old->problem);
+  old->had = ledger_read_found(store, adoption->type, &old->ledger, &old->found, &old->problem);
   if (old->had != OUTCOME_UNKNOWN && (old->had != OUTCOME_REFUSED || old->ledger.v <= 1))
     return ADOPT_DONE;
   *error = old->problem;
@@ -234,7 +235,7 @@ static enum adopt_status ledger_replace(struct lockstore *store, const struct ad
   }
   struct ledger ledger = {.v = 1, .epoch = survey->epoch_max + 1, .has_owner = true, .owner = survey->owner, .end = survey->end};
   ledger.settled = survey->first_seq - 1;
-  enum outcome written = ledger_put(store, adoption->type, &old->ledger, old->had == OUTCOME_REFUSED, &ledger, error);
+  enum outcome written = ledger_put(store, adoption->type, &old->ledger, old->found, &ledger, error);
   if (written == OUTCOME_NO)
     error_set(error, "the ledger of %s moved meanwhile: a worker is at work; nothing was changed", adoption->type);
   return written == OUTCOME_YES ? ADOPT_DONE : written == OUTCOME_NO ? ADOPT_BUSY : of_outcome(written);
@@ -254,6 +255,7 @@ enum adopt_status adopt(struct lockstore *store, const struct adoption *adoption
     status = files_survey(store, adoption, &survey, error);
   if (status == ADOPT_DONE)
     status = ledger_replace(store, adoption, &old, &survey, error);
+  ledger_found_free(old.found);
   if (survey.has_file && file_close(&survey.file, &ignored) != FILE_OK) {
     /* Nothing was written to it. */
   }

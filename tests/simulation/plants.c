@@ -44,6 +44,7 @@ static const char *const names[PLANT_COUNT] = {
     [PLANT_PADVIEW] = "PADVIEW",
     [PLANT_DELETEBLIND] = "DELETEBLIND",
     [PLANT_SETTLEBLIND] = "SETTLEBLIND",
+    [PLANT_ADOPTLATE] = "ADOPTLATE",
 };
 
 const char *plant_name(enum plant which)
@@ -214,6 +215,11 @@ void plants_committed(int type, int process)
 int64_t plants_adopted(const struct ledger *ledger)
 {
   return plant == PLANT_ADOPTVOUCH ? ledger->epoch : 0;
+}
+
+bool plants_adopts_late(void)
+{
+  return plant == PLANT_ADOPTLATE;
 }
 
 void plants_fence(enum outcome outcome)

@@ -50,6 +50,7 @@ enum plant {
   /* of deletes that remove fewer messages than they name */
   PLANT_DELETEBLIND, /* nobody looks whether the others are there */
   PLANT_SETTLEBLIND, /* the same, while settling */
+  PLANT_ADOPTLATE,   /* a late copy of adopting a ledger replaces the one that came later */
   PLANT_COUNT
 };
 extern enum plant plant;
@@ -73,6 +74,7 @@ bool plants_read_locally(void);
 void plants_fenced(enum fencer fencer, const struct ledger *before, struct ledger *ledger);
 void plants_committed(int type, int process);
 int64_t plants_adopted(const struct ledger *ledger);
+bool plants_adopts_late(void);
 void plants_fence(enum outcome outcome);
 /* True: done, another way than the ledger would. */
 bool plants_commit(int type, const struct ledger_commit *commit, enum outcome *outcome);

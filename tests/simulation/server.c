@@ -222,12 +222,42 @@ static bool tool_begin(int type, struct ledger *ledger, struct owner *owner)
   return true;
 }
 
+struct adoption { /* of a ledger that could not be read: it names the whole document */
+  int type;
+  struct ledger found, ledger;
+};
+
+static void adoption_arrive(void *context, uint64_t argument)
+{
+  struct adoption *adoption = context;
+  struct ledger now;
+  (void)argument;
+  server_ledger_live(adoption->type, &now);
+  if (!electing && (memcmp(&now, &adoption->found, sizeof now) == 0 || plants_adopts_late())) {
+    server_put_ledger(adoption->type, &adoption->ledger);
+    checks_ledger(adoption->type, NULL);
+  }
+  free(adoption);
+}
+
+/* The request comes a second time. */
+static void adoption_send_late(int type, const struct ledger *found, const struct ledger *ledger)
+{
+  struct adoption *late = malloc(sizeof *late);
+  assert(late != NULL);
+  late->type = type;
+  late->found = *found;
+  late->ledger = *ledger;
+  world_at(world.now_us + world_between(0, 3 * chaos_plan.lease_ms * MS), adoption_arrive, late, 0);
+}
+
 void server_adopt(int type)
 {
-  struct ledger ledger;
+  struct ledger ledger, found;
   struct owner owner;
   if (!tool_begin(type, &ledger, &owner))
     return;
+  found = ledger;
   ledger.epoch++;
   ledger.owner = owner;
   ledger.clean = false;
@@ -236,6 +266,8 @@ void server_adopt(int type)
   checks_adopted(type);
   checks_ledger(type, NULL);
   trace_add(-1, type, "the files are adopted");
+  if (world_chance(0.3))
+    adoption_send_late(type, &found, &ledger);
 }
 
 void server_lock_tool(int type)

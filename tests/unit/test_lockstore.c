@@ -503,12 +503,12 @@ static void put_only_over_what_was_seen(void **state)
   struct ledger ledger = {.v = 1, .epoch = 5, .has_owner = true, .owner = bob, .end = commit_of(MY_TYPE, 1, &bob, 0, 10).after};
   begin_file(MY_TYPE);
   struct ledger seen = read_ledger(MY_TYPE);
-  assert_int_equal(ledger_put(store, MY_TYPE, &none, false, &ledger, &error), OUTCOME_NO);
+  assert_int_equal(ledger_put(store, MY_TYPE, &none, NULL, &ledger, &error), OUTCOME_NO);
   assert_int_equal(read_ledger(MY_TYPE).epoch, 1);
-  assert_int_equal(ledger_put(store, MY_TYPE, &seen, false, &ledger, &error), OUTCOME_YES);
+  assert_int_equal(ledger_put(store, MY_TYPE, &seen, NULL, &ledger, &error), OUTCOME_YES);
   assert_int_equal(read_ledger(MY_TYPE).epoch, 5);
   ledger.epoch = 6;
-  assert_int_equal(ledger_put(store, MY_TYPE, &seen, false, &ledger, &error), OUTCOME_NO);
+  assert_int_equal(ledger_put(store, MY_TYPE, &seen, NULL, &ledger, &error), OUTCOME_NO);
   assert_int_equal(read_ledger(MY_TYPE).epoch, 5);
 }
 
@@ -641,7 +641,7 @@ static void put_vouches_for_nothing(void **state)
   assert_int_equal(ledger_commit(store, MY_TYPE, &commit, &error), OUTCOME_YES);
   struct ledger seen = read_ledger(MY_TYPE), adopted = seen;
   adopted.epoch = adopted.guarded = 5;
-  assert_int_equal(ledger_put(store, MY_TYPE, &seen, false, &adopted, &error), OUTCOME_YES);
+  assert_int_equal(ledger_put(store, MY_TYPE, &seen, NULL, &adopted, &error), OUTCOME_YES);
   assert_int_equal(read_ledger(MY_TYPE).guarded, 0);
 }
 
@@ -666,6 +666,24 @@ static void ledger_without_file_is_forgotten(void **state)
   assert_int_equal(ledger_commit(store, "kept", &commit, &error), OUTCOME_YES);
   assert_int_equal(ledger_forget(store, "kept", 1, &alice, &error), OUTCOME_NO);
   assert_int_equal(read_ledger("kept").end.seq, 10);
+}
+
+/* A late copy of the adoption, and one that began before the document was another: they change nothing. */
+static void malformed_is_replaced_once(void **state)
+{
+  (void)state;
+  struct ledger before, ledger = {.v = 1, .epoch = 9, .has_owner = true, .owner = bob, .end = commit_of(MY_TYPE, 1, &bob, 0, 10).after};
+  struct ledger_found *found = NULL;
+  fixture_put_malformed(MY_TYPE);
+  assert_int_equal(ledger_read_found(store, MY_TYPE, &before, &found, &error), OUTCOME_REFUSED);
+  assert_non_null(found);
+  assert_int_equal(ledger_put(store, MY_TYPE, &before, found, &ledger, &error), OUTCOME_YES);
+  assert_int_equal(ledger_settle(store, MY_TYPE, 9, &bob, 7, &error), OUTCOME_YES);
+  assert_int_equal(ledger_put(store, MY_TYPE, &before, found, &ledger, &error), OUTCOME_NO);
+  assert_int_equal(read_ledger(MY_TYPE).settled, 7);
+  ledger_found_free(found);
+  assert_int_equal(ledger_read_found(store, MY_TYPE, &before, &found, &error), OUTCOME_YES);
+  assert_null(found);
 }
 
 static void newer_ledger_is_refused(void **state)
@@ -901,6 +919,7 @@ int main(void)
       cmocka_unit_test(commit_without_the_guard_leaves_it),
       cmocka_unit_test(put_vouches_for_nothing),
       cmocka_unit_test(ledger_without_file_is_forgotten),
+      cmocka_unit_test(malformed_is_replaced_once),
       cmocka_unit_test(newer_ledger_is_refused),
       cmocka_unit_test(lists_are_whole_and_in_order),
       cmocka_unit_test(wakeups_reach_those_they_are_for),

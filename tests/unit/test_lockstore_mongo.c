@@ -451,11 +451,11 @@ static void adopting_has_an_end(void **state)
   (void)state;
   const struct ledger none = {0};
   struct ledger ledger = {.v = 1, .epoch = ((int64_t)1 << 59) + 1, .has_owner = true, .owner = alice, .end = first_commit("high").after};
-  assert_int_equal(ledger_put(store, "high", &none, false, &ledger, &error), OUTCOME_REFUSED);
+  assert_int_equal(ledger_put(store, "high", &none, NULL, &ledger, &error), OUTCOME_REFUSED);
   assert_non_null(strstr(error.text, "high call for epoch 576460752303423489"));
   assert_int_equal(ledger_read(store, "high", &ledger, &error), OUTCOME_NO);
   ledger = (struct ledger){.v = 1, .epoch = (int64_t)1 << 59, .has_owner = true, .owner = alice, .end = first_commit("high").after};
-  assert_int_equal(ledger_put(store, "high", &none, false, &ledger, &error), OUTCOME_YES);
+  assert_int_equal(ledger_put(store, "high", &none, NULL, &ledger, &error), OUTCOME_YES);
   assert_int_equal(ledger_read(store, "high", &ledger, &error), OUTCOME_YES);
 }
 

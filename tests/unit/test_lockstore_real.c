@@ -131,6 +131,16 @@ void fixture_put_v2(const char *type)
   real_run(store, NULL, json);
 }
 
+void fixture_put_malformed(const char *type)
+{
+  char json[512];
+  snprintf(
+      json, sizeof json,
+      "{\"insert\": \"ledger\", \"documents\": [{\"_id\": \"%s\", \"v\": 1, \"epoch\": 5, \"file\": [\"t1.bin\"], \"x\": {\"y\": [1.5]}}]}",
+      type);
+  real_run(store, NULL, json);
+}
+
 void fixture_fence_older(const char *type)
 {
   char json[512];

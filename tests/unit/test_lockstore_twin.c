@@ -67,6 +67,12 @@ void fixture_put_v2(const char *type)
   memory_server_put_ledger(server, type, &ledger);
 }
 
+void fixture_put_malformed(const char *type)
+{
+  struct ledger ledger = {.epoch = 5};
+  memory_server_put_ledger(server, type, &ledger);
+}
+
 void fixture_fence_older(const char *type)
 {
   struct ledger ledger;
