@@ -355,7 +355,8 @@ def test_every_event_is_on_the_page():
 # The system's, the server's, and those that are put together from parts.
 FROM_ELSEWHERE = {"Permission denied", "Too many levels of symbolic links", "Address already in use", "not authorized",
                   "--uri: got a text that is not shown", "could be --a, --b: write it out", "documents are in the queue", "is a secondary",
-                  "making the unique index"}
+                  "making the unique index", "MongoDB gives no answer: fencing",
+                  "is a member of a shard of a sharded cluster, reached directly"}
 
 
 def test_messages_of_the_page_are_those_of_the_programs():
