@@ -296,9 +296,9 @@ def test_without_a_user(prepared):
     uri = ["--uri", re.sub("//.*@", "//", field.server.uri_of("worker")), "--db", field.name]
     worker = field.worker(mongo=uri)
     assert worker.wait(20) == 2 and re.search("refused: MongoDB does not permit it: .* requires authentication", worker.log()), str(worker)
-    for name, code, arguments in (("pawl-status", 69, []), ("pawl-enqueue", 1, ["--type", "t1"]), ("pawl-setup", 1, [])):
+    for name, arguments in (("pawl-status", []), ("pawl-enqueue", ["--type", "t1"]), ("pawl-setup", [])):
         done = run(name, *uri, *arguments, stdin=b"x\n")
-        assert done.returncode == code and b"requires authentication" in done.stderr, done
+        assert done.returncode == 2 and b"requires authentication" in done.stderr, done
 
 
 def test_user_is_dropped_and_made_again(prepared, tmp_path):
@@ -523,7 +523,7 @@ def test_malformed_uri_gives_nothing_away(tmp_path):
             for words in (["--uri", uri], ["--uri-file", file]):
                 calls.append(lambda name=name, words=[*words, *arguments]: run(name, *words, stdin=b"x\n"))
     for done in side_by_side(*calls):
-        assert done.returncode in ((1, 2, 69) if "pawl-dump" not in done.args[0] else (1, 2, 3)), done
+        assert done.returncode in (2, 69), done  # it may be a right one of a host that is not there
         assert b"cr3t" not in done.stdout + done.stderr, done
 
 
