@@ -1,6 +1,7 @@
 /* Names that are no option's: which known one was meant, and which variables are somebody else's. */
 #include "config/options.h"
 
+#include <stdlib.h>
 #include <strings.h>
 #include <time.h>
 
@@ -65,22 +66,26 @@ const struct option_row *option_nearest(unsigned programs, const char *given, si
 /* ---- the environment ---- */
 
 /* What Kubernetes sets for a Service that is named pawl, or pawl-metrics: PAWL_SERVICE_HOST, PAWL_METRICS_PORT_9464_TCP_ADDR. */
-static bool is_kubernetes(const char *name)
+static bool is_kubernetes(const char *variable)
 {
-  const char *port = strstr(name, "_PORT");
-  return strstr(name, "_SERVICE_HOST") || strstr(name, "_SERVICE_PORT") || (port && (port[5] == '\0' || port[5] == '_'));
+  static const char *const parts[] = {"_SERVICE_HOST", "_SERVICE_PORT", "_TCP", "_UDP"};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    if (strstr(variable, parts[i]))
+      return true;
+  const char *value = getenv(variable);
+  return strstr(variable, "_PORT") && value && strstr(value, "://"); /* tcp://10.0.0.1:9464 */
 }
 
 /* Variables of pawl's that are no options: for the command of pawl-lock, for Compose, for tests and scripts. */
-static bool is_other(const char *name)
+static bool is_other(const char *variable)
 {
   static const char *const others[] = {"FAULT",      "FAULT_STOP",   "LOCK_NAME",       "LOCK_EPOCH",        "WORKERS",  "RESTARTS",
                                        "WORKERS_T2", "WORKER_TYPES", "WORKER_T2_TYPES", "MONGO_PORT",        "REVISION", "IMAGE",
                                        "BIN",        "BUILD",        "MONGOD",          "MONGOD_DEADLINE_S", "PYTHON"};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-    if (strcmp(name, others[i]) == 0)
+    if (strcmp(variable + 5, others[i]) == 0)
       return true;
-  return strncmp(name, "TEST_", 5) == 0 || is_kubernetes(name - 1);
+  return strncmp(variable + 5, "TEST_", 5) == 0 || is_kubernetes(variable);
 }
 
 static bool is_option(const char *variable)
@@ -134,8 +139,7 @@ void environment_warn(const struct config *config, FILE *err)
     char variable[NAME_SIZE];
     size_t length = strcspn(*one, "=");
     snprintf(variable, sizeof variable, "%.*s", (int)(length < sizeof variable ? length : sizeof variable - 1), *one);
-    if (strncmp(variable, "PAWL_", 5) == 0 && (*one)[length] == '=' && (*one)[length + 1] && !is_option(variable) &&
-        !is_other(variable + 5))
+    if (strncmp(variable, "PAWL_", 5) == 0 && (*one)[length] == '=' && (*one)[length + 1] && !is_option(variable) && !is_other(variable))
       warn_unknown(config, variable, err);
   }
 }

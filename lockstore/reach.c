@@ -50,8 +50,10 @@ struct reach {
   char expected[128]; /* the set's name; empty: none */
   size_t hosts;       /* of the URI */
   size_t heard;       /* answers and failures of hosts */
+  size_t silent;      /* of these, failures */
   bool matched;       /* one was of the set, once */
   struct error wrong; /* the last one that is something else; empty: none */
+  bool standalone;    /* it has no set: perhaps a member in maintenance, whose others will answer later */
 };
 
 struct reach *reach_new(const mongoc_uri_t *uri)
@@ -103,6 +105,8 @@ static void judge(struct reach *reach, const char *host, const bson_t *hello)
     snprintf(found, sizeof found, "a member of the replica set \"%s\"", set);
   else if (document_text(hello, "msg", msg, sizeof msg) && strcmp(msg, "isdbgrid") == 0)
     snprintf(found, sizeof found, "mongos");
+  else
+    reach->standalone = true;
   error_set(&reach->wrong, "%.200s is %s; expected a member of \"%s\", the replicaSet of the URI", host, found, reach->expected);
   document_make_printable(reach->wrong.text);
 }
@@ -111,6 +115,7 @@ static void heard(struct reach *reach, const char *host, const bson_t *hello)
 {
   pthread_mutex_lock(&reach->mutex);
   reach->heard++;
+  reach->silent += hello == NULL;
   if (hello != NULL)
     judge(reach, host, hello);
   pthread_cond_broadcast(&reach->changed);
@@ -150,7 +155,8 @@ bool reach_wait(struct reach *reach, int64_t ms, struct error *error)
   pthread_mutex_lock(&reach->mutex);
   while (failed == 0 && reach->expected[0] != '\0' && !reach->matched && reach->heard < reach->hosts)
     failed = pthread_cond_timedwait(&reach->changed, &reach->mutex, &until);
-  bool well = reach->matched || reach->wrong.text[0] == '\0';
+  bool waits = reach->standalone && (reach->silent > 0 || reach->heard < reach->hosts);
+  bool well = reach->matched || waits || reach->wrong.text[0] == '\0';
   if (!well)
     *error = reach->wrong;
   pthread_mutex_unlock(&reach->mutex);

@@ -22,6 +22,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -245,8 +246,8 @@ static bool busy_pause(struct enqueue *enqueue, size_t i, const char *why)
   pause_ms = pause_ms < BUSY_PAUSE_MS ? BUSY_PAUSE_MS : pause_ms > BUSY_PAUSE_MS_MAX ? BUSY_PAUSE_MS_MAX : pause_ms;
   if (stop_asked() || waited_ms > BUSY_MS)
     return false;
-  nanosleep(&(struct timespec){.tv_sec = pause_ms / 1000, .tv_nsec = pause_ms % 1000 * 1000000}, NULL);
-  return true;
+  (void)ppoll(NULL, 0, &(struct timespec){.tv_sec = pause_ms / 1000, .tv_nsec = pause_ms % 1000 * 1000000}, &enqueue->unblocked);
+  return !stop_asked();
 }
 
 /* One that has lost its login is exchanged. */

@@ -504,7 +504,7 @@ def test_lock_rests_on_its_index(field):
     adopt(field)
     assert field.locks.index_information()[index]["unique"]
     field.messages.create_index("at", expireAfterSeconds=3600)
-    refused(field, 1, "expire")
+    refused(field, 2, "expire")
 
 
 def test_reply_of_the_write_is_lost(field):

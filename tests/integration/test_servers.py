@@ -22,8 +22,8 @@ def proxy(field):
         one.close()
 
 
-PROGRAMS = [("pawl-worker", 2, ["--type", "t1"]), ("pawl-lock", 2, ["n", "--", "true"]), ("pawl-setup", 1, []), ("pawl-status", 1, []),
-            ("pawl-enqueue", 1, ["--type", "t1"])]
+PROGRAMS = [("pawl-worker", 2, ["--type", "t1"]), ("pawl-lock", 2, ["n", "--", "true"]), ("pawl-setup", 2, []), ("pawl-status", 2, []),
+            ("pawl-enqueue", 2, ["--type", "t1"])]
 
 
 @pytest.mark.parametrize("name,code,arguments", PROGRAMS, ids=[program[0] for program in PROGRAMS])

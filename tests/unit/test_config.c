@@ -136,6 +136,11 @@ static void test_unknown_variables(void **state)
     setenv(known[i], "x", 1);
   setenv("PAWL_EMPTY", "", 1);
   assert_string_equal(warned(), "");
+  setenv("PAWL_HEALTH_PORT", "tcp://10.0.0.1:9464", 1); /* of a Service that is named pawl-health */
+  assert_string_equal(warned(), "");
+  setenv("PAWL_HEALTH_PORT", "9464", 1);
+  assert_contains(warned(), "PAWL_HEALTH_PORT is set, and is no option of pawl");
+  unsetenv("PAWL_HEALTH_PORT");
   setenv("PAWL_LEESE", "secret", 1);
   assert_contains(warned(), "PAWL_LEESE is set, and is no option of pawl: did you mean PAWL_LEASE?\n");
   assert_lacks(warned(), "secret");
