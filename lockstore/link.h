@@ -22,7 +22,8 @@ void mongo_link_free(struct mongo_link *link); /* NULL is allowed. After its ses
 
 /*
  * The link's client, connected, if it is not yet, to the server that is the primary now. Commands on it go to that one alone; it refuses
- * when it is no primary any more. Valid until mongo_link_close. NULL: `error` says why. Blocks for at most three time-outs.
+ * when it is no primary any more. Valid until mongo_link_close. NULL: `error` says why. Blocks for at most three time-outs, and for as
+ * long as the system looks up the host's name.
  */
 MUST_CHECK mongoc_client_t *mongo_link_client(struct mongo_link *link, const char *doing, struct error *error);
 /* After a request that failed: the next client is a new one, to whoever is the primary then. Its sessions are destroyed before. */
