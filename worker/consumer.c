@@ -190,13 +190,10 @@ void consumer_name_document(struct turn *turn, const struct completion *completi
     consumer_note(turn, NOTE_WARN, "document", "%s", completion->error.text);
 }
 
-void consumer_delete_refused(struct turn *turn, const struct completion *completion)
+void consumer_refused(struct turn *turn, const struct completion *completion)
 {
   turn->consumer->refused = true;
-  consumer_note(
-      turn, NOTE_ERROR, "refused",
-      "%s: the type stops, for the next pass would write this message again, and again. Remove it from the queue; it is in the file",
-      completion->error.text);
+  consumer_note(turn, NOTE_ERROR, "refused", "%s", completion->error.text);
 }
 
 /* ---- the lock while it is held ---- */

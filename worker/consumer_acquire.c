@@ -19,8 +19,7 @@ void consumer_to_idle(struct turn *turn, const char *why)
 /* The database is not as it should be: somebody has to see to that, and waiting does not help. */
 static void peek_refused(struct turn *turn, const struct completion *completion)
 {
-  turn->consumer->refused = true;
-  consumer_note(turn, NOTE_ERROR, "refused", "%s", completion->error.text);
+  consumer_refused(turn, completion);
   consumer_enter(turn, STATE_STOPPED, "the database is not as it should be");
 }
 

@@ -271,11 +271,27 @@ static int64_t empty_pause(const struct turn *turn, int64_t rest)
   return consumer_jitter(turn, pause > least ? pause : least);
 }
 
+/*
+ * What is written is still committed; nothing more is read, written or deleted, and `settled` stays. An epoch that is abandoned is left as
+ * it was to be: whoever comes next finds out again.
+ */
+static void draining_refused(struct turn *turn, const struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  if (consumer->leave == LEAVE_ABANDON || consumer->refused)
+    return;
+  consumer_refused(turn, completion);
+  consumer->leave = LEAVE_RELEASE;
+  consumer->after = STATE_STOPPED;
+}
+
 void consumer_epoch_read(struct turn *turn, struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
   int64_t now = turn->moment->now_ms;
   consumer->pass_open = completion->result == RESULT_YES;
+  if (completion->result == RESULT_REFUSED)
+    draining_refused(turn, completion);
   consumer_name_document(turn, completion);
   if (completion->load != NULL) {
     assert(consumer->ready_count < LOADS_READY_MAX);
@@ -321,20 +337,6 @@ static void read_step(struct turn *turn)
   consumer_start(turn, ACTION_READ)->begin = true;
 }
 
-/*
- * What is written is still committed; nothing more is read, written or deleted, and `settled` stays. An epoch that is abandoned is left as
- * it was to be: whoever settles finds out again.
- */
-static void delete_refused(struct turn *turn, const struct completion *completion)
-{
-  struct consumer *consumer = turn->consumer;
-  if (consumer->leave == LEAVE_ABANDON || consumer->refused)
-    return;
-  consumer_delete_refused(turn, completion);
-  consumer->leave = LEAVE_RELEASE;
-  consumer->after = STATE_STOPPED;
-}
-
 void consumer_epoch_delete(struct turn *turn, struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
@@ -345,7 +347,7 @@ void consumer_epoch_delete(struct turn *turn, struct completion *completion)
   load->deleting = false;
   load->ids_deleted += yes;
   if (completion->result == RESULT_REFUSED)
-    delete_refused(turn, completion);
+    draining_refused(turn, completion);
   /* `settled` is the end of the unbroken prefix. */
   int done = 0;
   while (done < consumer->committed_count && !consumer->committed_loads[done]->deleting &&
@@ -408,6 +410,7 @@ static const char *leave_reason(const struct consumer *consumer)
   case LEAVE_RELEASE:
     return consumer->lost                  ? "the lease was lost"
            : consumer->stopping            ? "asked to stop"
+           : consumer->refused             ? "the database is not as it should be"
            : consumer->after != STATE_IDLE ? "it may not write"
            : consumer->give_up_row > 0     ? "the queue cannot be read"
                                            : "the queue is empty";

@@ -167,7 +167,7 @@ static void settling_main(struct turn *turn, struct completion *completion)
   if (completion->kind != ACTION_SETTLE_RECORD)
     consumer->settle = load;
   if (completion->kind == ACTION_SETTLE_DELETE && completion->result == RESULT_REFUSED) {
-    consumer_delete_refused(turn, completion);
+    consumer_refused(turn, completion);
     consumer_release(turn, STATE_STOPPED, "what is committed cannot be deleted");
     return;
   }

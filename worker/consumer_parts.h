@@ -49,8 +49,8 @@ bool consumer_storage_seen(struct turn *turn, const struct completion *completio
 void consumer_storage_is(struct turn *turn, enum storage_view view, const struct error *why);
 /* A look at the queue, or a pass, has met a document that cannot be taken: says so. */
 void consumer_name_document(struct turn *turn, const struct completion *completion);
-/* What is committed cannot be deleted: says so. The type is to stop. */
-void consumer_delete_refused(struct turn *turn, const struct completion *completion);
+/* The database is not as it should be, or what is committed cannot be deleted: says so. The type is to stop. */
+void consumer_refused(struct turn *turn, const struct completion *completion);
 /* Half to all of `ms`, so that many workers do not march in step. */
 int64_t consumer_jitter(const struct turn *turn, int64_t ms);
 /* Until the next look that nobody asked for: `ms`, jittered, or longer while wake-ups come. */

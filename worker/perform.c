@@ -333,6 +333,15 @@ static struct queue_eraser *eraser_of(struct performer *performer, enum activity
   return *eraser;
 }
 
+static void delete_hopeless(struct error *error)
+{
+  struct error cause = *error;
+  error_set(
+      error,
+      "%.700s: the type stops, for the next pass would write this message again, and again. Remove it from the queue; it is in the file",
+      cause.text);
+}
+
 /*
  *   as many removed as named          YES
  *   fewer, and none of them is there  YES: they were gone
@@ -350,8 +359,10 @@ static enum result delete_by_ids(struct performer *performer, const bson_t *ids,
     enum outcome left = queue_find_left(performer->options.store, type, ids, error);
     if (left != OUTCOME_YES)
       return left == OUTCOME_NO ? RESULT_YES : RESULT_UNKNOWN;
-    if (tries == TRIES)
+    if (tries == TRIES) {
+      delete_hopeless(error);
       return RESULT_REFUSED;
+    }
   }
 }
 
@@ -362,8 +373,9 @@ static enum result perform_delete(struct performer *performer, const struct acti
   struct queue_eraser *eraser =
       load->read_at != 0 && load->messages >= performer->options.range_messages_min ? eraser_of(performer, action->activity) : NULL;
   /* No pass begins before it is done: so what a delete needs, and a pass would have seen missing, is made again here. */
-  if (prepare(performer, &completion->error) != OUTCOME_YES)
-    return RESULT_UNKNOWN;
+  enum outcome prepared = prepare(performer, &completion->error);
+  if (prepared != OUTCOME_YES)
+    return of_outcome(prepared);
   if (eraser != NULL) {
     outcome = queue_delete_range(eraser, performer->options.writer.type, load, &completion->error);
     load->read_at = 0; /* after any other answer always by their `_id`s */
@@ -466,7 +478,7 @@ static enum outcome pass_begin(struct performer *performer, struct completion *c
 {
   const struct performer_options *options = &performer->options;
   const char *type = options->writer.type;
-  enum outcome outcome = prepare(performer, &completion->error) == OUTCOME_YES ? OUTCOME_YES : OUTCOME_UNKNOWN;
+  enum outcome outcome = prepare(performer, &completion->error);
   queue_pass_close(performer->pass, !performer->unanswered);
   performer->pass = NULL;
   if (outcome != OUTCOME_YES)

@@ -57,7 +57,7 @@ static const unsigned answers[ACTION_COUNT] = {
     [ACTION_COMMIT] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
     [ACTION_CLOSE] = MAY(YES) | MAY(NO_SPACE) | MAY(FAILED),
     [ACTION_UNLOCK] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
-    [ACTION_READ] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
+    [ACTION_READ] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED),
     [ACTION_DELETE] = MAY(YES) | MAY(UNKNOWN) | MAY(REFUSED),
     [ACTION_RENEW] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
 };
@@ -66,6 +66,8 @@ bool rig_may_answer(const struct action *action, enum result result)
 {
   if (action->kind == ACTION_CLOSE && !action->write_close)
     return result == RESULT_YES; /* nothing is written that could fail */
+  if (action->kind == ACTION_READ && result == RESULT_REFUSED)
+    return action->begin; /* the database is looked at before a pass */
   return (answers[action->kind] & 1u << result) != 0;
 }
 

@@ -1012,6 +1012,30 @@ static void test_delete_refused(void **state)
   assert_true(rig.consumer.refused);
 }
 
+/* The database is not as it should be, and a holder meets that when a pass begins: it lets the lock go, and stops as an idle one does. */
+static void test_read_refused(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_DRAINING "; READ REFUSED");
+  rig_expect(&rig, STATE_RELEASING, "CLOSE");
+  assert_true(rig_noted(&rig, "refused"));
+  assert_false(rig_noted(&rig, "pass"));
+  rig_play_all(&rig, "CLOSE YES; COMMIT YES; UNLOCK YES");
+  rig_expect(&rig, STATE_STOPPED, "");
+  assert_true(rig.consumer.refused);
+}
+
+/* Of several deletes that meet it the first one tells, by its own reason. */
+static void test_deletes_refused_are_told_once(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_APPENDING "; READ YES; APPEND YES; COMMIT YES; READ YES; APPEND YES; COMMIT YES; DELETE REFUSED");
+  assert_true(rig_noted(&rig, "refused"));
+  assert_string_equal(rig.effects.notes[0].text, "DELETE came back REFUSED");
+  rig_play(&rig, "DELETE REFUSED");
+  assert_false(rig_noted(&rig, "refused"));
+}
+
 /* An epoch that is over anyway ends as it would have: whoever settles finds out again. */
 static void test_delete_refused_too_late(void **state)
 {
@@ -1345,6 +1369,8 @@ int main(void)
       STORY(test_open_refused_long_ago),
       STORY(test_newer_stands_by),
       STORY(test_delete_refused),
+      STORY(test_read_refused),
+      STORY(test_deletes_refused_are_told_once),
       STORY(test_delete_refused_too_late),
       STORY(test_settling_delete_refused),
       STORY(test_document_named),

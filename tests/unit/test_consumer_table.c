@@ -553,6 +553,7 @@ static const struct row rows[] = {
   {"draining, first read",      "READ YES",                STATE_DRAINING,      "GUARD READ"},
   {"draining, first read",      "READ NO",                 STATE_DRAINING,      ""},
   {"draining, first read",      "READ UNKNOWN",            STATE_DRAINING,      ""},
+  {"draining, first read",      "READ REFUSED",            STATE_RELEASING,     "CLOSE"},
 
   {"draining, empty",           "stop",                    STATE_RELEASING,     "CLOSE"},
   {"draining, empty",           "wake",                    STATE_DRAINING,      "READ"},
@@ -568,6 +569,7 @@ static const struct row rows[] = {
   {"draining, woken",           "READ YES",                STATE_DRAINING,      "GUARD READ"},
   {"draining, woken",           "READ NO",                 STATE_DRAINING,      "READ"},
   {"draining, woken",           "READ UNKNOWN",            STATE_DRAINING,      ""},
+  {"draining, woken",           "READ REFUSED",            STATE_RELEASING,     "CLOSE"},
 
   {"draining, lingered",        "stop",                    STATE_DRAINING,      ""},
   {"draining, lingered",        "wake",                    STATE_DRAINING,      "RENEW"},
@@ -577,6 +579,7 @@ static const struct row rows[] = {
   {"draining, lingered",        "READ YES",                STATE_DRAINING,      "GUARD READ"},
   {"draining, lingered",        "READ NO",                 STATE_RELEASING,     "CLOSE"},
   {"draining, lingered",        "READ UNKNOWN",            STATE_RELEASING,     "CLOSE"},
+  {"draining, lingered",        "READ REFUSED",            STATE_RELEASING,     "CLOSE"},
 
   {"draining, read, late",      "stop",                    STATE_DRAINING,      "DROP"},
   {"draining, read, late",      "message",                 STATE_DRAINING,      ""},
@@ -585,6 +588,7 @@ static const struct row rows[] = {
   {"draining, read, late",      "READ YES",                STATE_DRAINING,      ""},
   {"draining, read, late",      "READ NO",                 STATE_DRAINING,      ""},
   {"draining, read, late",      "READ UNKNOWN",            STATE_DRAINING,      ""},
+  {"draining, read, late",      "READ REFUSED",            STATE_RELEASING,     "CLOSE"},
   {"draining, read, late",      "RENEW YES",               STATE_DRAINING,      ""},
   {"draining, read, late",      "RENEW NO",                STATE_DRAINING,      "DROP"},
   {"draining, read, late",      "RENEW UNKNOWN",           STATE_DRAINING,      ""},
@@ -890,6 +894,7 @@ static const struct row rows[] = {
   {"draining, next pass",       "READ YES",                STATE_DRAINING,      "APPEND READ"},
   {"draining, next pass",       "READ NO",                 STATE_DRAINING,      ""},
   {"draining, next pass",       "READ UNKNOWN",            STATE_DRAINING,      ""},
+  {"draining, next pass",       "READ REFUSED",            STATE_RELEASING,     "CLOSE"},
 
   {"draining, large",           "stop",                    STATE_DRAINING,      ""},
   {"draining, large",           "wake",                    STATE_DRAINING,      "RENEW"},

@@ -63,8 +63,8 @@ static enum result result_random(struct rig *rig, const struct action *action)
   }
   for (;;) {
     enum result result = (enum result)rig_random(rig, RESULT_COUNT);
-    /* These two end a consumer; not in most walks. */
-    bool end = result == RESULT_REFUSED && (action->kind == ACTION_PEEK || action->kind == ACTION_CREATE);
+    /* These end a consumer; not in most walks. */
+    bool end = result == RESULT_REFUSED && (action->kind == ACTION_PEEK || action->kind == ACTION_READ || action->kind == ACTION_CREATE);
     if (rig_may_answer(action, result) && (!end || rig->seed % 16 == 0))
       return result;
   }
@@ -175,8 +175,8 @@ static bool constant_is_rightly_quick(enum action_kind kind, enum result result)
   switch (kind) {
   case ACTION_PEEK:
     return result == RESULT_REFUSED;
-  case ACTION_READ: /* an endless backlog is an endless drain */
-    return result == RESULT_YES;
+  case ACTION_READ: /* an endless backlog is an endless drain; refused: the type stops */
+    return result == RESULT_YES || result == RESULT_REFUSED;
   case ACTION_SETTLE_DELETE:
   case ACTION_DELETE: /* the type stops */
     return result == RESULT_REFUSED;
