@@ -1,7 +1,7 @@
 #include "lockstore/lockstore.h"
 
 /*
- * A fence or a commit whose answer is not known: the ledger as the majority has it says what became of it. What it shows cannot be rolled
+ * A fence, a commit or a removal whose answer is not known: the ledger as the majority has it says what became of it. What it shows cannot be rolled
  * back. Only what it leaves open is sent once more, as it was.
  */
 
@@ -104,4 +104,30 @@ enum outcome ledger_commit_again(struct lockstore *store, const char *type, cons
   if (moved && ledger.settled >= commit->settled && (!commit->set_clean || ledger.clean == commit->clean))
     return OUTCOME_YES;
   return moved || open ? ledger_commit(store, type, commit, error) : OUTCOME_NO;
+}
+
+/*
+ *   no ledger                  YES
+ *   epoch and owner mine       the same request again; if that matches nothing, it may have met its own first copy: UNKNOWN
+ *   epoch below                UNKNOWN: a primary that was replaced
+ *   anything else              NO
+ */
+enum outcome ledger_forget_again(struct lockstore *store, const char *type, int64_t epoch, const struct owner *owner, struct error *error)
+{
+  struct ledger ledger;
+  enum outcome outcome = ledger_read(store, type, &ledger, error);
+  if (outcome == OUTCOME_UNKNOWN)
+    return OUTCOME_UNKNOWN;
+  if (outcome == OUTCOME_NO)
+    return OUTCOME_YES;
+  if (outcome == OUTCOME_YES && ledger.epoch < epoch)
+    return read_older("forgetting", type, error);
+  if (outcome != OUTCOME_YES || ledger.epoch != epoch || !owner_is(&ledger, owner) || ledger.end.file[0] != '\0')
+    return OUTCOME_NO;
+  outcome = ledger_forget(store, type, epoch, owner, error);
+  if (outcome == OUTCOME_NO) {
+    error_set(error, "forgetting: the ledger of %s has moved, and the majority does not have that yet", type);
+    outcome = OUTCOME_UNKNOWN;
+  }
+  return outcome;
 }

@@ -338,7 +338,6 @@ static enum outcome find_forgettable(struct claim *claim, int *code, struct erro
   enum outcome outcome = get_ready(claim, error);
   if (outcome != OUTCOME_YES)
     return outcome;
-  *code = EXIT_UNTRUSTED;
   outcome = ledger_read(claim->store, claim->config->name, &ledger, error);
   *code = outcome == OUTCOME_REFUSED ? EXIT_UNTRUSTED : EXIT_FAILED;
   if (outcome == OUTCOME_NO)
@@ -349,25 +348,31 @@ static enum outcome find_forgettable(struct claim *claim, int *code, struct erro
   return OUTCOME_REFUSED;
 }
 
+/* Waiting gives nobody a right. */
+static bool forget_tries_again(enum outcome outcome, const struct error *error, int64_t until_ms)
+{
+  return outcome == OUTCOME_UNKNOWN && !mongo_denied(error) && command_now_ms() < until_ms;
+}
+
 static int forget_held(struct claim *claim)
 {
   const char *name = claim->config->name;
-  struct error error;
+  struct error error, ignored;
   int64_t until_ms = least(command_now_ms() + RELEASE_MS, claim->sent_ms + claim->config->lease_ms);
-  enum outcome outcome;
-  while ((outcome = ledger_forget(claim->store, name, claim->epoch, &claim->owner, &error)) == OUTCOME_UNKNOWN &&
-         command_now_ms() < until_ms)
+  enum outcome outcome = ledger_forget(claim->store, name, claim->epoch, &claim->owner, &error);
+  while (forget_tries_again(outcome, &error, until_ms)) {
     sleep_ms(jitter(BACKOFF_MS));
+    outcome = ledger_forget_again(claim->store, name, claim->epoch, &claim->owner, &error);
+  }
   claim->fenced = false; /* who waits is not told an epoch that is gone */
-  struct error ignored;
-  while (give_back(claim, &ignored) == OUTCOME_UNKNOWN && command_now_ms() < until_ms)
+  while (forget_tries_again(give_back(claim, &ignored), &ignored, until_ms))
     sleep_ms(jitter(BACKOFF_MS));
   command_signals_release();
   if (outcome == OUTCOME_YES)
     claim_say(claim, CONFIG_LOG_INFO, "%s: forgotten; its epochs begin anew", name);
   else
     claim_say(claim, CONFIG_LOG_ERROR, "%s: %s", name, outcome == OUTCOME_NO ? "another was faster: nothing was forgotten" : error.text);
-  return outcome == OUTCOME_YES ? EXIT_DONE : outcome == OUTCOME_NO ? EXIT_FAILED : EXIT_UNAVAILABLE;
+  return mongo_exit_code(outcome, &error);
 }
 
 int claim_forget(struct claim *claim)
@@ -382,7 +387,7 @@ int claim_forget(struct claim *claim)
   if (outcome == OUTCOME_REFUSED || outcome == OUTCOME_UNKNOWN)
     claim_say(claim, CONFIG_LOG_ERROR, "%s", error.text);
   if (outcome != OUTCOME_YES)
-    return outcome == OUTCOME_NO ? EXIT_DONE : outcome == OUTCOME_REFUSED ? code : EXIT_UNAVAILABLE;
+    return outcome == OUTCOME_NO ? EXIT_DONE : outcome == OUTCOME_REFUSED ? code : mongo_exit_code(outcome, &error);
   code = claim_acquire(claim);
   return code == EXIT_DONE ? forget_held(claim) : code;
 }

@@ -245,6 +245,9 @@ MUST_CHECK enum outcome ledger_settle(struct lockstore *store, const char *type,
  */
 MUST_CHECK enum outcome ledger_forget(struct lockstore *store, const char *type, int64_t epoch, const struct owner *owner,
                                       struct error *error);
+/* After UNKNOWN: reads the ledger and judges, and sends the same once more where it is as it was. YES: it is gone. */
+MUST_CHECK enum outcome ledger_forget_again(struct lockstore *store, const char *type, int64_t epoch, const struct owner *owner,
+                                            struct error *error);
 
 /*
  * For pawl-status: each ledger and each lock there is, in order of type. `problem` is NULL, or says why the document could not be

@@ -558,3 +558,20 @@ def test_forget(field):
     for arguments in (["--forget", "a b"], ["--forget", "x", "y"], ["--forget", "x", "--", "true"]):
         wrong = field.run("pawl-lock", *arguments)
         assert wrong.returncode == 2 and b"--forget: " in wrong.stderr, wrong
+
+
+@pytest.mark.parametrize("fault, code, words", [({"writeConcernError": {"code": 64, "errmsg": "in doubt"}}, 0, b"nightly: forgotten"),
+                                                ({"errorCode": 13}, 2, b"nightly: MongoDB does not permit it: ")], ids=["in doubt", "not permitted"])
+def test_forget_judges_what_became_of_it(field, fault, code, words):
+    """A delete that was made and not acknowledged; and one that is not permitted, and is sent once."""
+    assert field.run("pawl-lock", "nightly", "--", "true").returncode == 0
+    admin = field.server.client.admin
+    before = admin.command({"configureFailPoint": "failCommand", "mode": {"times": 1} if code == 0 else "alwaysOn", "data": {
+        "failCommands": ["delete"], "namespace": f"{field.name}.ledger", "appName": field.app_name("pawl-lock"), **fault}})["count"]
+    try:
+        done = field.run("pawl-lock", "--forget", "nightly")
+    finally:
+        after = admin.command({"configureFailPoint": "failCommand", "mode": "off"})["count"]
+    assert done.returncode == code and words in done.stderr, done
+    assert after == before + 1 and field.locks.find_one({"type": "nightly"}) is None
+    assert (field.ledger("nightly") is None) == (code == 0)

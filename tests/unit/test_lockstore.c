@@ -668,6 +668,25 @@ static void ledger_without_file_is_forgotten(void **state)
   assert_int_equal(read_ledger("kept").end.seq, 10);
 }
 
+/* What the ledger shows after an answer that was lost. */
+static void forgetting_is_judged(void **state)
+{
+  (void)state;
+  struct ledger ledger;
+  assert_int_equal(ledger_fence(store, "given-up", 0, &alice, FENCER_READER, &ledger, &error), OUTCOME_YES);
+  assert_int_equal(ledger_forget_again(store, "given-up", 2, &alice, &error), OUTCOME_UNKNOWN); /* older than my own fence */
+  assert_int_equal(ledger_forget_again(store, "given-up", 1, &bob, &error), OUTCOME_NO);
+  assert_int_equal(read_ledger("given-up").epoch, 1);
+  assert_int_equal(ledger_forget_again(store, "given-up", 1, &alice, &error), OUTCOME_YES); /* it had not arrived */
+  assert_int_equal(ledger_read(store, "given-up", &ledger, &error), OUTCOME_NO);
+  assert_int_equal(ledger_forget_again(store, "given-up", 1, &alice, &error), OUTCOME_YES); /* it had */
+  begin_file("held-on");
+  assert_int_equal(ledger_forget_again(store, "held-on", 1, &alice, &error), OUTCOME_NO); /* it has a file */
+  assert_int_equal(ledger_fence(store, "held-on", 1, &bob, FENCER_LOCAL, &ledger, &error), OUTCOME_YES);
+  assert_int_equal(ledger_forget_again(store, "held-on", 1, &alice, &error), OUTCOME_NO);
+  assert_int_equal(read_ledger("held-on").epoch, 2);
+}
+
 /* A late copy of the adoption, and one that began before the document was another: they change nothing. */
 static void malformed_is_replaced_once(void **state)
 {
@@ -919,6 +938,7 @@ int main(void)
       cmocka_unit_test(commit_without_the_guard_leaves_it),
       cmocka_unit_test(put_vouches_for_nothing),
       cmocka_unit_test(ledger_without_file_is_forgotten),
+      cmocka_unit_test(forgetting_is_judged),
       cmocka_unit_test(malformed_is_replaced_once),
       cmocka_unit_test(newer_ledger_is_refused),
       cmocka_unit_test(lists_are_whole_and_in_order),
