@@ -160,24 +160,46 @@ static int status_spawn(const char *path, bool exact, const char *type, char **e
 struct answer {
   char *text;
   size_t bytes;
+  int code; /* its exit code; -1: it was not started, or was ended by a signal, or not all that it said is there */
 };
 
-/* All that it prints, at most ANSWER_BYTES_MAX. */
-static void answer_read(int from, struct answer *answer)
+/* False: not all of it could be read. */
+static bool answer_copy(int from, FILE *to, struct error *error)
 {
   char part[16384];
-  FILE *whole = open_memstream(&answer->text, &answer->bytes);
+  size_t bytes = 0;
   for (;;) {
     ssize_t got = read(from, part, sizeof part);
+    if (got == 0)
+      return true;
     if (got < 0 && errno == EINTR)
       continue;
-    if (got <= 0)
-      break;
-    if (whole != NULL && ftell(whole) < ANSWER_BYTES_MAX)
-      fwrite(part, 1, (size_t)got, whole);
+    if (got < 0) {
+      error_set(error, "reading what pawl-status says: %s", strerror(errno));
+      return false;
+    }
+    bytes += (size_t)got;
+    if (bytes > ANSWER_BYTES_MAX) {
+      error_set(error, "pawl-status said more than %d MiB", ANSWER_BYTES_MAX / 1024 / 1024);
+      return false;
+    }
+    (void)fwrite(part, 1, (size_t)got, to); /* ferror */
   }
-  if (whole == NULL || fclose(whole) != 0)
-    *answer = (struct answer){0};
+}
+
+/* All that it prints, or nothing. */
+static bool answer_read(int from, struct answer *answer, struct error *error)
+{
+  FILE *to = open_memstream(&answer->text, &answer->bytes);
+  error_set(error, "no memory for what pawl-status says");
+  if (to == NULL)
+    return false;
+  bool whole = answer_copy(from, to, error) && ferror(to) == 0;
+  if (fclose(to) == 0 && whole)
+    return true;
+  free(answer->text);
+  *answer = (struct answer){.code = -1};
+  return false;
 }
 
 static int failure;
@@ -187,7 +209,14 @@ int ledger_failure(void)
   return failure;
 }
 
-static bool status_wait(pid_t child, struct error *error)
+/* Nothing of the answer could be used. */
+static void failure_note(const struct answer *answer)
+{
+  if (answer->code == EXIT_UNAVAILABLE || answer->code == EXIT_USAGE)
+    failure = answer->code;
+}
+
+static bool status_wait(pid_t child, int *code, struct error *error)
 {
   int result = 0;
   while (waitpid(child, &result, 0) < 0)
@@ -195,15 +224,14 @@ static bool status_wait(pid_t child, struct error *error)
       error_set(error, "waiting for pawl-status: %s", strerror(errno));
       return false;
     }
-  if (WIFEXITED(result) && WEXITSTATUS(result) == 0)
+  *code = WIFEXITED(result) ? WEXITSTATUS(result) : -1;
+  if (*code == 0)
     return true;
-  if (WIFEXITED(result) && WEXITSTATUS(result) == 127)
+  if (*code == 127)
     error_set(error, "pawl-status could not be started: --uri needs it, beside pawl-dump or on the PATH");
-  else if (WIFEXITED(result))
-    error_set(error, "pawl-status, asked for the ledger, ended with exit code %d", WEXITSTATUS(result));
-  if (WIFEXITED(result) && (WEXITSTATUS(result) == EXIT_UNAVAILABLE || WEXITSTATUS(result) == EXIT_USAGE))
-    failure = WEXITSTATUS(result);
-  if (WIFSIGNALED(result))
+  else if (*code > 0)
+    error_set(error, "pawl-status, asked for the ledger, ended with exit code %d", *code);
+  else
     error_set(error, "pawl-status, asked for the ledger, was ended by signal %d", WTERMSIG(result));
   return false;
 }
@@ -226,7 +254,7 @@ static bool status_run(const char *uri, const char *db, const char *type, struct
   char path[PATH_MAX];
   int ends[2];
   pid_t child = 0;
-  *answer = (struct answer){0};
+  *answer = (struct answer){.code = -1};
   if (pipe2(ends, O_CLOEXEC) != 0) {
     error_set(error, "a pipe for pawl-status: %s", strerror(errno));
     return false;
@@ -235,13 +263,16 @@ static bool status_run(const char *uri, const char *db, const char *type, struct
   bool exact = status_find(path, sizeof path);
   int failed = environment == NULL ? ENOMEM : status_spawn(path, exact, type, environment, ends[1], &child);
   close(ends[1]);
-  if (failed == 0)
-    answer_read(ends[0], answer);
-  else
+  bool whole = failed == 0 && answer_read(ends[0], answer, error);
+  if (failed != 0)
     error_set(error, "--uri needs the program pawl-status, beside pawl-dump or on the PATH: %s", strerror(failed));
   close(ends[0]);
   environment_free(environment);
-  return failed == 0 && status_wait(child, error);
+  struct error ignored;
+  int code = -1;
+  bool ended_well = failed == 0 && status_wait(child, &code, whole ? error : &ignored);
+  answer->code = whole ? code : -1;
+  return whole && ended_well;
 }
 
 /* The first line about a type, else the first line. */
@@ -252,7 +283,7 @@ static struct answer line_about_type(const struct answer *said)
   at = at != NULL ? at : said->text;
   size_t left = (size_t)(said->text + said->bytes - at);
   char *end = left > 0 ? memchr(at, '\n', left) : NULL;
-  return (struct answer){at, end != NULL ? (size_t)(end - at) : left};
+  return (struct answer){.text = at, .bytes = end != NULL ? (size_t)(end - at) : left};
 }
 
 /* It ends with an error, too, where workers would refuse the database: what it says of the ledger is right all the same. */
@@ -269,6 +300,8 @@ bool ledger_ask(const char *uri, const char *db, const char *type, struct ledger
     error_set(error, "pawl-status said nothing about type %s", type);
   else if (!known)
     (void)problem_take(&line, error);
+  if (!known)
+    failure_note(&said);
   free(said.text);
   return known;
 }
@@ -310,8 +343,11 @@ bool ledger_list_types(const char *uri, const char *db, char (**types)[TYPE_BYTE
   struct answer said;
   *types = NULL;
   *count = 0;
-  /* Where one ledger cannot be read it ends with an error, after it has told of all: that type's verdict will say it. */
-  bool known = status_run(uri, db, NULL, &said, error) || said.bytes > 0;
+  /* It tells of all types, or of none. Then come exit code 1 where one ledger cannot be read, which that type's verdict will say, and 2
+   * where workers would refuse the database. */
+  bool known = status_run(uri, db, NULL, &said, error) || ((said.code == EXIT_FAILED || said.code == EXIT_USAGE) && said.bytes > 0);
+  if (!known)
+    failure_note(&said);
   if (known && !types_parse(&said, types, count)) {
     error_set(error, "no memory for the types in the ledger");
     known = false;

@@ -20,14 +20,14 @@ struct ledger_answer {
 MUST_CHECK bool ledger_ask(const char *uri, const char *db, const char *type, struct ledger_answer *answer, struct error *error);
 
 /*
- * The types whose ledger names a file, or cannot be read; the caller frees the array. A type without a file has committed nothing: so
+ * The types whose ledger names a file, or cannot be read, all of them: a list that was cut off is none. The caller frees the array. A type without a file has committed nothing: so
  * it is with the locks of pawl-lock.
  */
 MUST_CHECK bool ledger_list_types(const char *uri, const char *db, char (**types)[TYPE_BYTES_MAX + 1], size_t *count, struct error *error);
 
 /*
- * Why pawl-status did not answer, as its exit code: MongoDB gives no answer (69), refuses, or is refused (2). 0: it has answered always, or
- * failed otherwise. The last one counts.
+ * Why pawl-status gave no answer that could be used, as its exit code: MongoDB gives no answer (69), refuses, or is refused (2). 0: it has
+ * answered always, or failed otherwise. The last one counts.
  */
 int ledger_failure(void);
 

@@ -45,6 +45,16 @@ static int pipe_open(const char *path, struct error *error)
   return fd;
 }
 
+/* A device may have no end, and would fill the disk. A terminal has one. */
+static bool may_copy(int fd, const char *path, struct error *error)
+{
+  struct stat status;
+  if (fstat(fd, &status) != 0 || !S_ISCHR(status.st_mode) || isatty(fd))
+    return true;
+  error_set(error, "opening %s: not a pawl file: a device", is_stdin(path) ? "standard input" : path);
+  return false;
+}
+
 static int spool_make(struct error *error)
 {
   const char *folder = getenv("TMPDIR");
@@ -97,7 +107,7 @@ int spool_copy(const char *path, struct error *error)
   int from = pipe_open(path, error);
   if (from < 0)
     return -1;
-  int to = spool_make(error);
+  int to = may_copy(from, path, error) ? spool_make(error) : -1;
   if (to >= 0 && !copy(from, to, path, error)) {
     close(to);
     to = -1;

@@ -213,8 +213,8 @@ static void verdict_empty(struct verdict *verdict, const struct source *source, 
   else if (source->asked && blocks)
     error_set(&verdict->why, "the ledger of type %s in database %s names no file, and %s holds %s", source->type, db, source->dir, names);
   else if (source->asked)
-    error_set(&verdict->why, "nothing to verify: the ledger of type %s in database %s names no file, and %s holds %s with blocks",
-              source->type, db, source->dir, "none");
+    error_set(&verdict->why, "nothing to verify: the ledger of type %s in database %s names no file, and %s holds none with blocks",
+              source->type, db, source->dir);
   else if (chain->orphan_count > 0)
     error_set(&verdict->why, "nothing to verify: %s holds no whole segment of type %s, only %s", source->dir, source->type, names);
   else

@@ -25,10 +25,10 @@
 
 #include "storage/dump_source.h"
 
-/* `name`: the type, or the FILE as it was given. `loaded`, `error`: how it could be opened. */
 /* A verdict on --dir as a whole, as no type in it can be judged. `there`: it can be read; `what` says what is wrong. */
 void verify_directory(struct dump *dump, bool there, const char *what);
 
+/* `name`: the type, or the FILE as it was given. `loaded`, `error`: how it could be opened. */
 void verify_source(struct dump *dump, const struct source *source, const char *name, enum read_status loaded, const struct error *error);
 
 #endif

@@ -3,6 +3,7 @@ import base64
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import struct
@@ -641,6 +642,35 @@ def test_every_type_of_the_ledger_is_verified(tmp_path, with_ledger):
     verdict(with_ledger(line, "--dir", tmp_path, "--verify"), 3, "t1: missing, ")
     (with_ledger.folder / "pawl-status").write_text("#!/bin/sh\necho down >&2\nexit 69\n")
     verdict(with_ledger("", "--dir", with_ledger.folder / "empty", "--verify"), 69, "unreadable", "exit code 69")
+
+
+@pytest.mark.parametrize("does, code, words", [
+    ("cat answer; exit 0", 0, "ok, 1 segment"), ("cat answer; exit 1", 0, "ok, 1 segment"), ("cat answer; exit 2", 0, "ok, 1 segment"),
+    ("exit 2", 2, "exit code 2"), ("exit 1", 1, "exit code 1"), ("cat answer; exit 69", 69, "exit code 69"), ("cat answer; kill -9 $$", 1, "signal 9"),
+    ("head -c 70000000 /dev/zero", 1, "more than 64 MiB")])
+def test_only_a_whole_list_counts(tmp_path, with_ledger, does, code, words):
+    line = ledger_line(made.Segment(tmp_path / "t1.bin").numbered(1))
+    (with_ledger.folder / "pawl-status").write_text(f'#!/bin/sh\ncd "$(dirname "$0")"\n[ $# = 1 ] || exec cat answer\n{does}\n')
+    done = with_ledger(line, "--dir", tmp_path, "--verify")
+    assert done.returncode == code and words in done.stdout.decode(), done
+
+
+def test_exit_code_2_is_for_what_could_not_be_asked(tmp_path, with_ledger):
+    """Workers refuse the database, and the answer is as good as any."""
+    (with_ledger.folder / "pawl-status").write_text("#!/bin/sh\necho '{\"database\": \"pawl\", \"refused\": \"the index\"}'\nexit 2\n")
+    (tmp_path / "empty").mkdir()
+    verdict(with_ledger("", "--dir", tmp_path / "empty", "--verify"), 1, "absent, ", "no ledger names one in database pawl")
+
+
+def test_a_device_is_no_pipe(tmp_path):
+    for arguments in (["/dev/zero"], ["/dev/zero", "--verify"]):
+        done = subprocess.run([PROGRAM, *arguments], capture_output=True, env=ENVIRONMENT, timeout=60,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 24, 1 << 24)))
+        assert done.returncode == 1 and b"/dev/zero: not a pawl file: " in done.stdout + done.stderr, done
+    with open("/dev/zero", "rb") as zero:
+        done = subprocess.run([PROGRAM, "-"], stdin=zero, capture_output=True, env=ENVIRONMENT, timeout=60,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 24, 1 << 24)))
+    assert done.returncode == 1 and b"standard input: not a pawl file: " in done.stderr, done
 
 
 def test_a_ledger_that_does_not_know_the_file(tmp_path, with_ledger):
