@@ -21,7 +21,7 @@
  *   problem         why the ledger or the lock could not be read; only then, and the exit code is 1
  *
  * Without --type it also looks whether workers would refuse the database. If so there is one more line, {database, refused: why}, and the
- * exit code is 1; if that cannot be seen, stderr says so.
+ * exit code is 2; if that cannot be seen, stderr says so.
  */
 #include "worker/status.h"
 #include "config/stop.h"

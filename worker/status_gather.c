@@ -235,8 +235,13 @@ static void count_untyped(struct status_table *table, struct mongo *mongo)
   struct error ignored;
   int64_t count = 0;
   bool known = count_end(mongo, true, &count, &ignored) == OUTCOME_YES && count_end(mongo, false, &count, &ignored) == OUTCOME_YES;
-  if (known || count_without_index(mongo, &count, &ignored) == OUTCOME_YES)
+  if (known || count_without_index(mongo, &count, &ignored) == OUTCOME_YES) {
     add_untyped(table, count);
+    return;
+  }
+  struct status_row *row = table_row(table, STATUS_UNTYPED_NAME, STATUS_UNTYPED);
+  if (row)
+    row->queued = QUEUED_UNKNOWN;
 }
 
 /* A long queue may not be counted in time; then its length is unknown, and the rest is still worth showing. */
@@ -263,7 +268,7 @@ static void tell_locks(struct status_table *table)
   for (size_t i = 0; i < table->count; i++) {
     struct status_row *row = &table->rows[i];
     bool by_lock = row->held ? strncmp(row->lock.holder.program, "pawl-lock", 9) == 0 : row->ledger.epoch > 0;
-    if (row->kind == STATUS_TYPE && by_lock && row->queued <= 0 && row->ledger.end.file[0] == '\0' && !row->problem.text[0])
+    if (row->kind == STATUS_TYPE && by_lock && row->queued == 0 && row->ledger.end.file[0] == '\0' && !row->problem.text[0])
       row->kind = STATUS_LOCK;
   }
 }

@@ -297,6 +297,23 @@ def test_status_tells_locks_from_types(field):
     assert re.search(r"^nightly +0 .* \(lock\)$", field.run("pawl-status").stdout.decode(), re.M)
 
 
+def test_status_without_a_count(field):
+    """A queue that could not be counted is not empty: neither the one without types, nor that of a name without a file."""
+    field.insert("p", [{"type": 5}, {"type": "t1"}])
+    assert field.run("pawl-lock", "t2", "--", "true").returncode == 0
+    admin = field.server.client.admin
+
+    def without(mode):
+        admin.command({"configureFailPoint": "failCommand", "mode": mode, "data": {
+            "failCommands": ["aggregate", "find"], "namespace": f"{field.name}.messages", "appName": field.app_name("pawl-status"), "errorCode": 50}})
+        try:
+            return {row["type"]: (row["kind"], row["queued"]) for row in status(field)}
+        finally:
+            admin.command({"configureFailPoint": "failCommand", "mode": "off"})
+    assert without({"skip": 1}) == {None: ("untyped", None), "t1": ("type", 1), "t2": ("lock", 0)}
+    assert without("alwaysOn")["t2"] == ("type", None)
+
+
 def test_status_of_a_malformed_lock(field):
     field.fill(3)
     assert field.run("pawl-setup").returncode == 0
