@@ -1,8 +1,8 @@
 #include "lockstore/lockstore.h"
 
 /*
- * A fence, a commit or a removal whose answer is not known: the ledger as the majority has it says what became of it. What it shows cannot be rolled
- * back. Only what it leaves open is sent once more, as it was.
+ * A fence, a commit or a removal whose answer is not known: the ledger as the majority has it says what became of it. What it shows cannot
+ * be rolled back. Only what it leaves open is sent once more, as it was.
  */
 
 bool ledger_epoch_has_next(const char *type, int64_t epoch, struct error *error)
@@ -36,8 +36,8 @@ static enum outcome fence_repeat(struct lockstore *store, const char *type, int6
 }
 
 /*
- * What the fence found. It has written `clean` and `guarded`: to a clean end that was not vouched for, as it was seen at that epoch, nothing
- * was added since. Else what a local fence vouches for was vouched for, or had become clean, and no write is under way to it.
+ * What the fence found. It has written `clean` and `guarded`: to a clean end that was not vouched for, as it was seen at that epoch,
+ * nothing was added since. Else what a local fence vouches for was vouched for, or had become clean, and no write is under way to it.
  */
 static void before_restore(struct ledger *before, const struct ledger *seen, enum fencer fencer)
 {

@@ -20,8 +20,8 @@ struct ledger_answer {
 MUST_CHECK bool ledger_ask(const char *uri, const char *db, const char *type, struct ledger_answer *answer, struct error *error);
 
 /*
- * The types whose ledger names a file, or cannot be read, all of them: a list that was cut off is none. The caller frees the array. A type without a file has committed nothing: so
- * it is with the locks of pawl-lock.
+ * The types whose ledger names a file, or cannot be read, all of them: a list that was cut off is none. The caller frees the array. A type
+ * without a file has committed nothing: so it is with the locks of pawl-lock.
  */
 MUST_CHECK bool ledger_list_types(const char *uri, const char *db, char (**types)[TYPE_BYTES_MAX + 1], size_t *count, struct error *error);
 

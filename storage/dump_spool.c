@@ -107,8 +107,8 @@ int spool_copy(const char *path, struct error *error)
   int from = pipe_open(path, error);
   if (from < 0)
     return -1;
-  int to = may_copy(from, path, error) ? spool_make(error) : -1;
-  if (to >= 0 && !copy(from, to, path, error)) {
+  int to = spool_make(error);
+  if (to >= 0 && !(may_copy(from, path, error) && copy(from, to, path, error))) {
     close(to);
     to = -1;
   }
