@@ -30,10 +30,18 @@ struct queue_pass {
   bson_iter_t next; /* the next of them */
 };
 
+static void append_no_array(bson_t *test)
+{
+  bson_t no;
+  BSON_APPEND_DOCUMENT_BEGIN(test, "$not", &no);
+  BSON_APPEND_UTF8(&no, "$type", "array");
+  bson_append_document_end(test, &no);
+}
+
 /* The type's messages, and never a document whose `type` is an array that holds it: other tools may use those. */
 static void append_type(bson_t *filter, const char *const *types, size_t count)
 {
-  bson_t type, list, no;
+  bson_t type, list;
   BSON_APPEND_DOCUMENT_BEGIN(filter, "type", &type);
   if (count == 1) {
     BSON_APPEND_UTF8(&type, "$eq", types[0]);
@@ -43,21 +51,22 @@ static void append_type(bson_t *filter, const char *const *types, size_t count)
       BSON_APPEND_UTF8(&list, "0", types[i]);
     bson_append_array_end(&type, &list);
   }
-  BSON_APPEND_DOCUMENT_BEGIN(&type, "$not", &no);
-  BSON_APPEND_UTF8(&no, "$type", "array");
-  bson_append_document_end(&type, &no);
+  append_no_array(&type);
   bson_append_document_end(filter, &type);
 }
 
-/* `from`: no smaller `_id`; NULL: all. */
-static void append_filter(bson_t *command, const char *const *types, size_t count, const bson_oid_t *from)
+/* `from`: no smaller `_id`; NULL: all. `arrays`: an `_id` may be one. */
+static void append_filter(bson_t *command, const char *const *types, size_t count, const bson_oid_t *from, bool arrays)
 {
   bson_t filter, id;
   BSON_APPEND_DOCUMENT_BEGIN(command, "filter", &filter);
   append_type(&filter, types, count);
-  if (from != NULL) {
+  if (from != NULL || !arrays) {
     BSON_APPEND_DOCUMENT_BEGIN(&filter, "_id", &id);
-    BSON_APPEND_OID(&id, "$gte", from);
+    if (from != NULL)
+      BSON_APPEND_OID(&id, "$gte", from);
+    if (!arrays)
+      append_no_array(&id);
     bson_append_document_end(&filter, &id);
   }
   bson_append_document_end(command, &filter);
@@ -161,6 +170,7 @@ static enum outcome find_ids(struct mongo *mongo, const char *doing, bson_t *com
   BSON_APPEND_INT32(&projection, "_id", 1);
   bson_append_document_end(command, &projection);
   BSON_APPEND_INT32(command, "limit", limit);
+  BSON_APPEND_INT32(command, "batchSize", limit); /* else 101 */
   BSON_APPEND_BOOL(command, "singleBatch", true);
   enum outcome outcome = mongo_command(mongo, doing, command, reply, &code, error);
   explain(code, reply, error);
@@ -189,9 +199,12 @@ struct look { /* for messages, by their `_id`s alone */
   struct queue_mark *mark; /* or NULL */
   bool any, found;         /* there are documents; one of them can be taken */
   bool more;               /* perhaps there are more than were looked at */
+  bool paged;              /* the type's, page by page */
+  bson_t place;            /* {type, _id}: where the next page begins; empty: at the beginning */
+  struct error named;      /* the text for one that cannot be taken */
 };
 
-static void look_judge(struct look *look, const bson_iter_t *found, struct error *error)
+static void look_judge(struct look *look, const bson_iter_t *found)
 {
   const uint8_t *document = NULL;
   uint32_t bytes = 0;
@@ -204,8 +217,27 @@ static void look_judge(struct look *look, const bson_iter_t *found, struct error
     mark_set(look->mark, &id);
   look->any = true;
   look->found = look->found || flaw == NULL;
-  if (flaw != NULL && error->text[0] == 0)
-    (void)name_refused(look->mark, &id, flaw, error);
+  if (flaw != NULL && look->named.text[0] == 0)
+    (void)name_refused(look->mark, &id, flaw, &look->named);
+  if (look->paged) {
+    bson_reinit(&look->place);
+    BSON_APPEND_UTF8(&look->place, "type", look->types[0]);
+    if (!message_id_append(&look->place, "_id", &id))
+      look->found = true; /* no memory to look on: a pass will */
+  }
+}
+
+/* By the index's keys, for a filter compares only values of one kind. The end is the first key behind the type's own. */
+static void append_place(bson_t *command, const struct look *look)
+{
+  bson_t end;
+  if (bson_empty(&look->place))
+    return;
+  BSON_APPEND_DOCUMENT(command, "min", &look->place);
+  BSON_APPEND_DOCUMENT_BEGIN(command, "max", &end);
+  bson_append_utf8(&end, "type", -1, look->types[0], (int)strlen(look->types[0]) + 1); /* with its NUL */
+  BSON_APPEND_MINKEY(&end, "_id");
+  bson_append_document_end(command, &end);
 }
 
 static enum outcome look_ask(struct look *look, int32_t limit, bool greatest, struct error *error)
@@ -214,7 +246,9 @@ static enum outcome look_ask(struct look *look, int32_t limit, bool greatest, st
   bson_iter_t documents;
   int seen = 0;
   BSON_APPEND_UTF8(&command, "find", "messages");
-  append_filter(&command, look->types, look->count, look->from);
+  append_filter(&command, look->types, look->count, look->from, !look->paged);
+  if (look->paged)
+    append_place(&command, look);
   if (greatest) {
     BSON_APPEND_DOCUMENT_BEGIN(&command, "sort", &sort);
     BSON_APPEND_INT32(&sort, "_id", -1);
@@ -223,15 +257,31 @@ static enum outcome look_ask(struct look *look, int32_t limit, bool greatest, st
   mongo_append_read_concern(look->mongo, &command, look->linearizable ? "linearizable" : "snapshot", false);
   enum outcome outcome = find_ids(look->mongo, "looking at the queue", &command, limit, !look->linearizable, &reply, &documents, error);
   for (; outcome == OUTCOME_YES && bson_iter_next(&documents); seen++)
-    look_judge(look, &documents, error);
-  look->more = seen == limit || reply.len >= LOOK_BYTES_MANY;
+    look_judge(look, &documents);
+  look->more = seen == limit || (seen > 1 && reply.len >= LOOK_BYTES_MANY);
   bson_destroy(&reply);
   return outcome;
 }
 
 /*
- * One document is enough, and behind one that cannot be taken a thousand; if none of these can be, a pass looks at all of them.
+ * To the type's end, or to a message; a page begins with the last document of the one before. An array has no place of its own in the
+ * index, and is never taken: it is left out.
  */
+static enum outcome look_through(struct look *look, const char *const *type, struct error *error)
+{
+  enum outcome outcome;
+  look->types = type;
+  look->count = 1;
+  look->paged = true;
+  bson_init(&look->place);
+  do {
+    outcome = look_ask(look, LOOK_SOME, false, error);
+  } while (outcome == OUTCOME_YES && !look->found && look->more);
+  bson_destroy(&look->place);
+  return outcome;
+}
+
+/* One document is enough, and behind one that cannot be taken a thousand; if none of these can be, all of them. */
 enum outcome queue_peek(struct lockstore *store, const char *const *types, size_t count, bool linearizable, struct queue_mark *mark,
                         bool glance, struct error *error)
 {
@@ -243,14 +293,21 @@ enum outcome queue_peek(struct lockstore *store, const char *const *types, size_
                       .linearizable = linearizable,
                       .from = from_mark ? &from : NULL,
                       .mark = mark};
+  int named_count = mark != NULL ? mark->named_count : 0;
   error->text[0] = 0;
   /* The greatest, for the mark; and what a holder is draining meanwhile is deleted from the other end. */
   enum outcome outcome = look_ask(&look, 1, mark != NULL && !from_mark, error);
   if (outcome == OUTCOME_YES && look.any && !look.found)
     outcome = look_ask(&look, LOOK_SOME, false, error);
-  if (outcome != OUTCOME_YES)
-    return outcome;
-  return look.found || (look.any && look.more) ? OUTCOME_YES : OUTCOME_NO;
+  for (size_t i = 0; i < count && outcome == OUTCOME_YES && !look.found && look.any && (i > 0 || look.more); i++)
+    outcome = look_through(&look, &types[i], error);
+  if (outcome == OUTCOME_YES) {
+    *error = look.named;
+    return look.found ? OUTCOME_YES : OUTCOME_NO;
+  }
+  if (mark != NULL)
+    mark->named_count = named_count; /* the text is lost: it is named again */
+  return outcome;
 }
 
 /* ---- deleting ---- */
@@ -510,7 +567,7 @@ static enum outcome pass_find(struct queue_pass *pass, struct error *error)
   enum outcome outcome = pass_connect(pass, error);
   if (outcome == OUTCOME_YES) {
     BSON_APPEND_UTF8(&command, "find", "messages");
-    append_filter(&command, &type, 1, NULL);
+    append_filter(&command, &type, 1, NULL, true);
     BSON_APPEND_DOCUMENT_BEGIN(&command, "sort", &sort);
     BSON_APPEND_INT32(&sort, "_id", 1);
     bson_append_document_end(&command, &sort);

@@ -29,8 +29,9 @@ struct queue_mark {
 
 /*
  * YES: there is a message of one of the types; NO: there was none, but perhaps documents that cannot be taken: `error`, if it is set, names
- * one that was not named before. `linearizable`: as of now, whoever wrote it (a standalone server:
- * local). `mark`: of one type, is set by what is found, the greatest `_id` of it; or NULL. `glance`: begin there, if it is set.
+ * one that was not named before. Behind a thousand of those it asks once more for each thousand. `linearizable`: as of now, whoever wrote
+ * it (a standalone server: local). `mark`: of one type, is set by what is found, the greatest `_id` of it; or NULL. `glance`: begin there,
+ * if it is set.
  */
 MUST_CHECK enum outcome queue_peek(struct lockstore *store, const char *const *types, size_t count, bool linearizable,
                                    struct queue_mark *mark, bool glance, struct error *error);

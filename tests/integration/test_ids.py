@@ -138,10 +138,15 @@ REFUSED = {
 }
 
 
+def untaken(name):
+    (kind, value), _, _ = REFUSED[name]
+    return document(element(kind, b"_id", value), element(2, b"type", text(b"t1")))
+
+
 def test_what_cannot_be_taken_is_named_and_keeps_nothing_back(field):
     """A worker drains what is around it, goes idle, and does not come back to it again and again."""
     assert field.run("pawl-setup").returncode == 0
-    raws = {name: document(element(kind, b"_id", value), element(2, b"type", text(b"t1"))) for name, ((kind, value), _, _) in REFUSED.items()}
+    raws = {name: untaken(name) for name in REFUSED}
     insert_past_the_checks(field, *raws.values())
     field.insert("strings", [{"_id": key, "type": "t1"} for key in ("a", "A", "b")])  # that the expression matches
     field.fill(150)
@@ -163,6 +168,43 @@ def test_what_cannot_be_taken_is_named_and_keeps_nothing_back(field):
     assert len(re.findall(" document: ", second.log())) >= 1, str(second)
     assert field.ledger()["epoch"] == epoch, str(second)
     assert len(reader.read_type(field.dir, "t1", field.ledger())) == 323
+
+
+def expressions(field, count):
+    for start in range(0, count, 500):
+        documents = [{"_id": bson.Regex(f"^{n:05}$"), "type": "t1"} for n in range(start, min(start + 500, count))]
+        field.server.client.admin.command({"applyOps": [{"op": "i", "ns": f"{field.name}.messages", "o": document} for document in documents]})
+
+
+@pytest.mark.parametrize("count", [150, 2500])
+def test_a_message_between_many_that_cannot_be_taken(any_field, count):
+    """Neither the first nor the last of them says that it is there. It is taken, and the worker ends although they stay."""
+    field = any_field
+    assert field.run("pawl-setup").returncode == 0
+    expressions(field, count)
+    insert_past_the_checks(field, untaken("operator"), untaken("array"), untaken("pointer"))  # the last one by any look
+    raws = insert(field, [document(element(12, b"_id", text(b"") + bytes(12)), element(2, b"type", text(b"t1")))])
+    field.insert("others", [{"_id": n, "type": kind} for n, kind in enumerate(["t0", "t1.", "t10", "t2"])])
+    worker = field.drain(*CALM)
+    assert field.ledger() is not None, str(worker)
+    assert [found.raw for found in reader.read_type(field.dir, "t1", field.ledger())] == raws, str(worker)
+    assert field.messages.count_documents({}) == count + 3 + 4, str(worker)
+
+
+def test_a_document_is_named_again_when_its_text_was_lost(field):
+    """The first look finds it, the second one has no answer."""
+    assert field.run("pawl-setup").returncode == 0
+    field.drain(*CALM)
+    expressions(field, 1)
+    fail = {"failCommands": ["find"], "namespace": f"{field.name}.messages", "appName": field.app_name(), "errorCode": 50}
+    field.server.client.admin.command({"configureFailPoint": "failCommand", "mode": {"skip": 1}, "data": fail})
+    try:
+        worker = field.worker(*CALM)
+        worker.wait_log("database: MongoDB gives no answer: looking at the queue")
+    finally:
+        field.server.client.admin.command({"configureFailPoint": "failCommand", "mode": "off"})
+    worker.wait_log("document: .*a regular expression")
+    assert worker.stop()[0] == 0, str(worker)
 
 
 # --- the index of the deletes ---
