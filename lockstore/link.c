@@ -6,7 +6,6 @@
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <strings.h>
 #include <sys/eventfd.h>
@@ -25,8 +24,7 @@ enum {
 struct mongo_link {
   struct mongo *mongo;
   mongoc_client_t *client; /* NULL: not connected */
-  int drop;                /* an eventfd, readable while it is dropped */
-  atomic_bool dropped;
+  int drop;                /* an eventfd, readable while it is dropped: there is no flag beside it that could say otherwise */
   bool asked, for_majority;
 };
 
@@ -496,7 +494,6 @@ void mongo_link_waits(struct mongo_link *link, bool for_majority)
 
 void mongo_link_drop(struct mongo_link *link)
 {
-  atomic_store(&link->dropped, true);
   eventfd_write(link->drop, 1);
 }
 
@@ -504,13 +501,13 @@ void mongo_link_take_up(struct mongo_link *link)
 {
   eventfd_t ignored;
   link->asked = false;
-  atomic_store(&link->dropped, false);
   eventfd_read(link->drop, &ignored);
 }
 
 bool mongo_link_is_dropped(const struct mongo_link *link)
 {
-  return atomic_load(&link->dropped);
+  struct pollfd polled = {.fd = link->drop, .events = POLLIN};
+  return poll(&polled, 1, 0) > 0;
 }
 
 bool mongo_link_has_asked(const struct mongo_link *link)

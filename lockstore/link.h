@@ -34,6 +34,7 @@ void mongo_link_waits(struct mongo_link *link, bool for_majority);
 
 /* From any thread: the request that is under way ends at once, without an answer, and those that follow, until mongo_link_take_up. */
 void mongo_link_drop(struct mongo_link *link);
+/* By who may drop it, while no request is under way: a drop that comes later is never undone. */
 void mongo_link_take_up(struct mongo_link *link);
 bool mongo_link_is_dropped(const struct mongo_link *link);
 /* Since mongo_link_take_up: a request has gone out, so that a failure says something of its reply. */

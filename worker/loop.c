@@ -280,6 +280,8 @@ static void action_submit(struct station *station, const struct action *action)
   work->job.work = action_work;
   work->station = station;
   work->action = *action;
+  if (action->kind == ACTION_READ && action->begin)
+    performer_take_up_read(&station->performer);
   if (action->kind == ACTION_RENEW)
     loop->renew.waiting[loop->renew.waiting_count++] = work; /* one a type, so there is room */
   else

@@ -607,6 +607,12 @@ void performer_drop_read(struct performer *performer)
     queue_reader_drop(performer->reader);
 }
 
+void performer_take_up_read(struct performer *performer)
+{
+  if (performer->reader != NULL)
+    queue_reader_take_up(performer->reader);
+}
+
 void performer_deinit(struct performer *performer)
 {
   struct error ignored;

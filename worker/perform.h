@@ -45,6 +45,8 @@ void performer_deinit(struct performer *performer);
 
 /* From any thread: the reply that READ waits for is not wanted any more; it comes back soon, UNKNOWN. */
 void performer_drop_read(struct performer *performer);
+/* By the thread that drops, before it lets another perform a READ that begins a pass. */
+void performer_take_up_read(struct performer *performer);
 
 /* Not ACTION_RENEW. *completion is overwritten; its load, if any, belongs to the receiver. */
 void perform(struct performer *performer, const struct action *action, struct completion *completion);

@@ -473,6 +473,11 @@ void queue_reader_drop(struct queue_reader *reader)
   mongo_link_drop(reader->link);
 }
 
+void queue_reader_take_up(struct queue_reader *reader)
+{
+  mongo_link_take_up(reader->link);
+}
+
 static int64_t pass_asks(const struct queue_pass *pass)
 {
   int64_t ask = pass->batch_messages / pass->reader->ask_share;
@@ -501,7 +506,6 @@ struct queue_pass *queue_pass_open(struct queue_reader *reader, const char *type
     return NULL;
   pass->reader = reader;
   pass->mongo = reader->mongo;
-  mongo_link_take_up(reader->link);
   snprintf(pass->type, sizeof pass->type, "%s", type);
   pass->batch_messages = batch_messages;
   pass->batch_bytes = batch_bytes;
@@ -545,6 +549,10 @@ static enum outcome pass_command(struct queue_pass *pass, const bson_t *command,
 static enum outcome pass_connect(struct queue_pass *pass, struct error *error)
 {
   bson_error_t cause;
+  if (mongo_link_is_dropped(pass->reader->link)) {
+    error_set(error, "reading the queue: the reply is not wanted any more");
+    return OUTCOME_UNKNOWN;
+  }
   pass->client = mongo_link_client(pass->reader->link, "reading the queue", error);
   if (pass->client == NULL)
     return OUTCOME_UNKNOWN;

@@ -72,9 +72,11 @@ struct queue_reader;
 /* Does not connect. NULL: no memory, or no descriptor. */
 MUST_CHECK struct queue_reader *queue_reader_new(struct lockstore *store);
 void queue_reader_free(struct queue_reader *reader); /* NULL is allowed. After its pass */
-/* From any thread: the reply that is waited for is not wanted any more. queue_pass_next says UNKNOWN at once, and again until the next
- * queue_pass_open. */
+/* The reply that is waited for is not wanted any more: queue_pass_next says UNKNOWN at once, and again until queue_reader_take_up. From any
+ * thread. */
 void queue_reader_drop(struct queue_reader *reader);
+/* Before a pass is opened, by the thread that drops: so a drop stands that comes while the pass is still on its way. */
+void queue_reader_take_up(struct queue_reader *reader);
 
 /*
  * One pass: the queue of a type at one moment of the cluster's time, by rising `_id`, read to its end. It begins after everything

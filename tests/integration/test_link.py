@@ -97,3 +97,24 @@ def test_a_missing_collection_is_no_empty_queue(field):
     field.wait_empty()
     assert worker.stop()[0] == 0, str(worker)
     assert len(field.compare()["t1"]) == 15
+
+
+def test_told_to_stop_before_the_long_reply(field, link):
+    """While the database is looked at, before the pass asks: what is not wanted then is not wanted afterwards either."""
+    proxy = link(rate=MBIT)
+    worker = field.worker("--linger", "1h", quick=False, mongo=proxy.mongo, env={"PAWL_TEST_PREPARED_MS": "1"})
+    field.fill(1)
+    field.wait_empty()
+    admin = field.server.client.admin
+
+    def looks():
+        return [op for op in admin.command("currentOp")["inprog"] if op.get("appName") == field.app_name() and "listCollections" in op.get("command", {})]
+    try:
+        admin.command({"configureFailPoint": "failCommand", "mode": {"times": 1},
+                       "data": {"failCommands": ["listCollections"], "appName": field.app_name(), "blockConnection": True, "blockTimeMS": 2000}})
+        field.fill(1, size=10 * 1000 * 1000)
+        wait_until(looks, lambda: f"a look at the database; {worker}")
+        assert worker.stop()[0] == 0, str(worker)
+    finally:
+        admin.command({"configureFailPoint": "failCommand", "mode": "off"})
+    assert field.holder() is None and field.queued() == 1, str(worker)

@@ -145,6 +145,8 @@ static void feed(struct station *station, const struct event *event)
       station->process->renewals_waiting |= 1u << index;
       continue;
     }
+    if (action->kind == ACTION_READ && action->begin)
+      performer_take_up_read(&station->performer);
     int64_t delay_us = world_chance(chaos_plan.yield) ? world_between(0, 3 * MS) : 0;
     station->fibers[action->activity] = fiber_start(station, action, delay_us);
   }

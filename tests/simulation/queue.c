@@ -454,11 +454,15 @@ void queue_reader_drop(struct queue_reader *reader)
   reader->dropped = true;
 }
 
+void queue_reader_take_up(struct queue_reader *reader)
+{
+  reader->dropped = false;
+}
+
 struct queue_pass *queue_pass_open(struct queue_reader *reader, const char *type, int64_t batch_messages, int64_t batch_bytes,
                                    struct queue_mark *mark)
 {
   struct queue_pass *pass = reader->late;
-  reader->dropped = false;
   reader->late = NULL;
   if (pass != NULL)
     return pass;
