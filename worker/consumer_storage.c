@@ -116,6 +116,18 @@ void consumer_check_start(struct turn *turn)
     snprintf(action->missed, sizeof action->missed, "%s", consumer->storage_file);
 }
 
+/* It agrees with the ledger, and what is to be written can be. */
+static bool writes(const struct consumer *consumer, struct error *why)
+{
+  if (consumer->said_no_space)
+    error_set(why, "%s waits for space: the file system of its storage is full", consumer->type);
+  else if (consumer->state == STATE_BACKING_OFF)
+    error_set(why, "%s pauses: writing to its storage failed, the log says how", consumer->type);
+  else
+    return true;
+  return false;
+}
+
 bool consumer_trusts(const struct consumer *consumer, int64_t now_ms, struct error *why)
 {
   int64_t looks_ms = now_ms - consumer->activity[ACTIVITY_MAIN].started_ms;
@@ -127,7 +139,7 @@ bool consumer_trusts(const struct consumer *consumer, int64_t now_ms, struct err
   }
   switch (consumer->storage) {
   case STORAGE_AGREES:
-    return true;
+    return writes(consumer, why);
   case STORAGE_UNSEEN:
     error_set(why, "the storage of %s has not been checked yet", consumer->type);
     return false;

@@ -142,5 +142,5 @@ def test_one_node_is_not_taken_for_three(make_stack):
     done = stack.compose("up", "-d", "--no-build", "worker", check=False)
     setup = stack.containers("setup")[0]
     wait_until(lambda: inspect(setup, ".State.Status") == "exited", "the end of setup", 120)
-    assert inspect(setup, ".State.ExitCode") == 1 and "was initiated already, and without mongo2:27017, mongo3:27017" in log(setup), log(setup)
+    assert inspect(setup, ".State.ExitCode") == 2 and "was initiated already, and without mongo2:27017, mongo3:27017" in log(setup), log(setup)
     assert done.returncode != 0 and not stack.containers("worker", "status=running"), done

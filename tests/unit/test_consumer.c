@@ -603,6 +603,12 @@ static void test_settling_that_fails_for_long(void **state)
 
 /* ---- the disk ---- */
 
+static bool trusts(void)
+{
+  struct error ignored;
+  return consumer_trusts(&rig.consumer, rig.moment.now_ms, &ignored);
+}
+
 /* The first block of a segment must have room before the segment is made; until then each look is at the same place. */
 static void test_no_space_for_a_segment(void **state)
 {
@@ -623,11 +629,13 @@ static void test_no_space_then_space(void **state)
   (void)state;
   rig_play_all(&rig, TO_APPENDING "; APPEND NO_SPACE");
   assert_true(rig_noted(&rig, "no-space"));
+  assert_false(trusts()); /* no messages are written: it is not ready */
   assert_int_equal(pause_ms(), 1000);
   rig_play_all(&rig, "wake; APPEND NO_SPACE");
   assert_false(rig_noted(&rig, "no-space")); /* said once */
   rig_play_all(&rig, "wake; APPEND YES");
   assert_true(rig_noted(&rig, "no-space"));
+  assert_true(trusts());
   rig_expect(&rig, STATE_DRAINING, "COMMIT");
 }
 
@@ -834,12 +842,6 @@ static void test_distrust_does_not_outlive_the_epoch(void **state)
 }
 
 /* ---- looks at the storage beside the way ---- */
-
-static bool trusts(void)
-{
-  struct error ignored;
-  return consumer_trusts(&rig.consumer, rig.moment.now_ms, &ignored);
-}
 
 /* Polls, and looks at the lock, until CHECK runs; `peek` is what the queue says. */
 static void until_check(const char *peek)
