@@ -2,7 +2,9 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { URI_BYTES_MAX = 64 * 1024 };
 
@@ -326,9 +328,21 @@ void config_free(struct config *config)
   *config = (struct config){0};
 }
 
+/*
+ * A program that is started without one of its standard streams would give the number to its next file or connection, and then read from it
+ * or write to it. What is opened here answers "Bad file descriptor", as the missing stream would.
+ */
+static void streams_occupy(void)
+{
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+    if (fcntl(fd, F_GETFD) < 0)
+      (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 bool config_begin(struct config *config, enum config_program program, int argc, char **argv, FILE *out, FILE *err, int *exit_code)
 {
   struct error error = {.text = ""};
+  streams_occupy();
   enum config_status status = config_load(config, program, argc, argv, &error);
   bool loaded = status == CONFIG_RUN || status == CONFIG_PRINT;
   if (status == CONFIG_WRONG || (loaded && config->log_level >= CONFIG_LOG_WARN) || (loaded && program == CONFIG_STATUS))

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <strings.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 enum deployment { DEPLOYMENT_UNKNOWN, DEPLOYMENT_STANDALONE, DEPLOYMENT_REPLICA_SET };
@@ -19,6 +20,7 @@ enum {
   WIRE_VERSION_MIN = 13,       /* MongoDB 5.0 */
   WIRE_VERSION_CLUSTERED = 16, /* 5.3 */
   SPARE_CONNECTIONS = 2,
+  LACKS_MS = 5000,
   REACH_MS = 1000,               /* for the first word of the hosts */
   HEARTBEAT_MS = 2000,           /* instead of 10 s: how long a primary that hangs, or was given up by mistake, goes unnoticed */
   HEARTBEAT_AWAITING_MS = 30000, /* of a connection that only accelerates, and is to cost next to nothing */
@@ -48,6 +50,7 @@ struct mongo {
   _Atomic bool without_wakeups; /* their collections are missing, and may not be made */
   _Atomic uint32_t avoided;     /* mongo_avoids */
   _Atomic int64_t wire_version; /* of the primary; 0: not known yet */
+  _Atomic int64_t lacks_since_ms[MONGO_LACKS]; /* monotonic; 0: it does not */
   _Atomic int64_t transactions; /* the number of the last one */
   char server[300];             /* the URI's hosts */
   char program[96];             /* the beginning of what the server knows this process by */
@@ -733,11 +736,30 @@ static enum outcome refuse_sharded(const bson_t *reply, const char *me, const ch
   return OUTCOME_REFUSED;
 }
 
-static enum outcome refuse_timeless(const char *me, const char *set, struct error *error)
+/*
+ * A server that was just started, and loads the keys of its members, gives no times for some tenths of a second; a collection that was just
+ * dropped has none. So it is asked again, and refused only if it still lacks them after LACKS_MS.
+ */
+enum outcome mongo_lacks(struct mongo *mongo, enum mongo_lack what)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  int64_t now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, never = 0;
+  if (atomic_compare_exchange_strong(&mongo->lacks_since_ms[what], &never, now_ms))
+    return OUTCOME_UNKNOWN;
+  return now_ms - never >= LACKS_MS ? OUTCOME_REFUSED : OUTCOME_UNKNOWN;
+}
+
+void mongo_lacks_not(struct mongo *mongo, enum mongo_lack what)
+{
+  atomic_store(&mongo->lacks_since_ms[what], 0);
+}
+
+static enum outcome refuse_timeless(struct mongo *mongo, const char *me, const char *set, struct error *error)
 {
   error_set(error, "%s, of the replica set %s, lacks operationTime in its replies, as a compatible database does; pawl takes MongoDB",
             me ? me : "the server", set);
-  return OUTCOME_REFUSED;
+  return mongo_lacks(mongo, MONGO_LACKS_TIMES);
 }
 
 /*
@@ -748,7 +770,7 @@ static enum outcome refuse_timeless(const char *me, const char *set, struct erro
  *   lastCommittedOpTime             REFUSED: a member of a shard; it is in each reply of one that has joined its cluster (the same)
  *   isreplicaset                    UNKNOWN: not initiated
  *   not isWritablePrimary           UNKNOWN: a secondary, an arbiter, or no primary at the moment
- *   setName, no operationTime       REFUSED: a compatible database, no MongoDB
+ *   setName, no operationTime       UNKNOWN; for some seconds, REFUSED: a compatible database, no MongoDB
  *   setName                         YES: replica set
  *   otherwise                       YES: standalone
  */
@@ -775,7 +797,8 @@ static enum outcome hello_judge(struct mongo *mongo, const bson_t *reply, struct
     return OUTCOME_UNKNOWN;
   }
   if (set && !bson_has_field(reply, "operationTime"))
-    return refuse_timeless(me, set, error);
+    return refuse_timeless(mongo, me, set, error);
+  mongo_lacks_not(mongo, MONGO_LACKS_TIMES);
   atomic_store(&mongo->deployment, set ? DEPLOYMENT_REPLICA_SET : DEPLOYMENT_STANDALONE);
   atomic_store(&mongo->wire_version, wire);
   return OUTCOME_YES;

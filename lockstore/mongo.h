@@ -54,6 +54,11 @@ struct mongo *lockstore_mongo(struct lockstore *store);
  * primary too.
  */
 MUST_CHECK enum outcome mongo_hello(struct mongo *mongo, struct error *error);
+
+enum mongo_lack { MONGO_LACKS_TIMES, MONGO_LACKS_SNAPSHOTS, MONGO_LACKS };
+/* What each MongoDB has was not in an answer. UNKNOWN: ask again; REFUSED: it has been so for five seconds, without mongo_lacks_not. */
+MUST_CHECK enum outcome mongo_lacks(struct mongo *mongo, enum mongo_lack what);
+void mongo_lacks_not(struct mongo *mongo, enum mongo_lack what);
 /*
  * Whether what mongo_hello said YES to still stands (lockstore_prepare calls it): no longer when a request had no answer, or a connection
  * was lost that the caller knows of, for the next answer may come from another server, or another version.

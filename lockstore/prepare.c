@@ -372,6 +372,8 @@ static enum outcome snapshots_look(struct mongo *mongo, struct error *error)
     bson_iter_timestamp(&time, &seconds, &increment);
   bson_destroy(&reply);
   bool kept = seconds != 0 && ((uint64_t)seconds << 32 | increment) >= after;
+  if (outcome == OUTCOME_YES && kept)
+    mongo_lacks_not(mongo, MONGO_LACKS_SNAPSHOTS);
   if (outcome == OUTCOME_YES ? kept : !is_lacking(code))
     return outcome;
   struct error cause = *error;
@@ -381,7 +383,7 @@ static enum outcome snapshots_look(struct mongo *mongo, struct error *error)
             outcome != OUTCOME_YES ? cause.text
             : seconds == 0         ? "came back without atClusterTime"
                                    : "came back with an atClusterTime before it");
-  return OUTCOME_REFUSED;
+  return mongo_lacks(mongo, MONGO_LACKS_SNAPSHOTS);
 }
 
 /* ---- the whole ---- */

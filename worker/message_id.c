@@ -12,6 +12,14 @@ static bool is_cut_pointer(const struct element *element)
          memchr(element->value + 4, 0, element->bytes - 4 - 12) != element->value + element->bytes - 12 - 1;
 }
 
+/* Of an array's elements that is the key of the one at `index`. A server looks for another array without an end (6.0). */
+static bool is_key_of(const char *key, int64_t index)
+{
+  char wanted[24];
+  snprintf(wanted, sizeof wanted, "%" PRId64, index);
+  return strcmp(key, wanted) == 0;
+}
+
 /* At any depth; `levels` more of them are allowed. */
 static const char *value_flaw(const struct element *value, int levels)
 {
@@ -25,8 +33,10 @@ static const char *value_flaw(const struct element *value, int levels)
   if (levels == 0)
     return "has more than 180 levels, which no delete can name";
   elements_init(&elements, value->value, value->bytes);
-  while (flaw == NULL && elements_next(&elements, &inner))
-    flaw = value_flaw(&inner, levels - 1);
+  for (int64_t index = 0; flaw == NULL && elements_next(&elements, &inner); index++) {
+    bool misplaced = value->type == BSON_TYPE_ARRAY && !is_key_of(inner.key, index);
+    flaw = misplaced ? "holds an array whose keys are not 0, 1, 2, ..., which MongoDB does not find again" : value_flaw(&inner, levels - 1);
+  }
   return flaw != NULL ? flaw : elements.malformed ? "is malformed" : NULL;
 }
 
