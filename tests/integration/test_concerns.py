@@ -62,7 +62,7 @@ def request(who, command, fenced, cut):
     if verb == "find" and where == "messages":
         if "min" in command:
             return "count what has no type"
-        if "batchSize" in command:
+        if "limit" not in command:
             return "begin a pass"
         if "$in" in command["filter"].get("_id", {}):
             return "look for deleted messages"
