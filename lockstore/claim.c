@@ -13,7 +13,6 @@ enum {
   WATCH_AGAIN_MS = 5000, /* after a watch was lost, or could not begin */
   BACKOFF_MS = 100,      /* when nothing answers; doubling */
   BACKOFF_MS_MAX = 3000,
-  RELEASE_MS = 5000,
 };
 
 /* ---- talking, time ---- */
@@ -322,7 +321,7 @@ enum outcome claim_renew(struct claim *claim, struct error *error)
 
 bool claim_release(struct claim *claim, struct error *error)
 {
-  int64_t until_ms = least(command_now_ms() + RELEASE_MS, claim->sent_ms + claim->config->lease_ms);
+  int64_t until_ms = least(command_now_ms() + CLAIM_RELEASE_MS, claim->sent_ms + claim->config->lease_ms);
   while (give_back(claim, error) == OUTCOME_UNKNOWN && command_now_ms() < until_ms)
     sleep_ms(jitter(BACKOFF_MS));
   return !claim->taken;
@@ -358,7 +357,7 @@ static int forget_held(struct claim *claim)
 {
   const char *name = claim->config->name;
   struct error error, ignored;
-  int64_t until_ms = least(command_now_ms() + RELEASE_MS, claim->sent_ms + claim->config->lease_ms);
+  int64_t until_ms = least(command_now_ms() + CLAIM_RELEASE_MS, claim->sent_ms + claim->config->lease_ms);
   enum outcome outcome = ledger_forget(claim->store, name, claim->epoch, &claim->owner, &error);
   while (forget_tries_again(outcome, &error, until_ms)) {
     sleep_ms(jitter(BACKOFF_MS));

@@ -56,7 +56,9 @@ MUST_CHECK int claim_forget(struct claim *claim);
 void claim_end_waiting(struct claim *claim);
 /* From when on it counts is then in sent_ms. Outcomes as of lock_renew. */
 MUST_CHECK enum outcome claim_renew(struct claim *claim, struct error *error);
-/* Lets the lock go. False: no answer for some seconds, or until its lease was over. */
+/* It is tried for so long, and a request that is under way then may take longer. */
+enum { CLAIM_RELEASE_MS = 5000 };
+/* Lets the lock go. False: no answer for CLAIM_RELEASE_MS, or until its lease was over. */
 MUST_CHECK bool claim_release(struct claim *claim, struct error *error);
 
 #endif

@@ -11,7 +11,9 @@
 #include "lockstore/command.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #define EPOCH_VARIABLE "PAWL_LOCK_EPOCH="
@@ -99,9 +101,28 @@ static int run(struct claim *claim)
 
 /* ---- main ---- */
 
+struct ending {
+  struct claim *claim;
+  int code;
+  bool stopped; /* by a signal, before the command ran */
+};
+
+/* The release is one request, and a server that is frozen lets it wait for a third of the lease. A moment later than claim_release's end.
+ */
+_Noreturn static void *ending_limit(void *context)
+{
+  const struct ending *ending = context;
+  nanosleep(&(struct timespec){.tv_sec = CLAIM_RELEASE_MS / 1000, .tv_nsec = 500 * 1000000L}, NULL);
+  claim_say(ending->claim, CONFIG_LOG_WARN, "%s: MongoDB gives no answer; the lock ends with its lease", ending->claim->config->name);
+  if (ending->stopped)
+    command_signals_release();
+  stop_now(ending->code);
+}
+
 static int acquire_and_run(struct claim *claim)
 {
   struct error error;
+  pthread_t limit;
   int code = claim_acquire(claim);
   if (code != EXIT_DONE)
     return code;
@@ -109,6 +130,10 @@ static int acquire_and_run(struct claim *claim)
   claim_say(claim, CONFIG_LOG_DEBUG, "%s: holds the lock, epoch %" PRId64, claim->config->name, claim->epoch);
   if (!stopped)
     code = run(claim);
+  static struct ending ending; /* it may outlive this function */
+  ending = (struct ending){.claim = claim, .code = code, .stopped = stopped};
+  if (pthread_create(&limit, NULL, ending_limit, &ending) == 0)
+    pthread_detach(limit);
   if (!claim_release(claim, &error))
     claim_say(claim, CONFIG_LOG_WARN, "%s: %s; the lock ends with its lease", claim->config->name, error.text);
   if (stopped)

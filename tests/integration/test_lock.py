@@ -395,6 +395,23 @@ def test_database_is_frozen(own_server, make_field, tmp_path, trap):
         assert listens == ("exit" in trap) and 0.3 < took < 19, (took, lock)
 
 
+def test_database_is_frozen_at_the_end(own_server, make_field, tmp_path):
+    """With the default lease the request that gives the lock back would wait for three times as long."""
+    field = make_field(own_server("--replica-set").start())
+    with locker(field) as locked:
+        lock = locked("n", *until(tmp_path / "go"), options=[])
+        lock.command()
+        os.kill(field.server.pid(), signal.SIGSTOP)
+        begin = time.monotonic()
+        try:
+            lock.process.send_signal(signal.SIGTERM)
+            assert lock.wait() == 128 + signal.SIGTERM, lock
+            took = time.monotonic() - begin
+        finally:
+            os.kill(field.server.pid(), signal.SIGCONT)
+        assert "the lock ends with its lease" in lock.errors() and took < 10, (took, lock)
+
+
 @pytest.mark.slow
 def test_database_is_restarted(own_server, make_field, tmp_path):
     """Nothing is lost while the lease lasts, and who waits goes on waiting."""
