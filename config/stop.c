@@ -38,15 +38,8 @@ void stop_at_once(void)
   stop_handle(on_signal);
 }
 
-#ifdef __SANITIZE_ADDRESS__
-void __lsan_do_leak_check(void);
-#else
-#define __lsan_do_leak_check()
-#endif
-
 _Noreturn void stop_now(int code)
 {
   fflush(stdout);
-  __lsan_do_leak_check();
   _exit(code);
 }
