@@ -23,7 +23,7 @@ void clients_free(struct clients *clients); /* NULL is allowed. When all have co
 /* NULL: none came free within the URI's time-out. */
 MUST_CHECK mongoc_client_t *clients_take(struct clients *clients);
 void clients_give(struct clients *clients, mongoc_client_t *client);
-/* Its login is gone: it and all that are as old are left. */
+/* Its login is gone, or its server: it and all that are as old are left. */
 void clients_leave(struct clients *clients, mongoc_client_t *client);
 /* Whether it was left while its holder kept it. */
 bool clients_is_left(struct clients *clients, const mongoc_client_t *client);

@@ -18,7 +18,6 @@ enum {
   PROGRESS_BYTES = 64 * 1024, /* fewer than these within the time-out are no progress */
   STREAM_TYPE = 1000,         /* the driver's own are below 10 */
   SOCKET_TIMEOUT_MS = 86400000,
-  HEARTBEAT_MS = 30000, /* the client's own look at its one server, between two requests; a request that fails looks anew anyway */
 };
 
 struct mongo_link {
@@ -324,20 +323,30 @@ static mongoc_stream_t *with_tls(mongoc_stream_t *base, const mongoc_uri_t *uri,
 }
 #endif
 
-/* The driver calls it for each connection of the client. */
+static mongoc_stream_t *stream_without_peer(struct mongo_link *link, bson_error_t *error)
+{
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  mongoc_stream_t *stream = fd >= 0 ? stream_new(link, fd) : NULL;
+  if (!stream)
+    bson_set_error(error, MONGOC_ERROR_STREAM, MONGOC_ERROR_STREAM_CONNECT, "no descriptor, or no memory, for a connection");
+  return stream;
+}
+
+/*
+ * The driver calls it for each connection of the client. Drivers before 1.25 wait for themselves for good where it returns NULL for a
+ * server that they have known (CDRIVER-4666). So they get a stream on a socket without another side: every request on it fails.
+ */
 static mongoc_stream_t *initiate(const mongoc_uri_t *uri, const mongoc_host_list_t *host, void *context, bson_error_t *error)
 {
   struct mongo_link *link = context;
   int64_t timeout_ms = mongo_timeout_ms(link->mongo), until_ms = now_ms() + timeout_ms;
   int fd = host->family == AF_UNIX ? connect_unix(link, host, until_ms) : connect_tcp(link, host, until_ms);
   mongoc_stream_t *stream = fd >= 0 ? stream_new(link, fd) : NULL;
-  if (!stream)
-    bson_set_error(error, MONGOC_ERROR_STREAM, MONGOC_ERROR_STREAM_CONNECT, "no connection to %s", host->host_and_port);
 #ifdef MONGOC_ENABLE_SSL
   if (stream && wants_tls(uri))
     stream = with_tls(stream, uri, host->host, (int32_t)timeout_ms, error);
 #endif
-  return stream;
+  return stream ? stream : stream_without_peer(link, error);
 }
 
 /* ---- the client ---- */
@@ -416,7 +425,7 @@ static mongoc_client_t *client_new(struct mongo_link *link, const mongoc_uri_t *
       mongoc_uri_set_option_as_bool(uri, MONGOC_URI_RETRYREADS, false) && mongoc_uri_set_option_as_bool(uri, MONGOC_URI_RETRYWRITES, false) &&
       mongoc_uri_set_option_as_int32(uri, MONGOC_URI_CONNECTTIMEOUTMS, timeout_ms) &&
       mongoc_uri_set_option_as_int32(uri, MONGOC_URI_SERVERSELECTIONTIMEOUTMS, timeout_ms) &&
-      mongoc_uri_set_option_as_int32(uri, MONGOC_URI_HEARTBEATFREQUENCYMS, HEARTBEAT_MS) &&
+      mongoc_uri_set_option_as_int32(uri, MONGOC_URI_HEARTBEATFREQUENCYMS, MONGO_NEVER_MS) &&
       mongoc_uri_set_option_as_int32(uri, MONGOC_URI_SOCKETTIMEOUTMS, own ? SOCKET_TIMEOUT_MS : (int32_t)mongo_majority_ms(link->mongo)))
     client = mongoc_client_new_from_uri(uri);
   if (client && own)

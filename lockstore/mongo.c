@@ -23,7 +23,6 @@ enum {
   LACKS_MS = 5000,
   REACH_MS = 1000,               /* for the first word of the hosts */
   HEARTBEAT_MS = 2000,           /* instead of 10 s: how long a primary that hangs, or was given up by mistake, goes unnoticed */
-  HEARTBEAT_AWAITING_MS = 30000, /* of a connection that only accelerates, and is to cost next to nothing */
 };
 
 enum {
@@ -128,8 +127,10 @@ static bool uri_set_options(mongoc_uri_t *uri, const struct lockstore_options *o
             uri_set_number(uri, MONGOC_URI_MAXPOOLSIZE, options->connections_max + SPARE_CONNECTIONS) &&
             mongoc_uri_set_option_as_bool(uri, MONGOC_URI_RETRYWRITES, options->retry_writes) &&
             mongoc_uri_set_option_as_bool(uri, MONGOC_URI_RETRYREADS, false);
-  if (ok && !mongoc_uri_has_option(uri, MONGOC_URI_HEARTBEATFREQUENCYMS))
-    ok = uri_set_number(uri, MONGOC_URI_HEARTBEATFREQUENCYMS, options->await_ms > 0 ? HEARTBEAT_AWAITING_MS : HEARTBEAT_MS);
+  if (ok && options->await_ms > 0)
+    ok = uri_set_number(uri, MONGOC_URI_HEARTBEATFREQUENCYMS, MONGO_NEVER_MS);
+  else if (ok && !mongoc_uri_has_option(uri, MONGOC_URI_HEARTBEATFREQUENCYMS))
+    ok = uri_set_number(uri, MONGOC_URI_HEARTBEATFREQUENCYMS, HEARTBEAT_MS);
   if (ok && options->direct)
     ok = mongoc_uri_set_option_as_bool(uri, MONGOC_URI_DIRECTCONNECTION, true);
   else if (ok && !mongoc_uri_has_option(uri, MONGOC_URI_DIRECTCONNECTION) && !mongoc_uri_get_option_as_bool(uri, "loadbalanced", false))
@@ -522,6 +523,11 @@ mongoc_client_t *mongo_client_take(struct mongo *mongo, const char *doing, struc
 void mongo_client_give(struct mongo *mongo, mongoc_client_t *client)
 {
   clients_give(mongo->clients, client);
+}
+
+void mongo_client_leave(struct mongo *mongo, mongoc_client_t *client)
+{
+  clients_leave(mongo->clients, client);
 }
 
 bool mongo_client_is_left(struct mongo *mongo, const mongoc_client_t *client)

@@ -24,6 +24,12 @@
 
 struct mongo;
 
+/*
+ * A client without threads looks at its servers between two requests, when this time is over (heartbeatFrequencyMS). Of one connection
+ * that says nothing a request does not say, and where the server is gone drivers before 1.25 may wait for themselves for good.
+ */
+enum { MONGO_NEVER_MS = INT32_MAX };
+
 /* Does not connect. NULL: the URI or the database's name is wrong; the text never quotes the URI (see config_uri_redact). */
 MUST_CHECK struct mongo *mongo_open(const struct lockstore_options *options, struct error *error);
 void mongo_close(struct mongo *mongo);
@@ -34,6 +40,8 @@ int64_t mongo_majority_ms(const struct mongo *mongo); /* and of one that waits f
 /* A client of the pool, or that one; the caller gives it back. NULL: none came free within the time-out. */
 MUST_CHECK mongoc_client_t *mongo_client_take(struct mongo *mongo, const char *doing, struct error *error);
 void mongo_client_give(struct mongo *mongo, mongoc_client_t *client);
+/* Before it is given back: it and all that are as old are not used again; who asks for one then gets a new one. */
+void mongo_client_leave(struct mongo *mongo, mongoc_client_t *client);
 /* Its connections have lost their login: to be given back by who keeps it, for a new one. */
 bool mongo_client_is_left(struct mongo *mongo, const mongoc_client_t *client);
 /*

@@ -105,15 +105,20 @@ static void reply_drop(struct watcher *watcher)
   watcher->has_reply = false;
 }
 
-/* Gives the session and the connection back. */
+/*
+ * Gives the session and the connection back. The next client is a new one: one that has known its server may wait for itself for good
+ * when that is gone and its name with it (CDRIVER-4666).
+ */
 static void disconnect(struct watcher *watcher)
 {
   reply_drop(watcher);
   atomic_store(&watcher->cursor, 0);
   if (watcher->session)
     mongoc_client_session_destroy(watcher->session);
-  if (watcher->client)
+  if (watcher->client) {
+    mongo_client_leave(watcher->mongo, watcher->client);
     mongo_client_give(watcher->mongo, watcher->client);
+  }
   watcher->session = NULL;
   watcher->client = NULL;
   bson_reinit(&watcher->opts);

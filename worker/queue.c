@@ -513,7 +513,7 @@ struct queue_pass *queue_pass_open(struct queue_reader *reader, const char *type
   return pass;
 }
 
-static enum outcome pass_command(struct queue_pass *pass, const bson_t *command, const char *batch, struct error *error)
+static enum outcome pass_send(struct queue_pass *pass, const bson_t *command, struct error *error)
 {
   bson_t opts = BSON_INITIALIZER;
   bson_error_t cause;
@@ -526,7 +526,6 @@ static enum outcome pass_command(struct queue_pass *pass, const bson_t *command,
     bson_destroy(&opts);
     return OUTCOME_UNKNOWN;
   }
-  int64_t began_ms = clock_boot_ms();
   enum outcome outcome = mongo_client_command(pass->mongo, pass->client, "reading the queue", command, &opts, &pass->reply, &code, error);
   explain(code, &pass->reply, error);
   bson_destroy(&opts);
@@ -537,6 +536,14 @@ static enum outcome pass_command(struct queue_pass *pass, const bson_t *command,
       ask_less(pass);
     return OUTCOME_UNKNOWN;
   }
+  return OUTCOME_YES;
+}
+
+static enum outcome pass_command(struct queue_pass *pass, const bson_t *command, const char *batch, struct error *error)
+{
+  int64_t began_ms = clock_boot_ms();
+  if (pass_send(pass, command, error) != OUTCOME_YES)
+    return OUTCOME_UNKNOWN;
   ask_more(pass->reader, clock_boot_ms() - began_ms);
   if (!reply_cursor(&pass->reply, batch, &pass->cursor, &pass->next)) {
     error_set(error, "reading the queue: the server's answer has no cursor");
@@ -708,9 +715,8 @@ static void pass_kill_cursor(struct queue_pass *pass)
   BSON_APPEND_ARRAY_BEGIN(&command, "cursors", &cursors);
   BSON_APPEND_INT64(&cursors, "0", pass->cursor);
   bson_append_array_end(&command, &cursors);
-  if (pass_command(pass, &command, "", &ignored) != OUTCOME_YES) {
-    /* The server forgets an idle cursor by itself. */
-  }
+  if (pass_send(pass, &command, &ignored) != OUTCOME_YES)
+    pass->failed = true; /* the server forgets an idle cursor by itself */
   bson_destroy(&command);
 }
 

@@ -1,6 +1,11 @@
 """A slow link between worker and MongoDB: whatever comes may take as long as it comes, and what does not come is asked for in pieces."""
+import os
+import signal
+import time
+
 import bson
 import pytest
+from pymongo import MongoClient
 
 from harness import CALM, wait_until
 from proxy import Proxy
@@ -118,3 +123,25 @@ def test_told_to_stop_before_the_long_reply(field, link):
     finally:
         admin.command({"configureFailPoint": "failCommand", "mode": "off"})
     assert field.holder() is None and field.queued() == 1, str(worker)
+
+
+@pytest.mark.slow
+def test_primary_dies_after_a_long_silence(own_server, make_field):
+    """
+    More than 30 s: by then the driver would look at its server by itself. If that is dead, and a connection to it fails at once, drivers
+    before 1.25 wait for themselves for good (CDRIVER-4666): the lock would be renewed, and nothing drained.
+    """
+    server, types = own_server("--replica-set", "--members", "3").start(), [f"t{i}" for i in range(6)]
+    field = make_field(server)
+    worker = field.worker("--lease", "3s", "--linger", "10m", "--poll", "40s", types=types, quick=False)
+    for name in types:
+        field.fill(10, name)
+    field.wait_empty(*types)
+    time.sleep(35)
+    primary = MongoClient(server.client.admin.command("hello")["me"], directConnection=True)
+    os.kill(primary.admin.command("serverStatus")["pid"], signal.SIGKILL)
+    for name in types:
+        field.fill(10, name)
+    field.wait_empty(*types, deadline=60)
+    assert worker.stop()[0] == 0, str(worker)
+    assert {name: len(found) for name, found in field.compare(*types).items()} == dict.fromkeys(types, 20)
