@@ -6,7 +6,12 @@
 #include <stdlib.h>
 #include <ucontext.h>
 
+#if defined __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+enum { STACK_BYTES = 256 * 1024 }; /* frames are larger there */
+#else
 enum { STACK_BYTES = 192 * 1024 };
+#endif
 
 struct fiber {
   ucontext_t context;
@@ -22,8 +27,52 @@ struct fiber {
 static ucontext_t main_context;
 static struct fiber *current, *free_fibers;
 
+/* ---- from stack to stack; AddressSanitizer has to be told ---- */
+
+#if defined __SANITIZE_ADDRESS__
+static const void *main_stack;
+static size_t main_stack_bytes;
+
+static void switch_begin(void **fake, const struct fiber *to)
+{
+  __sanitizer_start_switch_fiber(fake, to != NULL ? to->stack : main_stack, to != NULL ? STACK_BYTES : main_stack_bytes);
+}
+
+static void switch_end(void *fake, const struct fiber *now)
+{
+  __sanitizer_finish_switch_fiber(fake, now != NULL ? &main_stack : NULL, now != NULL ? &main_stack_bytes : NULL);
+}
+#else
+static void switch_begin(void **fake, const struct fiber *to)
+{
+  (void)fake, (void)to;
+}
+
+static void switch_end(void *fake, const struct fiber *now)
+{
+  (void)fake, (void)now;
+}
+#endif
+
+static void switch_to_main(struct fiber *self)
+{
+  void *fake = NULL;
+  switch_begin(&fake, NULL);
+  swapcontext(&self->context, &main_context);
+  switch_end(fake, self);
+}
+
+static void switch_to_fiber(struct fiber *fiber)
+{
+  void *fake = NULL;
+  switch_begin(&fake, fiber);
+  swapcontext(&main_context, &fiber->context);
+  switch_end(fake, NULL);
+}
+
 static void fiber_main(void)
 {
+  switch_end(NULL, current);
   for (;;) {
     struct fiber *self = current;
     if (self->action.kind == ACTION_RENEW)
@@ -31,7 +80,7 @@ static void fiber_main(void)
     else
       perform(&self->station->performer, &self->action, &self->completion);
     self->done = true;
-    swapcontext(&self->context, &main_context);
+    switch_to_main(self);
   }
 }
 
@@ -68,7 +117,7 @@ static void fiber_run(struct fiber *fiber)
 {
   assert(current == NULL && !fiber->done);
   current = fiber;
-  swapcontext(&main_context, &fiber->context);
+  switch_to_fiber(fiber);
   current = NULL;
 }
 
@@ -144,7 +193,7 @@ void fiber_wait(int64_t us)
   self->ticket++;
   if (us != FIBER_FOREVER)
     world_at(world.now_us + us, fiber_resume, self, self->ticket);
-  swapcontext(&self->context, &main_context);
+  switch_to_main(self);
 }
 
 void fiber_free_all(void)

@@ -58,6 +58,8 @@ extern enum plant plant;
 const char *plant_name(enum plant which);
 /* PLANT_COUNT: no such. */
 enum plant plant_named(const char *name);
+/* Is this one of the verdicts that the plant in hand must be found by? */
+bool plant_is_found_by(const char *failure);
 
 struct station;
 

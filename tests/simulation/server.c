@@ -45,6 +45,7 @@ enum request_kind { TAKE, STEAL, RENEW, RELEASE, FENCE, COMMIT, SETTLE, DELETE, 
 
 /* All that a write says: so it can be carried out at any time, and again. */
 struct request {
+  struct request *next; /* of those that are late */
   enum request_kind kind;
   int type;
   struct caller caller;
@@ -67,6 +68,7 @@ static struct memory_server *server, *majority; /* during an election: as it was
 static struct lockstore *majority_store;
 static int64_t away_until_us, elections;
 static bool electing, confirmed; /* how the last election ended */
+static struct request *delayed;  /* on their way */
 
 /* ---- those who wait ---- */
 
@@ -109,8 +111,11 @@ void server_begin(void)
   memset(rows, 0, sizeof rows);
 }
 
+static void requests_free(void);
+
 void server_end(void)
 {
+  requests_free();
   lockstore_close(server_store);
   lockstore_close(majority_store);
   memory_server_free(server);
@@ -222,33 +227,27 @@ static bool tool_begin(int type, struct ledger *ledger, struct owner *owner)
   return true;
 }
 
-struct adoption { /* of a ledger that could not be read: it names the whole document */
-  int type;
+static struct adoption { /* of a ledger that could not be read: it names the whole document */
   struct ledger found, ledger;
-};
+} adoptions[TYPES_MAX]; /* the last of each type */
 
 static void adoption_arrive(void *context, uint64_t argument)
 {
-  struct adoption *adoption = context;
+  const struct adoption *adoption = context;
+  int type = (int)argument;
   struct ledger now;
-  (void)argument;
-  server_ledger_live(adoption->type, &now);
+  server_ledger_live(type, &now);
   if (!electing && (memcmp(&now, &adoption->found, sizeof now) == 0 || plants_adopts_late())) {
-    server_put_ledger(adoption->type, &adoption->ledger);
-    checks_ledger(adoption->type, NULL);
+    server_put_ledger(type, &adoption->ledger);
+    checks_ledger(type, NULL);
   }
-  free(adoption);
 }
 
 /* The request comes a second time. */
 static void adoption_send_late(int type, const struct ledger *found, const struct ledger *ledger)
 {
-  struct adoption *late = malloc(sizeof *late);
-  assert(late != NULL);
-  late->type = type;
-  late->found = *found;
-  late->ledger = *ledger;
-  world_at(world.now_us + world_between(0, 3 * chaos_plan.lease_ms * MS), adoption_arrive, late, 0);
+  adoptions[type] = (struct adoption){.found = *found, .ledger = *ledger};
+  world_at(world.now_us + world_between(0, 3 * chaos_plan.lease_ms * MS), adoption_arrive, &adoptions[type], (uint64_t)type);
 }
 
 void server_adopt(int type)
@@ -392,6 +391,8 @@ static struct request *request_copy(const struct request *request)
   struct request *copy = malloc(sizeof *copy);
   assert(copy != NULL);
   *copy = *request;
+  copy->next = delayed;
+  delayed = copy;
   if (request->commit.machine != NULL)
     copy->commit.machine = copy->machine;
   if (request->ids != NULL)
@@ -401,9 +402,19 @@ static struct request *request_copy(const struct request *request)
 
 static void request_free(struct request *request)
 {
+  struct request **at = &delayed;
+  while (*at != request)
+    at = &(*at)->next;
+  *at = request->next;
   if (request->ids != NULL)
     bson_destroy(request->ids);
   free(request);
+}
+
+static void requests_free(void)
+{
+  while (delayed != NULL)
+    request_free(delayed);
 }
 
 static void request_arrive(void *context, uint64_t argument)
