@@ -46,6 +46,9 @@ static void before_restore(struct ledger *before, const struct ledger *seen, enu
     vouched = vouched && (seen_vouched || !seen->clean);
   else if (fencer == FENCER_NETWORK)
     vouched = seen_vouched;
+  /* Through which view the end was written is not known then: as if another machine had, so that a PAD comes first. */
+  if (fencer == FENCER_LOCAL && vouched && !seen_vouched)
+    before->machine[0] = 0;
   before->epoch = seen->epoch;
   before->guarded = vouched ? seen->epoch : 0;
   if (fencer != FENCER_READER)

@@ -285,7 +285,7 @@ static void station_init(struct process *process, int type)
   station->type = type;
   station->incarnation = process->incarnation;
   station->error[0] = 0;
-  station->fewer_number = 0;
+  memset(station->fewer_numbers, 0, sizeof station->fewer_numbers);
   memset(station->fibers, 0, sizeof station->fibers);
   station->timer_us = INT64_MAX;
   performer_make(station, &performer);

@@ -650,11 +650,11 @@ enum outcome server_delete_range(int type, const struct queue_range *range, stru
 /* Not twice in one action: the delete that follows on the look finds them. */
 static bool finds_fewer(void)
 {
-  struct station *station = fiber_station();
-  bool again = station->fewer_number == fiber_action()->number;
-  if (again || !chaos_strikes(CHAOS_FEWER))
+  const struct action *action = fiber_action();
+  uint64_t *number = &fiber_station()->fewer_numbers[action->activity];
+  if (*number == action->number || !chaos_strikes(CHAOS_FEWER))
     return false;
-  station->fewer_number = fiber_action()->number;
+  *number = action->number;
   return true;
 }
 

@@ -599,6 +599,23 @@ static void judged_fence_takes_what_was_committed_since(void **state)
   assert_true(ledger_vouched(&judged));
 }
 
+/* A clean end that came since may be one over the network: local or not, who writes next keeps out of its page. */
+static void judged_fence_does_not_know_through_which_view(void **state)
+{
+  (void)state;
+  struct ledger before, judged;
+  begin_file(MY_TYPE);
+  struct ledger seen = read_ledger(MY_TYPE);
+  struct ledger_commit commit = commit_of(MY_TYPE, 1, &alice, 0, 10);
+  commit.set_clean = commit.clean = true;
+  assert_int_equal(ledger_commit(store, MY_TYPE, &commit, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence(store, MY_TYPE, 1, &bob, FENCER_LOCAL, &before, &error), OUTCOME_YES);
+  assert_string_equal(before.machine, "machine-1");
+  assert_int_equal(ledger_fence_again(store, MY_TYPE, &seen, &bob, FENCER_LOCAL, &judged, &error), OUTCOME_YES);
+  assert_true(ledger_vouched(&judged));
+  assert_string_equal(judged.machine, "");
+}
+
 /* An older pawl's fence raises the epoch and leaves the number behind: it is of another epoch then, and no fence takes it up again. */
 static void what_an_older_pawl_leaves_vouches_for_nothing(void **state)
 {
@@ -934,6 +951,7 @@ int main(void)
       cmocka_unit_test(fence_vouches_for_the_end),
       cmocka_unit_test(judged_fence_knows_what_was_vouched_for),
       cmocka_unit_test(judged_fence_takes_what_was_committed_since),
+      cmocka_unit_test(judged_fence_does_not_know_through_which_view),
       cmocka_unit_test(what_an_older_pawl_leaves_vouches_for_nothing),
       cmocka_unit_test(commit_without_the_guard_leaves_it),
       cmocka_unit_test(put_vouches_for_nothing),
