@@ -10,6 +10,8 @@
  *         short: half of it is written, and told
  *         late:  it is made, and fails all the same with EIO
  *         stop:  the process stops itself (SIGSTOP) before it
+ *         skip:  fdatasync and fsync: it is not made, and succeeds
+ *         later: fdatasync and fsync: it succeeds at once, and is made 20 ms later
  * PAWL_TEST_DISK_LOG names a file to which each call is added: `CALL NAME ARGUMENTS = RESULT`.
  */
 #define _GNU_SOURCE
@@ -26,7 +28,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-enum { RULES_MAX = 16, NOT_MATCHED = -1, SHORT = 10001, LATE, STOP };
+enum { RULES_MAX = 16, NOT_MATCHED = -1, SHORT = 10001, LATE, STOP, SKIP, LATER };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -68,7 +70,14 @@ static int watched_fd(int fd, char name[256])
 
 static int what_of(const char *text)
 {
-  return strcmp(text, "short") == 0 ? SHORT : strcmp(text, "late") == 0 ? LATE : strcmp(text, "stop") == 0 ? STOP : atoi(text);
+  static const struct {
+    const char *text;
+    int what;
+  } words[] = {{"short", SHORT}, {"late", LATE}, {"stop", STOP}, {"skip", SKIP}, {"later", LATER}};
+  for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+    if (strcmp(text, words[i].text) == 0)
+      return words[i].what;
+  return atoi(text);
 }
 
 /* NOT_MATCHED, or what is to happen. */
@@ -189,12 +198,33 @@ ssize_t pwrite64(int fd, const void *bytes, size_t size, off_t offset)
   return pwrite(fd, bytes, size, offset);
 }
 
+static void *sync_later(void *argument)
+{
+  int fd = (int)(intptr_t)argument;
+  usleep(20000);
+  REAL(fsync)(fd);
+  REAL(close)(fd);
+  return NULL;
+}
+
+static int promise_sync(int fd)
+{
+  pthread_t thread;
+  int result = pthread_create(&thread, NULL, sync_later, (void *)(intptr_t)dup(fd));
+  return result == 0 ? pthread_detach(thread) : -1;
+}
+
+static int sync_as_told(int what, int fd, int (*sync)(int))
+{
+  return fails(what) ? -1 : what == SKIP ? 0 : what == LATER ? promise_sync(fd) : late(what, sync(fd));
+}
+
 static int synced(const char *call, int fd, int (*sync)(int))
 {
   char name[256];
   if (!watched_fd(fd, name))
     return sync(fd);
-  int what = rule_for(call, name), result = fails(what) ? -1 : late(what, sync(fd));
+  int what = rule_for(call, name), result = sync_as_told(what, fd, sync);
   tell("%s %s fd=%d = %d\n", call, name, fd, result);
   return result;
 }
