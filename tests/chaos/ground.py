@@ -180,7 +180,7 @@ class Worker:
         self.log_path.touch()
         self.log = os.open(self.log_path, os.O_RDONLY)
         self.rest, self.process, self.frozen, self.killed, self.asked, self.armed, self.holding, self.epoch = b"", None, 0, False, False, None, False, 0
-        self.clock = None
+        self.clock, self.away = None, False
 
     def start(self, faults=None):
         environ = environment(**(faults or {}))

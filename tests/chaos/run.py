@@ -26,6 +26,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "integration"), str(HERE.parent)]
 
 from pymongo.errors import PyMongoError  # noqa: E402
+from pymongo.read_concern import ReadConcern  # noqa: E402
 
 from harness import program, run  # noqa: E402
 from producer import send_one  # noqa: E402
@@ -49,6 +50,8 @@ class Chaos:
         self.holders, self.gone, self.takeovers, self.measured = {}, {}, Counter(), []
         self.disturbances = []  # (type or None for all, begin, end)
         self.exits, self.commands = Counter(), Counter()
+        self.under_lock = []  # (type, process) of pawl-lock
+        self.adopting = set()  # types whose ledger is lost
         self.random = Random(f"{options.seed} whom")
         self.log = open(self.work / "faults.log", "w", buffering=1, encoding="utf-8")
         self.begin = time.monotonic()
@@ -137,7 +140,11 @@ class Chaos:
         worker.holding = False
         if not self.ending:
             worker.faults, faults = None, getattr(worker, "faults", None)
-            self.after(delay, lambda: worker.process or self.ending or worker.start(faults))
+            self.after(delay, lambda: self.start_again(worker, faults))
+
+    def start_again(self, worker, faults=None):
+        if not (worker.process or worker.away or self.ending):
+            worker.start(faults)
 
     def read_line(self, worker, level, name, epoch, event, text):
         if level == "strange" and re.search("assert|anitizer|runtime error|corrupt|free\\(\\)", text):
@@ -190,6 +197,11 @@ class Chaos:
         self.to_come.discard(fault)
         self.say(f"{fault.kind}: {what}")
 
+    def later(self, fault):
+        """It has found no victim."""
+        if self.now() < self.options.minutes * 60:
+            self.after(0.5, lambda: self.strike(fault))
+
     def describe(self, worker):
         return f"{worker.name}{f', the holder of epoch {worker.epoch}' if worker.holding else ''}"
 
@@ -205,6 +217,7 @@ class Chaos:
     def strike_workers(self, fault):
         worker = self.victim(fault)
         if not worker:
+            self.later(fault)
             return
         kind = fault.kind
         if kind in ("kill", "kill-any"):
@@ -261,11 +274,9 @@ class Chaos:
     def strike_node(self, fault):
         primary = self.ground.primary()[2]
         others = [node for node in self.ground.nodes if node is not primary]
-        if not primary:
-            self.say(f"({fault.kind}: there is no primary)")
-            return
-        node = others[fault.number % 2] if fault.kind == "secondary-killed" else primary
-        if not node.alive() or node.frozen:
+        node = others[fault.number % 2] if primary and fault.kind == "secondary-killed" else primary
+        if not node or not node.alive() or node.frozen:
+            self.later(fault)
             return
         self.count(fault, f"server {node.number}, {fault.seconds:.1f} s")
         if fault.kind in ("primary-killed", "secondary-killed"):
@@ -297,6 +308,7 @@ class Chaos:
     def strike_answers(self, fault):
         worker = self.victim(fault)
         if not worker:
+            self.later(fault)
             return
         times = 1 + fault.number % 4
         commands = [REQUESTS[fault.number // 8 % len(REQUESTS)]] if fault.number & 4 else REQUESTS
@@ -310,6 +322,7 @@ class Chaos:
         def job():
             primary = self.ground.primary()[2]
             if not primary:
+                self.later(fault)
                 return
             if what is None:
                 primary.client.admin.command({"configureFailPoint": "onPrimaryTransactionalWrite", "mode": {"times": times},
@@ -358,11 +371,81 @@ class Chaos:
 
     def strike_locks(self, fault):
         """A command under the lock of a type that is at work."""
+        if fault.type in self.adopting:
+            self.later(fault)
+            return
         command = f'echo "begin $PAWL_LOCK_EPOCH" >>"$0"; sleep {fault.seconds}; echo "end $PAWL_LOCK_EPOCH" >>"$0"'
         self.disturb(fault.type, fault.seconds + LEASE)
-        self.ground.spawn([program("pawl-lock"), "--uri", self.ground.uri, "--db", "chaos", "--lease", f"{LEASE:g}s", "--timeout", "10s", fault.type, "--",
-                           "sh", "-c", command, self.work / f"{fault.type}.commands"], stderr=subprocess.DEVNULL)
+        process = self.ground.spawn([program("pawl-lock"), "--uri", self.ground.uri, "--db", "chaos", "--lease", f"{LEASE:g}s", "--timeout", "10s", fault.type,
+                                     "--", "sh", "-c", command, self.commands_of(fault.type)], stderr=subprocess.DEVNULL)
+        self.under_lock = [one for one in self.under_lock if one[1].poll() is None] + [(fault.type, process)]
         self.count(fault, f"{fault.type}, {fault.seconds:.1f} s")
+
+    def commands_of(self, type_name):
+        return self.work / f"{type_name}.commands"
+
+    # --- ledgers ------------------------------------------------------------------------------------------------
+
+    def strike_ledgers(self, fault):
+        """A type's ledger is deleted while nobody works, as by an operator's mistake, and its files are adopted again."""
+        if fault.type in self.adopting:
+            self.later(fault)
+            return
+        self.adopting.add(fault.type)
+        threading.Thread(target=self.lose_ledger, args=(fault,), daemon=True).start()
+
+    def lose_ledger(self, fault):
+        mine = [worker for worker in self.ground.workers if worker.type == fault.type]
+        try:
+            self.disturb(fault.type, 3600)  # its end is not known
+            for worker in mine:
+                worker.away = True
+            while any(worker.process for worker in mine) or any(name == fault.type and one.poll() is None for name, one in self.under_lock):
+                for worker in mine:
+                    if worker.alive() and not worker.killed:
+                        self.holder_gone(worker, "death")
+                        worker.kill()
+                time.sleep(0.05)
+            self.until_done(lambda: self.delete_ledger(fault.type))
+            self.watch.forget(fault.type)
+            with open(self.commands_of(fault.type), "a", encoding="utf-8") as commands:
+                print("lost 0", file=commands)
+            time.sleep(fault.seconds)
+            self.until_done(lambda: self.adopt(fault.type))
+            self.count(fault, f"{fault.type}, adopted after {fault.seconds:.1f} s and more")
+        except Exception:
+            self.problem(traceback.format_exc())
+        finally:
+            scope = next(index for index, (name, begin, end) in enumerate(self.disturbances) if name == fault.type and end - begin > 3599)
+            self.disturbances[scope] = (fault.type, self.disturbances[scope][1], self.now())
+            for worker in mine:
+                worker.away = False
+                self.after(0, lambda worker=worker: self.start_again(worker))
+            self.adopting.discard(fault.type)
+
+    def until_done(self, action):
+        """The servers are the victims of faults meanwhile."""
+        end = self.now() + 120
+        while not action():
+            if self.now() > end:
+                raise RuntimeError("not done within 120 s")
+            time.sleep(0.3)
+
+    def delete_ledger(self, type_name):
+        try:
+            ledgers = self.ground.client.chaos.get_collection("ledger", read_concern=ReadConcern("linearizable"))
+            ledgers.delete_one({"_id": type_name})
+            return not ledgers.find_one({"_id": type_name}, max_time_ms=5000)
+        except PyMongoError:
+            return False
+
+    def adopt(self, type_name):
+        done = run("pawl-setup", "--adopt", type_name, "--dir", self.ground.folder(type_name), "--yes", "--uri", self.ground.uri, "--db", "chaos",
+                   "--timeout", "10s", timeout=120)
+        if done.returncode == 0:
+            return True
+        self.say(f"(not adopted yet: {done.returncode}: {(done.stdout + done.stderr).decode(errors='replace').strip()[-300:]})")
+        return False
 
     # --- the run ------------------------------------------------------------------------------------------------
 
@@ -399,6 +482,7 @@ class Chaos:
             producer = ground.spawn([sys.executable, HERE / "producer.py", ground.uri, "chaos", options.seed, self.work / "sent", RATE, *ALL_TYPES],
                                     stdout=out, stderr=out)
         watch, stop = Watch(ground), threading.Event()
+        self.watch = watch
         watcher = threading.Thread(target=self.watching, args=(watch, stop), daemon=True)
         threading.Thread(target=self.database_jobs, daemon=True).start()
         watcher.start()
@@ -424,6 +508,10 @@ class Chaos:
         ground.heal()
         self.wait(lambda: all(node.alive() for node in ground.nodes) and ground.primary()[2], 60)
         self.calm_servers()
+        if not self.wait(lambda: not self.adopting, 120):
+            self.problem(f"not adopted: {', '.join(sorted(self.adopting))}")
+        for kind in sorted({fault.kind for fault in schedule if fault.at < seconds - 20} - set(self.faults) - set(self.not_run)):
+            self.problem(f"{kind} never struck, so this run says nothing of it")
         if not self.wait(lambda: producer.poll() is not None, 30) or producer.returncode:
             self.problem(f"the producer's end: {producer.poll()}: {(self.work / 'producer.log').read_text()[-2000:]}")
         drained = self.drain()
@@ -485,7 +573,7 @@ class Chaos:
             def verify(with_ledger, words=("pawl-dump", "--verify", "--dir", folder, "--type", name)):
                 return run(*words, *(["--uri", self.ground.uri, "--db", "chaos"] if with_ledger else []), timeout=600)
             counts[name], problems = judge(name, folder, self.ground.client.chaos, self.work / "sent", verify)
-            self.commands[name], more = judge_commands(self.work / f"{name}.commands")
+            self.commands[name], more = judge_commands(self.commands_of(name))
             for problem in problems + more:
                 self.problem(problem)
         return counts

@@ -23,6 +23,7 @@ STREAMS = {
     "disks": (12, {"disk-full": 2, "disk-slow": 1, "disk-hanging": 1}),
     "clocks": (12, {"clock-set": 1}),
     "locks": (9, {"pawl-lock": 1}),
+    "ledgers": (24, {"ledger-lost": 1}),
 }
 
 # Seconds that a fault lasts; for a killed process, until it is started again.
@@ -34,7 +35,7 @@ SECONDS = {
     "primary-cut-off": (3, 10), "secondary-killed": (0.5, 6),
     "connection-closed": (2, 2), "done-late": (2, 2), "done-but-unsure": (2, 2), "not-primary": (2, 2), "producers-reply-lost": (2, 2),
     "disk-full": (2, 8), "disk-slow": (2, 8), "disk-hanging": (0.3, 4 * LEASE), "clock-set": (0, 0),
-    "pawl-lock": (0.1, LEASE),
+    "pawl-lock": (0.1, LEASE), "ledger-lost": (0, 2),
 }
 
 

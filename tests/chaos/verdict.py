@@ -19,12 +19,21 @@ class Watch:
     def __init__(self, ground):
         self.ground, self.last, self.hashes, self.seen, self.looks = ground, {}, {}, {}, 0
         self.ledgers = ground.client.chaos.get_collection("ledger", read_concern=ReadConcern("majority"))
+        self.sure = ground.client.chaos.get_collection("ledger", read_concern=ReadConcern("linearizable"))
+
+    def forget(self, name):
+        """Its ledger is deleted: the next one begins anew."""
+        self.last.pop(name, None)
 
     def look(self, ledger):
-        """What is wrong with this ledger, or None."""
-        name, key = ledger["_id"], (int(ledger["epoch"]), int(ledger["seq"]))
-        before, self.last[name] = self.last.get(name, (0, 0)), key
-        if key[0] < before[0] or key[1] < before[1]:
+        """What is wrong with this ledger, or None. A primary that was replaced and does not know it shows an old one: that is no step back."""
+        name, before = ledger["_id"], self.last.get(ledger["_id"], (0, 0))
+        if not rises(before, ledger):
+            ledger = self.sure.find_one({"_id": name}, max_time_ms=5000)
+            if not ledger or name not in self.last:
+                return None
+        key = self.last[name] = (int(ledger["epoch"]), int(ledger["seq"]))
+        if not rises(before, ledger):
             return f"{name}: the ledger went from epoch, seq {before} to {key}"
         if not ledger.get("file"):
             return None
@@ -55,6 +64,10 @@ class Watch:
                     if so_far.hexdigest() != digest:
                         yield f"{path.name}: bytes below {length} have changed after they were committed"
                         break
+
+
+def rises(before, ledger):
+    return ledger["epoch"] >= before[0] and ledger["seq"] >= before[1]
 
 
 def judge(name, folder, database, records, verify):
@@ -106,11 +119,14 @@ def judge(name, folder, database, records, verify):
 
 
 def judge_commands(path):
-    """What the commands of pawl-lock wrote, a line each: `begin EPOCH`, `end EPOCH`. One at a time, and the epochs rise."""
+    """What the commands of pawl-lock wrote, a line each: `begin EPOCH`, `end EPOCH`. One at a time, and the epochs rise, but for those
+    that were lost with the ledger: `lost 0`, while no command ran."""
     problems, latest, begun = [], 0, 0
     for line in path.read_text().splitlines() if path.exists() else []:
         what, epoch = line.split()
-        if what == "begin":
+        if what == "lost":
+            latest = 0
+        elif what == "begin":
             begun += 1
             if int(epoch) <= latest:
                 problems.append(f"{path.name}: a command of epoch {epoch} began after one of epoch {latest}")
