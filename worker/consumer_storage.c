@@ -38,7 +38,8 @@ void consumer_storage_is(struct turn *turn, enum storage_view view, const struct
 
 /*
  * A machine that sees new files late finds each new segment missing for a moment: when the one that was missing is there by now, the
- * minute begins anew. A wrong directory shows none of them.
+ * minute begins anew. A wrong directory shows none of them. Until it is there it stays the one: segments may come faster than they are
+ * seen.
  */
 static void distrust_begin(struct turn *turn, const struct completion *completion)
 {
@@ -47,7 +48,8 @@ static void distrust_begin(struct turn *turn, const struct completion *completio
   bool competes = consumer->state != STATE_IDLE;
   if ((consumer->distrust_since_ms < 0 && competes) || (consumer->distrust_since_ms >= 0 && late))
     consumer->distrust_since_ms = turn->moment->now_ms;
-  snprintf(consumer->storage_file, sizeof consumer->storage_file, "%s", completion->ledger.end.file);
+  if (consumer->storage != STORAGE_DISAGREES || late || consumer->storage_file[0] == 0)
+    snprintf(consumer->storage_file, sizeof consumer->storage_file, "%s", completion->ledger.end.file);
 }
 
 /*

@@ -779,6 +779,23 @@ static void test_distrust_begins_anew_with_a_segment_that_came_late(void **state
   rig_expect(&rig, STATE_STOPPED, "");
 }
 
+/* The one that was missed first is looked for until it is there, however many came since. */
+static void test_distrust_of_segments_that_come_faster_than_they_are_seen(void **state)
+{
+  (void)state;
+  snprintf(rig.ledger.end.file, sizeof rig.ledger.end.file, "t1@8.bin");
+  rig_play_all(&rig, "wait 0; PEEK YES; CHECK REFUSED; wait 30000; PEEK YES");
+  snprintf(rig.ledger.end.file, sizeof rig.ledger.end.file, "t1@9.bin");
+  rig_play_all(&rig, "CHECK REFUSED; wait 29500; PEEK YES");
+  assert_string_equal(rig.slots[ACTIVITY_MAIN].action.missed, "t1@8.bin");
+  rig.late_files = true;
+  snprintf(rig.ledger.end.file, sizeof rig.ledger.end.file, "t1@10.bin");
+  rig_play_all(&rig, "CHECK REFUSED; wait 59500; PEEK YES");
+  assert_string_equal(rig.slots[ACTIVITY_MAIN].action.missed, "t1@10.bin");
+  rig_play(&rig, "CHECK REFUSED");
+  rig_expect(&rig, STATE_CHECKING, "");
+}
+
 /* A wrong directory has neither the old segment nor the new one. */
 static void test_distrust_of_segments_that_never_come(void **state)
 {
@@ -1358,6 +1375,7 @@ int main(void)
       STORY(test_roll_and_nothing_to_write),
       STORY(test_distrust),
       STORY(test_distrust_begins_anew_with_a_segment_that_came_late),
+      STORY(test_distrust_of_segments_that_come_faster_than_they_are_seen),
       STORY(test_distrust_of_segments_that_never_come),
       STORY(test_distrust_has_no_break_but_a_good_look),
       STORY(test_distrust_stops_with_an_empty_queue),
