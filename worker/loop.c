@@ -338,7 +338,7 @@ static void empty_work(struct job *job)
 {
   struct empty_job *empty = (struct empty_job *)job;
   struct error ignored; /* it is asked again */
-  empty->outcome = queue_peek(empty->store, empty->types, empty->type_count, true, NULL, false, &ignored);
+  empty->outcome = perform_last_look(empty->store, empty->types, empty->type_count, &ignored);
 }
 
 /* --exit-when-empty: when each type has found its queue empty, all are looked at once more, together. */

@@ -83,6 +83,11 @@ static enum result perform_peek(struct performer *performer, const struct action
   return of_outcome(outcome);
 }
 
+enum outcome perform_last_look(struct lockstore *store, const char *const *types, size_t count, struct error *error)
+{
+  return queue_peek(store, types, count, true, NULL, false, error);
+}
+
 /* What is said of a ledger names its database: the wrong one is as likely as the wrong directory. */
 static void name_database(const struct performer *performer, struct error *error)
 {
@@ -223,14 +228,14 @@ static enum result epoch_verify(struct performer *performer, const struct action
 }
 
 /*
- * What is refused is believed only while the epoch is mine: others may have written since. UNKNOWN: that could not be seen;
- * NO: fenced.
+ * What is refused is believed only while the epoch is mine: others may have written since, and a primary that was replaced would not know
+ * of it. UNKNOWN: that could not be seen; NO: fenced.
  */
 static enum result refused_or_fenced(struct performer *performer, const struct action *action, enum result refused,
                                      struct completion *completion)
 {
   struct error cause = completion->error;
-  enum result mine = epoch_verify(performer, action, false, completion);
+  enum result mine = epoch_verify(performer, action, true, completion);
   if (mine != RESULT_YES)
     return mine;
   completion->error = cause;

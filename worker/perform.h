@@ -51,6 +51,12 @@ void performer_take_up_read(struct performer *performer);
 /* Not ACTION_RENEW. *completion is overwritten; its load, if any, belongs to the receiver. */
 void perform(struct performer *performer, const struct action *action, struct completion *completion);
 
+/*
+ * --exit-when-empty: the last look at the queues of several types. YES: there is a message. Linearizable: a primary that was replaced, and
+ * does not know it yet, would say that there is none.
+ */
+MUST_CHECK enum outcome perform_last_look(struct lockstore *store, const char *const *types, size_t count, struct error *error);
+
 struct renewal {
   struct performer *performer; /* of one store, all */
   const struct action *action; /* ACTION_RENEW */

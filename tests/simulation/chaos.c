@@ -19,6 +19,7 @@ static const struct {
     [CHAOS_AWAY] = {"database away", 15, 100},
     [CHAOS_CUT_OFF] = {"cut off from the database", 5, 60},
     [CHAOS_ELECTION] = {"no majority", 4, 60},
+    [CHAOS_REPLACED] = {"primary replaced, not for all", 4, 60},
     [CHAOS_CLOCK] = {"server's clock jumped", 5, 60},
     [CHAOS_WALL] = {"machine's clock jumped", 5, 60},
     [CHAOS_TERM] = {"SIGTERM", 3, 40},
@@ -85,11 +86,31 @@ static int64_t pause_us(void)
   return how < 14 ? world_between(0, 2 * MS) : how < 19 ? world_between(0, 30 * MS) : world_between(0, chaos_plan.lease_ms * MS / 2);
 }
 
+/*
+ * What was seen before may be old by the time of the first write. These moments are few, and count: somebody else may have come and gone
+ * while the lease still runs.
+ */
+static bool before_writing(void)
+{
+  enum action_kind kind = fiber_action()->kind;
+  return kind == ACTION_OPEN || kind == ACTION_GUARD || kind == ACTION_VERIFY;
+}
+
+static bool nap_strikes(void)
+{
+  return chaos_strikes(CHAOS_NAP) || (before_writing() && (chaos_strikes(CHAOS_NAP) || chaos_strikes(CHAOS_NAP)));
+}
+
 /* Frozen in the middle of an action. Somebody may believe it dead, and delete its lock. */
 static void nap(struct process *process)
 {
-  freeze(process, leases_us(0.05, 4));
-  if (world_chance(0.3))
+  bool brief = before_writing() && world_chance(0.5);
+  freeze(process, brief ? leases_us(0.1, 0.6) : leases_us(0.05, 4));
+  if (chaos_plan.rate[CHAOS_REPLACED] > 0 && world_chance(0.5)) {
+    server_replace(1u << process->index, process->frozen_until_us - world.now_us + leases_us(0.1, 2));
+    chaos_struck[CHAOS_REPLACED]++;
+  }
+  if (brief || world_chance(0.3))
     server_theft(fiber_station()->type);
   fiber_wait(0);
 }
@@ -102,7 +123,7 @@ void chaos_point(void)
   if (chaos_strikes(CHAOS_POINT)) {
     process_crash_soon(process);
     fiber_wait(FIBER_FOREVER);
-  } else if (fiber_action()->kind >= ACTION_TAKE && chaos_strikes(CHAOS_NAP)) {
+  } else if (fiber_action()->kind >= ACTION_TAKE && nap_strikes()) {
     nap(process);
   } else if (chaos_strikes(CHAOS_SLOW)) {
     fiber_wait(world_between(0, 2 * chaos_plan.lease_ms * MS));
@@ -210,6 +231,8 @@ static void strike(enum chaos chaos)
     server_away(leases_us(0.1, 5));
   } else if (chaos == CHAOS_ELECTION) {
     server_election(leases_us(0.05, 2));
+  } else if (chaos == CHAOS_REPLACED) {
+    server_replace((unsigned)world_random(), leases_us(0.1, 5));
   } else if (chaos == CHAOS_CLOCK) {
     clock_jump();
   } else if (chaos == CHAOS_WALL) {
@@ -261,6 +284,7 @@ static void plan_workers(void)
   plan->producers = (int)world_between(1, 4);
   plan->yield = world_chance(0.2) ? 1 : world_log_between(0.02, 1);
   plan->stuck_for_ever = world_chance(0.2);
+  plan->exits = world_chance(0.4);
   plan->wakeups = world_chance(0.7);
   plan->wakeups_lost = world_chance(0.5) ? 0 : world_log_between(0.01, 1);
   plan->lease_ms = world_between(1000, 6000);

@@ -16,6 +16,7 @@ enum chaos {
   CHAOS_AWAY,       /* the database, for all */
   CHAOS_CUT_OFF,    /* the database, for one */
   CHAOS_ELECTION,   /* writes reach no majority; afterwards they are there, or rolled back */
+  CHAOS_REPLACED,   /* some processes go on to talk to a primary that was replaced */
   CHAOS_CLOCK,      /* the server's clock jumps */
   CHAOS_WALL,       /* a machine's clock jumps */
   CHAOS_TERM,       /* SIGTERM */
@@ -66,6 +67,7 @@ struct chaos_plan {
   int64_t name_lag_us; /* network: other machines see a new file only so much later (directory caches) */
   bool wakeups;        /* workers watch for wake-ups */
   double wakeups_lost; /* so many of them do not arrive */
+  bool exits;          /* some workers end when all is empty, and are started again */
   bool stuck_for_ever; /* when all else is well, one write never returns */
   int64_t lease_ms, timeout_ms;
   int64_t batch_messages, batch_bytes;

@@ -339,6 +339,16 @@ void checks_took_for_renewed(const struct station *station, const struct owner *
     world_fail("t%d: worker %d takes its lock for renewed, and it is not", station->type, station->process->index);
 }
 
+void checks_exits_empty(const struct process *process)
+{
+  for (int i = 0; i < process->station_count; i++) {
+    int type = process->stations[i].type;
+    if (!queue_was_empty(type, process->last.began_us))
+      world_fail("worker %d ends because its queues are empty, and %zu messages of t%d waited all the time", process->index,
+                 queue_length(type), type);
+  }
+}
+
 void checks_not_fenced(const struct station *station)
 {
   struct ledger ledger;

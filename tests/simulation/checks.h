@@ -9,6 +9,7 @@
  *   after every removal from the queue the message is in committed file data, once
  *   when a worker renews               the server has renewed its lock since it asked
  *   when a fence says no               the majority's ledger is not of the epoch and owner that it asked for
+ *   when a worker exits because all is empty   each of its queues was, at some moment since it asked
  *   at every call to the disk          committed bytes are not written to, cut or unlinked (disk.c)
  *   when a machine has crashed         committed bytes are what they were (disk.c)
  *   now and then, and in the end       pawl's own reader accepts the whole chain by the ledger, and finds the messages that were
@@ -20,6 +21,7 @@
 #include "lockstore/lockstore.h"
 #include "queue.h"
 
+struct process;
 struct station;
 
 struct caller {
@@ -39,6 +41,8 @@ void checks_adopted(int type);
 /* The server has given this owner's lock a full lease; and its worker takes it for renewed. */
 void checks_renewed(int type, const struct owner *owner, int process);
 void checks_took_for_renewed(const struct station *station, const struct owner *owner, int64_t sent_ms);
+/* Its last look has found nothing. */
+void checks_exits_empty(const struct process *process);
 /* Its fence has said NO. */
 void checks_not_fenced(const struct station *station);
 /* The majority has removed it from the queue. */

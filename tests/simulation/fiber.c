@@ -77,6 +77,8 @@ static void fiber_main(void)
     struct fiber *self = current;
     if (self->action.kind == ACTION_RENEW)
       process_renew(self->station->process);
+    else if (self->action.kind == ACTION_COUNT)
+      process_last_look(self->station->process);
     else
       perform(&self->station->performer, &self->action, &self->completion);
     self->done = true;
@@ -136,10 +138,12 @@ static void fiber_resume(void *context, uint64_t ticket)
     return;
   struct station *station = fiber->station;
   struct completion completion = fiber->completion;
-  bool renews = fiber->action.kind == ACTION_RENEW;
+  enum action_kind kind = fiber->action.kind;
   fiber_release(fiber);
-  if (renews)
+  if (kind == ACTION_RENEW)
     process_renewed(station->process);
+  else if (kind == ACTION_COUNT)
+    process_last_looked(station->process);
   else
     station_done(station, &completion);
 }

@@ -57,6 +57,10 @@ static const struct {
     [PLANT_DELETEBLIND] = {"DELETEBLIND", {" is still in the queue", "doubled: "}},
     [PLANT_SETTLEBLIND] = {"SETTLEBLIND", {" is still in the queue", "doubled: "}},
     [PLANT_ADOPTLATE] = {"ADOPTLATE", {"the ledger falls"}},
+    [PLANT_STALEREAD] = {"STALEREAD", {" cuts "}},
+    [PLANT_STALENAME] = {"STALENAME", {" lies there already, with "}},
+    [PLANT_EXITSTALE] = {"EXITSTALE", {" ends because its queues are empty, and "}},
+    [PLANT_EXITBLIND] = {"EXITBLIND", {" ends because its queues are empty, and "}},
 };
 
 const char *plant_name(enum plant which)
@@ -309,6 +313,22 @@ bool plants_reads_on(void)
 bool plants_believes_empty(void)
 {
   return plant == PLANT_EMPTYMISSING;
+}
+
+bool plants_reads_stale(void)
+{
+  enum action_kind kind = fiber_action()->kind;
+  return (plant == PLANT_STALEREAD && kind == ACTION_VERIFY) || (plant == PLANT_STALENAME && kind == ACTION_CREATE);
+}
+
+bool plants_looks_stale(void)
+{
+  return plant == PLANT_EXITSTALE;
+}
+
+bool plants_looks_not(void)
+{
+  return plant == PLANT_EXITBLIND;
 }
 
 bool plants_skips_sync(void)

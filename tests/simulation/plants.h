@@ -51,6 +51,11 @@ enum plant {
   PLANT_DELETEBLIND, /* nobody looks whether the others are there */
   PLANT_SETTLEBLIND, /* the same, while settling */
   PLANT_ADOPTLATE,   /* a late copy of adopting a ledger replaces the one that came later */
+  /* of a primary that was replaced and does not know it */
+  PLANT_STALEREAD, /* it answers the read before a cut */
+  PLANT_STALENAME, /* the read after a segment's name was found taken */
+  PLANT_EXITSTALE, /* and the last look of --exit-when-empty */
+  PLANT_EXITBLIND, /* there is no such look */
   PLANT_COUNT
 };
 extern enum plant plant;
@@ -72,6 +77,7 @@ bool plants_steal_anyway(int process, const struct lock_view *view);
 void plants_view(int process, struct lock_view *view);
 void plants_renewals(struct lock_renewal *renewals, size_t count);
 bool plants_read_locally(void);
+bool plants_reads_stale(void);
 /* What a fence or a commit has left in the ledger, and what adopting will. */
 void plants_fenced(enum fencer fencer, const struct ledger *before, struct ledger *ledger);
 void plants_committed(int type, int process);
@@ -88,6 +94,8 @@ uint64_t plants_operation_seen(uint64_t seen);
 bool plants_repeats_getmore(void);
 bool plants_reads_on(void);
 bool plants_believes_empty(void);
+bool plants_looks_stale(void);
+bool plants_looks_not(void);
 /* The disk. */
 void plants_write_begins(void);
 bool plants_skips_sync(void);

@@ -33,6 +33,7 @@ const struct machine *process_machine(const struct process *process)
 /* ---- what the loop does ---- */
 
 static void process_look(struct process *process);
+static void last_look_start(struct process *process);
 
 static struct moment moment_now(const struct process *process)
 {
@@ -301,6 +302,9 @@ void process_start(struct process *process)
   process->stopping = false;
   process->incarnation++;
   process->frozen_until_us = process->cut_off_until_us = 0;
+  process->behind = false;
+  process->exits = chaos_plan.exits && world_chance(0.5);
+  memset(&process->last, 0, sizeof process->last);
   process->operation = 0;
   process->renewals_waiting = process->renewals_running = 0;
   process->station_count = 0;
@@ -320,6 +324,8 @@ void process_die(struct process *process)
   process->up = false;
   process->incarnation++; /* what was sent by the old one and is still on its way is not the new one's */
   disk_process_died(process->index);
+  if (process->last.fiber != NULL)
+    fiber_kill(process->last.fiber);
   for (int i = 0; i < process->station_count; i++)
     for (int k = 0; k < ACTIVITY_COUNT; k++)
       if (process->stations[i].fibers[k] != NULL)
@@ -329,6 +335,41 @@ void process_die(struct process *process)
     consumer_deinit(&process->stations[i].consumer);
     performer_deinit(&process->stations[i].performer);
   }
+}
+
+/* ---- --exit-when-empty, as the loop does it ---- */
+
+enum { LAST_LOOK_AGAIN_MS = 100 };
+
+static void last_look_start(struct process *process)
+{
+  struct action action = {.kind = ACTION_COUNT};
+  if (!process->exits || !process->up || process->stopping || process->last.fiber != NULL || world.now_us < process->last.next_us)
+    return;
+  process->last.count = 0;
+  for (int i = 0; i < process->station_count; i++) {
+    if (!consumer_is_quiet(&process->stations[i].consumer))
+      return;
+    process->last.types[process->last.count++] = process->stations[i].consumer.type;
+  }
+  process->last.began_us = world.now_us;
+  process->last.fiber = fiber_start(&process->stations[0], &action, world_between(0, 3 * MS));
+}
+
+void process_last_look(struct process *process)
+{
+  struct error ignored;
+  process->last.outcome = perform_last_look(server_store, process->last.types, process->last.count, &ignored);
+}
+
+void process_last_looked(struct process *process)
+{
+  process->last.fiber = NULL;
+  process->last.next_us = world.now_us + LAST_LOOK_AGAIN_MS * MS;
+  if (process->last.outcome != OUTCOME_NO)
+    return;
+  checks_exits_empty(process);
+  process_stop(process);
 }
 
 static void start_later(void *context, uint64_t incarnation)
@@ -376,6 +417,7 @@ void process_stop(struct process *process)
 /* Has it nothing left to do? Then it ends. */
 static void process_look(struct process *process)
 {
+  last_look_start(process);
   if (!process->stopping || !process->up)
     return;
   for (int i = 0; i < process->station_count; i++)

@@ -35,6 +35,15 @@ struct process {
   bool older;       /* of a pawl that knows no `guarded` */
   bool watching[2]; /* wake-ups come: what is for all; what is for this one */
   int64_t frozen_until_us, cut_off_until_us;
+  bool behind; /* it talks to a primary that was replaced, and does not know it */
+  bool exits;  /* --exit-when-empty */
+  struct {     /* its last look */
+    struct fiber *fiber;
+    const char *types[TYPES_MAX];
+    size_t count;
+    enum outcome outcome;
+    int64_t began_us, next_us;
+  } last;
   uint64_t operation; /* the latest of the queue's that it has seen acknowledged */
   int station_count;
   struct station stations[TYPES_MAX];
@@ -67,6 +76,9 @@ void processes_wake(int process, int type, enum wakeup_about about);
 /* In a fiber: all renewals that wait, in one request. And they have come back. */
 void process_renew(struct process *process);
 void process_renewed(struct process *process);
+/* In a fiber: the last look of --exit-when-empty. And it has come back. */
+void process_last_look(struct process *process);
+void process_last_looked(struct process *process);
 /* The action has come back. */
 void station_done(struct station *station, struct completion *completion);
 

@@ -21,6 +21,7 @@ static struct {
   struct list live;     /* by rising _id */
   struct list removed;  /* the latest */
   struct list changed;  /* since the election began */
+  int64_t empty_us;     /* the last moment when it was */
 } queues[TYPES_MAX];
 static uint64_t operation, operation_majority; /* the latest; the latest when the election began */
 
@@ -134,6 +135,11 @@ size_t queue_length(int type)
   return queues[type].live.count;
 }
 
+bool queue_was_empty(int type, int64_t since_us)
+{
+  return queues[type].live.count == 0 || queues[type].empty_us >= since_us;
+}
+
 uint64_t queue_operation(void)
 {
   return server_in_election() ? operation_majority : operation;
@@ -144,11 +150,18 @@ uint64_t queue_operation_latest(void)
   return operation;
 }
 
+static void live_put(struct message *message)
+{
+  if (queues[message->type].live.count == 0)
+    queues[message->type].empty_us = world.now_us;
+  list_put(&queues[message->type].live, message);
+}
+
 void queue_insert(struct message *message)
 {
   message->put_at = ++operation;
   message->removed_at = 0;
-  list_put(&queues[message->type].live, message);
+  live_put(message);
   if (server_in_election())
     list_add(&queues[message->type].changed, message);
   else
@@ -168,10 +181,18 @@ static void message_remove(struct message *message, size_t at)
   }
 }
 
+static bool somebody_is_behind(void)
+{
+  bool behind = false;
+  for (int i = 0; i < chaos_plan.processes; i++)
+    behind = behind || processes[i].behind;
+  return behind;
+}
+
 static void removed_trim(int type)
 {
   struct list *removed = &queues[type].removed;
-  if (server_in_election() || removed->count < 2 * REMOVED_KEPT)
+  if (server_in_election() || somebody_is_behind() || removed->count < 2 * REMOVED_KEPT)
     return;
   memmove(removed->at, removed->at + removed->count - REMOVED_KEPT, REMOVED_KEPT * sizeof *removed->at);
   removed->count = REMOVED_KEPT;
@@ -252,7 +273,7 @@ static void change_undo(struct message *message)
     list_take(&queues[message->type].live, list_find(&queues[message->type].live, message->id));
     message->removed_at = operation;
   } else if (!queued && message->queued) {
-    list_put(&queues[message->type].live, message);
+    live_put(message);
     list_forget(&queues[message->type].removed, message);
     message->removed_at = 0;
   } else if (!queued) { /* came and went */
@@ -312,10 +333,26 @@ static void snapshot(int type, uint64_t at, struct list *list)
     qsort(list->at, list->count, sizeof *list->at, by_id);
 }
 
+/* The latest that the primary shows to whom it calls. */
+static uint64_t operation_shown(void)
+{
+  return fiber_process()->behind ? server_replaced_operation() : queue_operation();
+}
+
+/* afterClusterTime: a primary that was replaced waits for what it will never see. */
+static bool snapshot_comes(struct error *error)
+{
+  if (fiber_process()->operation <= operation_shown())
+    return true;
+  fiber_wait(world_between(0, chaos_plan.timeout_ms * MS));
+  error_set(error, "no answer from the database");
+  return false;
+}
+
 static uint64_t snapshot_operation(void)
 {
   struct process *process = fiber_process();
-  uint64_t at = queue_operation(), seen = process->operation;
+  uint64_t at = operation_shown(), seen = process->operation;
   seen = plants_operation_seen(seen);
   if ((plants_snapshots_are_old() || chaos_strikes(CHAOS_SNAPSHOT)) && seen < at)
     at = (uint64_t)world_between((int64_t)(at - seen > 200 ? at - 200 : seen), (int64_t)at);
@@ -336,23 +373,32 @@ static int64_t mark_id(const struct queue_mark *mark)
   return id;
 }
 
+static bool peek_type(int type, struct queue_mark *mark, bool glance)
+{
+  int64_t from = glance && mark->set ? mark_id(mark) : INT64_MIN;
+  bool old = server_in_election() || fiber_process()->behind;
+  struct list list = {0};
+  if (old)
+    snapshot(type, operation_shown(), &list);
+  const struct list *seen = old ? &list : &queues[type].live;
+  size_t at = from > INT64_MIN || seen->count == 0 ? list_find(seen, from) : seen->count - 1;
+  bool any = at < seen->count;
+  if (any && mark != NULL)
+    mark_set(mark, seen->at[at]->id);
+  list_free(&list);
+  return any;
+}
+
 enum outcome queue_peek(struct lockstore *store, const char *const *types, size_t count, bool linearizable, struct queue_mark *mark,
                         bool glance, struct error *error)
 {
-  int type = type_index(types[0]);
-  int64_t from = glance && mark->set ? mark_id(mark) : INT64_MIN;
-  struct list list = {0};
-  (void)store, (void)count;
-  if (!server_reach(error) || (linearizable && server_in_election()))
+  bool any = false, last = linearizable;
+  (void)store;
+  linearizable = linearizable && !plants_looks_stale();
+  if (!server_reach(error) || (linearizable && (server_in_election() || fiber_process()->behind)))
     return OUTCOME_UNKNOWN;
-  if (server_in_election())
-    snapshot(type, queue_operation(), &list);
-  const struct list *seen = server_in_election() ? &list : &queues[type].live;
-  size_t at = from > INT64_MIN || seen->count == 0 ? list_find(seen, from) : seen->count - 1;
-  bool any = at < seen->count;
-  if (any)
-    mark_set(mark, seen->at[at]->id);
-  list_free(&list);
+  for (size_t i = 0; i < count && !(last && plants_looks_not()); i++)
+    any = peek_type(type_index(types[i]), mark, glance) || any;
   chaos_point();
   return fiber_dead() ? OUTCOME_UNKNOWN : any ? OUTCOME_YES : OUTCOME_NO;
 }
@@ -373,7 +419,7 @@ enum outcome queue_find_left(struct lockstore *store, const char *type, const bs
   bson_iter_t at;
   bool any = false;
   (void)store;
-  if (!server_reach(error))
+  if (!server_reach(error) || !snapshot_comes(error))
     return OUTCOME_UNKNOWN;
   snapshot(type_index(type), snapshot_operation(), &list);
   for (bson_iter_init(&at, ids); bson_iter_next(&at) && !any;) {
@@ -528,6 +574,8 @@ enum outcome queue_pass_next(struct queue_pass *pass, struct load **load, struct
   *load = NULL;
   bool begins = !pass->begun, sent = begins || pass->next < pass->list.count;
   if (sent && !reply_await(pass, error))
+    return OUTCOME_UNKNOWN;
+  if (begins && !snapshot_comes(error))
     return OUTCOME_UNKNOWN;
   if (begins)
     snapshot(pass->type, pass->read_at = snapshot_operation(), &pass->list);

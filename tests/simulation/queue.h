@@ -41,6 +41,8 @@ int64_t queue_remove(int type, const bson_t *ids, bool part);
 /* False: nothing was removed. */
 bool queue_remove_range(int type, const struct queue_range *range);
 size_t queue_length(int type);
+/* Was it, at some moment since then? */
+bool queue_was_empty(int type, int64_t since_us);
 
 /* The last one that a majority has; and the last one of all. */
 uint64_t queue_operation(void);

@@ -65,8 +65,10 @@ struct request {
 
 struct lockstore *server_store;
 static struct memory_server *server, *majority; /* during an election: as it was when that began */
-static struct lockstore *majority_store;
-static int64_t away_until_us, elections;
+static struct memory_server *replaced;          /* a primary that was replaced, as it was then */
+static struct lockstore *majority_store, *replaced_store;
+static uint64_t replaced_operation;
+static int64_t away_until_us, elections, replacements;
 static bool electing, confirmed; /* how the last election ended */
 static struct request *delayed;  /* on their way */
 
@@ -104,9 +106,11 @@ void server_begin(void)
 {
   server = memory_server_new();
   majority = memory_server_new();
+  replaced = memory_server_new();
   server_store = lockstore_memory_open(server);
   majority_store = lockstore_memory_open(majority);
-  away_until_us = elections = 0;
+  replaced_store = lockstore_memory_open(replaced);
+  away_until_us = elections = replacements = 0;
   electing = false;
   memset(rows, 0, sizeof rows);
 }
@@ -118,8 +122,21 @@ void server_end(void)
   requests_free();
   lockstore_close(server_store);
   lockstore_close(majority_store);
+  lockstore_close(replaced_store);
   memory_server_free(server);
+  memory_server_free(replaced);
   memory_server_free(majority);
+}
+
+static bool caller_is_behind(void)
+{
+  return fiber_process() != NULL && fiber_process()->behind;
+}
+
+static struct lockstore *replaced_now(void)
+{
+  memory_server_set_now(replaced, server_now_ms());
+  return replaced_store;
 }
 
 static struct lockstore *store_now(void)
@@ -199,9 +216,46 @@ void server_election(int64_t us)
   world_at(world.now_us + us, election_over, NULL, (uint64_t)elections);
 }
 
+uint64_t server_replaced_operation(void)
+{
+  return replaced_operation;
+}
+
+static void replacement_over(void *context, uint64_t number)
+{
+  (void)context;
+  if (replacements != (int64_t)number)
+    return;
+  replacements++;
+  for (int i = 0; i < PROCESSES_MAX; i++) {
+    if (processes[i].behind)
+      trace_add(i, -1, "finds the new primary");
+    processes[i].behind = false;
+  }
+}
+
+void server_replace(unsigned behind, int64_t us)
+{
+  bool under_way = false;
+  for (int i = 0; i < PROCESSES_MAX; i++)
+    under_way = under_way || processes[i].behind;
+  if (electing || under_way)
+    return;
+  memory_server_copy(replaced, server);
+  replaced_operation = queue_operation();
+  replacements++;
+  for (int i = 0; i < chaos_plan.processes; i++) {
+    processes[i].behind = processes[i].up && (behind & 1u << i) != 0;
+    if (processes[i].behind)
+      trace_add(i, -1, "stays with a primary that is replaced, for %lld ms", (long long)(us / MS));
+  }
+  world_at(world.now_us + us, replacement_over, NULL, (uint64_t)replacements);
+}
+
 void server_back(void)
 {
   away_until_us = 0;
+  replacement_over(NULL, (uint64_t)replacements);
   election_end(true);
 }
 
@@ -477,6 +531,23 @@ static bool server_answers_at_once(struct error *error)
   return !fiber_dead() || no_answer(error);
 }
 
+/* The old primary does it, and nobody else ever will. Who does not wait for a majority gets an answer. */
+static enum outcome send_behind(struct request *request, struct error *error)
+{
+  enum outcome outcome = OUTCOME_UNKNOWN;
+  if (request->kind == TAKE)
+    outcome = __real_lock_take(replaced_now(), type_name(request->type), 0, &request->owner, request->ttl_ms, &request->holder, error);
+  else if (request->kind == STEAL)
+    (void)__real_lock_steal(replaced_now(), type_name(request->type), 0, &request->owner, error);
+  if (outcome == OUTCOME_YES)
+    checks_taken(request->type, &request->owner, request->caller);
+  if (request->kind == TAKE && server_answers_at_once(error))
+    return outcome;
+  fiber_wait(world_between(0, chaos_plan.timeout_ms * MS));
+  (void)no_answer(error);
+  return OUTCOME_UNKNOWN;
+}
+
 /* The writes, from the sender's side. */
 static enum outcome send(struct request *request, struct ledger *before, struct error *error)
 {
@@ -491,6 +562,8 @@ static enum outcome send(struct request *request, struct ledger *before, struct 
       request_send_late(request);
     return OUTCOME_UNKNOWN;
   }
+  if (process->behind)
+    return send_behind(request, error);
   bool lost = chaos_strikes(CHAOS_LOST), late = !lost && chaos_strikes(CHAOS_LATE);
   if (late)
     request_send_late(request);
@@ -538,7 +611,7 @@ enum outcome __wrap_lock_read(struct lockstore *store, const char *type, int slo
   if (!server_reach(error))
     return OUTCOME_UNKNOWN;
   (void)store;
-  enum outcome outcome = __real_lock_read(store_now(), type, slot, view, error);
+  enum outcome outcome = __real_lock_read(caller_is_behind() ? replaced_now() : store_now(), type, slot, view, error);
   plants_view(fiber_process()->index, view);
   chaos_point();
   return fiber_dead() ? (no_answer(error), OUTCOME_UNKNOWN) : outcome;
@@ -568,6 +641,8 @@ enum outcome __wrap_lock_wait(struct lockstore *store, const char *type, int slo
   (void)store, (void)slot;
   if (!server_reach(error))
     return OUTCOME_UNKNOWN;
+  if (caller_is_behind())
+    return OUTCOME_NO;
   bool there = server_lock(type_index(type), &view) && memcmp(&view.owner, seen, sizeof *seen) == 0;
   if (there)
     row_add(type_index(type), fiber_process()->index);
@@ -590,8 +665,10 @@ enum outcome __wrap_ledger_read(struct lockstore *store, const char *type, struc
   (void)store;
   if (!server_reach(error))
     return OUTCOME_UNKNOWN;
-  uint64_t operation = queue_operation(); /* its answer says up to where the majority is */
-  enum outcome outcome = __real_ledger_read(electing && !plants_read_locally() ? majority_store : server_store, type, ledger, error);
+  bool behind = caller_is_behind();
+  uint64_t operation = behind ? replaced_operation : queue_operation(); /* its answer says up to where the majority is */
+  struct lockstore *asked = behind ? replaced_store : electing && !plants_read_locally() ? majority_store : server_store;
+  enum outcome outcome = __real_ledger_read(asked, type, ledger, error);
   chaos_point();
   if (fiber_dead()) {
     (void)no_answer(error);
@@ -602,12 +679,13 @@ enum outcome __wrap_ledger_read(struct lockstore *store, const char *type, struc
   return outcome;
 }
 
-/* While a primary is elected nobody answers that: what the last one believes is not known to be so. */
+/* While a primary is elected nobody answers that, and a replaced one never: what it believes is not known to be so. */
 enum outcome __wrap_ledger_read_now(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error)
 {
-  if (!electing)
+  if ((!electing && !caller_is_behind()) || plants_reads_stale())
     return __wrap_ledger_read(store, type, ledger, error);
   memset(ledger, 0, sizeof *ledger);
+  fiber_wait(world_between(0, chaos_plan.timeout_ms * MS));
   no_answer(error);
   return OUTCOME_UNKNOWN;
 }

@@ -21,6 +21,13 @@ void server_away(int64_t us);
 void server_election(int64_t us);
 bool server_in_election(void);
 void server_back(void);
+/*
+ * Another primary is elected, and these processes (a bit each) do not find out for so long: they talk to the old one. It answers as of now:
+ * reads, of the majority too, and takes; what needs a majority, and a linearizable read, gets no answer.
+ */
+void server_replace(unsigned behind, int64_t us);
+/* The last operation that the old primary's majority has. */
+uint64_t server_replaced_operation(void);
 /* Somebody deletes the lock document of a type, whoever holds it. */
 void server_theft(int type);
 /* pawl-setup --adopt finds the files as they are. */
