@@ -332,7 +332,7 @@ def test_garbage(tmp_path):
         path.write_bytes(chance.randbytes(size))
         assert dump(path).returncode == 3
         assert dump(path, "--verify").returncode == 3
-        assert dump("--dir", tmp_path).returncode in (0, 3)
+        assert dump("--dir", tmp_path).returncode == (3 if size > 4096 else 0)  # no message fits into less: what lies there is passed over
     good = (VECTORS / "t1.bin").read_bytes()
     for _ in range(50):
         raw = bytearray(good)
@@ -415,9 +415,9 @@ def test_deep_finds_doubtful_messages(tmp_path):
 def test_hostile_lengths(tmp_path):
     """A marker that promises much makes nobody allocate it."""
     made.Segment(tmp_path / "t1.bin").data(made.message(1), decoded=0xfffffff0, codec=1)
-    assert dump(tmp_path / "t1.bin").returncode in (0, 3)
+    assert dump(tmp_path / "t1.bin").returncode == 0
     made.Segment(tmp_path / "t1.bin").add(made.DATA, made.message(1), 0xffffffff).add(made.CLOSE, made.document(), seq=2**63 - 1)
-    assert dump(tmp_path / "t1.bin", "--keep-going").returncode in (0, 3)
+    assert dump(tmp_path / "t1.bin", "--keep-going").returncode == 0
 
 
 # --- options, output --------------------------------------------------------------------------------------------
