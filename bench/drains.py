@@ -1,12 +1,15 @@
 """Whatever empties a queue, each in the same terms.
 
-The seconds run from the first read to the last acknowledged delete, without the start and end of the program. A worker's are between two
-lines of its log: `takeover`, and the last that leaves the state `draining`.
+The seconds run from the first read to the last acknowledged delete, without the start and end of the program: whoever has a clock of its
+own starts it when it has spoken with the server. A worker's are between two lines of its log: `takeover`, and the last that leaves the
+state `draining`.
 """
 import re
 import sys
 from pathlib import Path
+from statistics import median
 
+from figures import column, measured
 from harness import NotMeasured, program, wall_s
 
 RIVALS = Path(__file__).parent / "rivals"
@@ -44,9 +47,23 @@ def own_clock(queue, messages, *command):
     return result(messages, run["own_seconds"], run, run.get("own_cpu"))
 
 
-def limit(queue, messages, deleters=2, ids=10_000, by="ids"):
-    return own_clock(queue, messages, program("limit"), f"uri={queue.bench.server.uri}", f"db={queue.name}", f"deleters={deleters}",
-                     f"ids={ids}", f"by={by}")
+def limit(queue, messages, deleters=2, ids=5_000, by="range", types=("t1",), readers=1):
+    """What a drain can reach; see rivals/limit.c."""
+    found = own_clock(queue, messages, program("limit"), f"uri={queue.bench.server.uri}", f"db={queue.name}", f"dir={queue.dir}",
+                      f"types={','.join(types)}", f"readers={readers}", f"deleters={deleters}", f"ids={ids}", f"by={by}")
+    if left := queue.db.messages.count_documents({}):
+        raise NotMeasured(f"the limit program left {left} messages")
+    return found
+
+
+def limit_name(deleters, ids, by="range", readers=1):
+    return f"limit, {deleters} deleting {ids:,}{' by _id' if by == 'ids' else ''}{f', {readers} reading' if readers > 1 else ''}"
+
+
+def best_of(results, key="rate"):
+    """The name of the contestant with the best median, of those that could be measured."""
+    found = measured(results)
+    return max(found, key=lambda name: median(column(found[name], key)), default=None)
 
 
 def find_and_modify(queue, messages):

@@ -56,10 +56,10 @@ def rows(results, *keys):
             else [name, *(spread(column(values, key)) for key in keys)] for name, values in results.items()]
 
 
-def bars(title, unit, results, key):
-    """For the picture."""
+def bars(title, unit, results, key, place=lambda name: ("", name)):
+    """For the picture. `place`: (group, label) of a contestant; what is to be compared stands in one group."""
     return {"title": title, "unit": unit,
-            "bars": [[name, median(column(values, key)), min(column(values, key)), max(column(values, key))]
+            "bars": [[place(name)[1], median(column(values, key)), min(column(values, key)), max(column(values, key)), place(name)[0]]
                      for name, values in measured(results).items()]}
 
 

@@ -33,7 +33,8 @@ class Mongolock:
     def __init__(self, address, number):
         from mongolock import MongoLock
         from pymongo import MongoClient
-        self.lock = MongoLock(collection=old_collection(MongoClient(address).get_default_database(), "mongolock"))
+        self.lock = MongoLock(collection=old_collection(MongoClient(address).get_default_database(), "mongolock"),
+                             acquire_retry_step=0.01)
         self.owner = str(number)
 
     def prepare(self):

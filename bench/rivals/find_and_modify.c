@@ -32,7 +32,7 @@ int main(int argc, char **argv)
   (void)argc;
   const char *db = argument(argv, "db", NULL);
   mongoc_client_pool_t *pool = pool_open(argument(argv, "uri", NULL));
-  mongoc_client_t *client = mongoc_client_pool_pop(pool);
+  mongoc_client_t *client = client_connected(pool);
   int file = open(argument(argv, "file", NULL), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
   bson_t *command = BCON_NEW("findAndModify", "messages", "query", "{", "type", BCON_UTF8(argument(argv, "type", "t1")), "}", "sort", "{",
                              "_id", BCON_INT32(1), "}", "remove", BCON_BOOL(true));

@@ -1,186 +1,414 @@
 /*
- * The limit: what MongoDB itself takes to give the messages of a type away and forget them. One thread reads, over one cursor with
- * large batches on the index {type, _id}; others delete what was read, beside one another, w: majority. Nothing is written to a file,
- * nothing is locked, recorded or checked.
+ * The limit: what a drain from MongoDB into files can reach. It reads, writes and deletes side by side, each in the way that pawl does,
+ * and leaves out all else: no lock, no ledger, no commit, no format; only who reads next is not asked.
  *
- *   limit uri=… db=… type=t1 deleters=2 [by=ids] [ids=2000] [batch=10000]
+ *   limit uri=… db=… dir=… [types=t1,t2,…] [readers=1] [deleters=2] [by=range] [ids=5000] [batch=10000] [write=1048576]
  *
- * type     `*`: all types, mixed, in the order in which the collection has them
- * by       what a delete names: `ids`, each _id, by $in; `range`, the first and the last, which is right only while nobody inserts
+ * readers   each reads one type after another, over one cursor at read concern snapshot on the index {type, _id}
+ * write     a thread appends what was read to the type's file, DIR/TYPE, at least so many bytes at once, and syncs it
+ * deleters  delete what is synced, `ids` messages or 8 MiB at once, beside one another, w: majority
+ * by        range: the first and the last _id, in a transaction as of the reader's snapshot, its count checked; ids: each _id, by $in
  *
- * How many deleters are best depends on the machine: the benchmark tries some, and takes the best.
+ * types=* takes all, mixed, in the order in which the collection has them, into one file.
+ * Which numbers are best depends on the machine: the benchmark tries some, and the best is the limit.
  */
 #include "tools/client.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-enum { DELETERS_MAX = 16, WAITING_MAX = 4 };
+enum { THREADS_MAX = 16, TYPES_MAX = 64, WAITING_MAX = 8, RANGE_BYTES_MAX = 8 * 1024 * 1024 };
 
-/* Batches of _ids on their way from the reader to a deleter; a full one makes the reader wait. */
-static struct {
+struct type {
+  const char *name; /* NULL: all */
+  int file;
+  int64_t length;
+  struct range *first, *last; /* read, and not written yet: less than write= */
+  size_t bytes;
+};
+
+/* Messages that follow one another in the index. */
+struct range {
+  struct range *next;
+  struct type *type;
+  uint64_t at; /* the snapshot that they were read from: seconds << 32 | increment */
+  int64_t count;
+  bson_t ids;       /* by=range: {$gte, $lte}; by=ids: an array */
+  bson_value_t end; /* by=range: the last _id so far */
+  uint8_t *bytes;
+  size_t size, room;
+  bool ends; /* the type's last one, perhaps of no message */
+};
+
+/* Ranges on their way from one kind of thread to the next; a full one makes the giver wait. */
+struct channel {
   pthread_mutex_t mutex;
   pthread_cond_t changed;
-  bson_t *waiting[WAITING_MAX];
+  struct range *waiting[WAITING_MAX];
   int count;
   bool over;
-} queue = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, {NULL}, 0, false};
+};
 
-static const char *db, *type; /* NULL: all */
+static struct channel to_write = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+static struct channel to_delete = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static const char *db;
 static bool by_range;
+static int64_t ids_max, batch, write_min;
 static mongoc_client_pool_t *pool;
-static int64_t deleted;
+static struct type types[TYPES_MAX];
+static int types_count, types_taken;
+static int64_t deleted, transactions;
 
-static void queue_put(bson_t *ids)
+static void channel_put(struct channel *channel, struct range *range)
 {
-  pthread_mutex_lock(&queue.mutex);
-  while (queue.count == WAITING_MAX)
-    pthread_cond_wait(&queue.changed, &queue.mutex);
-  queue.waiting[queue.count++] = ids;
-  pthread_cond_broadcast(&queue.changed);
-  pthread_mutex_unlock(&queue.mutex);
+  pthread_mutex_lock(&channel->mutex);
+  while (channel->count == WAITING_MAX)
+    pthread_cond_wait(&channel->changed, &channel->mutex);
+  channel->waiting[channel->count++] = range;
+  pthread_cond_broadcast(&channel->changed);
+  pthread_mutex_unlock(&channel->mutex);
 }
 
-static void queue_end(void)
+static void channel_end(struct channel *channel)
 {
-  pthread_mutex_lock(&queue.mutex);
-  queue.over = true;
-  pthread_cond_broadcast(&queue.changed);
-  pthread_mutex_unlock(&queue.mutex);
+  pthread_mutex_lock(&channel->mutex);
+  channel->over = true;
+  pthread_cond_broadcast(&channel->changed);
+  pthread_mutex_unlock(&channel->mutex);
 }
 
 /* NULL: there will be no more. */
-static bson_t *queue_take(void)
+static struct range *channel_take(struct channel *channel)
 {
-  bson_t *ids = NULL;
-  pthread_mutex_lock(&queue.mutex);
-  while (queue.count == 0 && !queue.over)
-    pthread_cond_wait(&queue.changed, &queue.mutex);
-  if (queue.count > 0) {
-    ids = queue.waiting[0];
-    memmove(queue.waiting, queue.waiting + 1, (size_t)--queue.count * sizeof ids);
-    pthread_cond_broadcast(&queue.changed);
+  struct range *range = NULL;
+  pthread_mutex_lock(&channel->mutex);
+  while (channel->count == 0 && !channel->over)
+    pthread_cond_wait(&channel->changed, &channel->mutex);
+  if (channel->count > 0) {
+    range = channel->waiting[0];
+    memmove(channel->waiting, channel->waiting + 1, (size_t)--channel->count * sizeof range);
+    pthread_cond_broadcast(&channel->changed);
   }
-  pthread_mutex_unlock(&queue.mutex);
-  return ids;
+  pthread_mutex_unlock(&channel->mutex);
+  return range;
 }
 
-static void append_hint(bson_t *to)
+static void *allocate(void *old, size_t size)
 {
-  if (type)
+  void *memory = realloc(old, size);
+  if (!memory)
+    die("no memory");
+  return memory;
+}
+
+static struct range *range_new(struct type *type, uint64_t at)
+{
+  struct range *range = allocate(NULL, sizeof *range);
+  *range = (struct range){.type = type, .at = at};
+  bson_init(&range->ids);
+  return range;
+}
+
+static void range_free(struct range *range)
+{
+  if (range->end.value_type != BSON_TYPE_EOD)
+    bson_value_destroy(&range->end);
+  bson_destroy(&range->ids);
+  free(range->bytes);
+  free(range);
+}
+
+static void range_add(struct range *range, const uint8_t *document, uint32_t length)
+{
+  bson_t view;
+  bson_iter_t id;
+  if (!bson_init_static(&view, document, length) || !bson_iter_init_find(&id, &view, "_id"))
+    die("a message without _id");
+  if (!by_range) {
+    bson_append_iter(&range->ids, "0", 1, &id); /* the server does not look at an array's keys */
+  } else {
+    if (range->count == 0)
+      bson_append_iter(&range->ids, "$gte", -1, &id);
+    else
+      bson_value_destroy(&range->end);
+    bson_value_copy(bson_iter_value(&id), &range->end);
+  }
+  if (range->size + length > range->room)
+    range->bytes = allocate(range->bytes, range->room = (range->size + length) * 2);
+  memcpy(range->bytes + range->size, document, length);
+  range->size += length;
+  range->count++;
+}
+
+static void range_pass_on(struct range *range, bool ends)
+{
+  if (by_range && range->count > 0)
+    bson_append_value(&range->ids, "$lte", -1, &range->end);
+  range->ends = ends;
+  channel_put(&to_write, range);
+}
+
+/* ---- reading ---- */
+
+static void append_hint(bson_t *to, const struct type *type)
+{
+  if (type->name)
     BCON_APPEND(to, "hint", "{", "type", BCON_INT32(1), "_id", BCON_INT32(1), "}");
   else
     BCON_APPEND(to, "hint", "{", "_id", BCON_INT32(1), "}");
 }
 
-static void append_ids(bson_t *filter, const bson_t *ids)
+static void append_type(bson_t *filter, const struct type *type)
 {
-  bson_t id;
-  bson_iter_t at;
-  BSON_APPEND_DOCUMENT_BEGIN(filter, "_id", &id);
-  if (by_range) {
-    bson_iter_init(&at, ids);
-    bson_iter_next(&at);
-    bson_append_iter(&id, "$gte", -1, &at);
-    for (bson_iter_t next = at; bson_iter_next(&next);)
-      at = next;
-    bson_append_iter(&id, "$lte", -1, &at);
-  } else {
-    BSON_APPEND_ARRAY(&id, "$in", ids);
+  if (type->name)
+    BSON_APPEND_UTF8(filter, "type", type->name);
+}
+
+static bson_t *find_command(const struct type *type)
+{
+  bson_t *command = BCON_NEW("find", "messages", "sort", "{", "_id", BCON_INT32(1), "}", "batchSize", BCON_INT64(batch), "readConcern", "{",
+                             "level", "snapshot", "}");
+  bson_t filter;
+  BSON_APPEND_DOCUMENT_BEGIN(command, "filter", &filter);
+  append_type(&filter, type);
+  bson_append_document_end(command, &filter);
+  append_hint(command, type);
+  return command;
+}
+
+/* Adds the reply's documents to the range, and hands on whatever is full. The range that is open afterwards. */
+static struct range *take_batch(struct range *range, const bson_t *reply, const char *name)
+{
+  bson_iter_t at, documents;
+  if (!bson_iter_init(&at, reply) || !bson_iter_find_descendant(&at, name, &documents) || !bson_iter_recurse(&documents, &at))
+    die("an answer without a batch");
+  while (bson_iter_next(&at)) {
+    const uint8_t *document;
+    uint32_t length;
+    bson_iter_document(&at, &length, &document);
+    range_add(range, document, length);
+    if (range->count == ids_max || range->size >= RANGE_BYTES_MAX) {
+      struct range *next = range_new(range->type, range->at);
+      range_pass_on(range, false);
+      range = next;
+    }
   }
-  bson_append_document_end(filter, &id);
+  return range;
 }
 
-static void delete_ids(mongoc_client_t *client, const bson_t *ids)
+static int64_t reply_cursor(const bson_t *reply)
 {
-  bson_t entry = BSON_INITIALIZER, filter;
-  BSON_APPEND_DOCUMENT_BEGIN(&entry, "q", &filter);
-  if (type)
-    BSON_APPEND_UTF8(&filter, "type", type);
-  append_ids(&filter, ids);
-  bson_append_document_end(&entry, &filter);
-  BSON_APPEND_INT32(&entry, "limit", 0);
-  append_hint(&entry);
-  bson_t *command = BCON_NEW("delete", "messages", "deletes", "[", BCON_DOCUMENT(&entry), "]");
-  bson_t reply;
-  bson_iter_t at;
-  append_majority(command);
-  send_command(client, db, command, &reply);
-  if (bson_iter_init_find(&at, &reply, "n"))
-    __atomic_add_fetch(&deleted, bson_iter_as_int64(&at), __ATOMIC_RELAXED);
-  bson_destroy(&reply);
+  bson_iter_t at, id;
+  return bson_iter_init(&at, reply) && bson_iter_find_descendant(&at, "cursor.id", &id) ? bson_iter_as_int64(&id) : 0;
+}
+
+static uint64_t reply_snapshot(const bson_t *reply)
+{
+  bson_iter_t at, time;
+  uint32_t seconds = 0, increment = 0;
+  if (bson_iter_init(&at, reply) && bson_iter_find_descendant(&at, "cursor.atClusterTime", &time))
+    bson_iter_timestamp(&time, &seconds, &increment);
+  return (uint64_t)seconds << 32 | increment;
+}
+
+static void read_type(mongoc_client_t *client, const bson_t *session, struct type *type)
+{
+  bson_t reply, *command = find_command(type);
+  send_command_in(client, db, command, session, &reply);
   bson_destroy(command);
-  bson_destroy(&entry);
+  struct range *range = take_batch(range_new(type, reply_snapshot(&reply)), &reply, "cursor.firstBatch");
+  int64_t id = reply_cursor(&reply);
+  while (id != 0) {
+    bson_destroy(&reply);
+    command = BCON_NEW("getMore", BCON_INT64(id), "collection", "messages", "batchSize", BCON_INT64(batch));
+    send_command_in(client, db, command, session, &reply);
+    bson_destroy(command);
+    range = take_batch(range, &reply, "cursor.nextBatch");
+    id = reply_cursor(&reply);
+  }
+  bson_destroy(&reply);
+  range_pass_on(range, true);
 }
 
-static void *deleter(void *unused)
+static void *reader(void *client)
 {
-  (void)unused;
-  mongoc_client_t *client = mongoc_client_pool_pop(pool);
-  for (bson_t *ids; (ids = queue_take()) != NULL; bson_destroy(ids))
-    delete_ids(client, ids);
-  mongoc_client_pool_push(pool, client);
+  bson_t session;
+  session_open(client, &session);
+  for (int i; (i = __atomic_fetch_add(&types_taken, 1, __ATOMIC_RELAXED)) < types_count;)
+    read_type(client, &session, &types[i]);
+  bson_destroy(&session);
   return NULL;
 }
 
-static void read_all(int64_t batch, int64_t ids_max)
+/* ---- writing ---- */
+
+static void write_out(struct type *type)
 {
-  mongoc_client_t *client = mongoc_client_pool_pop(pool);
-  mongoc_collection_t *messages = mongoc_client_get_collection(client, db, "messages");
-  bson_t *filter = type ? BCON_NEW("type", BCON_UTF8(type)) : bson_new();
-  bson_t *options = BCON_NEW("sort", "{", "_id", BCON_INT32(1), "}", "batchSize", BCON_INT64(batch));
-  append_hint(options);
-  mongoc_cursor_t *cursor = mongoc_collection_find_with_opts(messages, filter, options, NULL);
-  const bson_t *document;
-  bson_t *ids = bson_new();
-  bson_error_t error;
-  uint32_t count = 0;
-  while (mongoc_cursor_next(cursor, &document)) {
-    char buffer[16];
-    const char *key;
-    bson_iter_t at;
-    size_t length = bson_uint32_to_string(count++, &key, buffer, sizeof buffer);
-    if (!bson_iter_init_find(&at, document, "_id") || !bson_append_iter(ids, key, (int)length, &at))
-      die("a message without _id");
-    if (count == ids_max) {
-      queue_put(ids);
-      ids = bson_new();
-      count = 0;
-    }
+  for (struct range *range = type->first; range; range = range->next) {
+    if (range->size > 0 && pwrite(type->file, range->bytes, range->size, type->length) != (ssize_t)range->size)
+      die("writing the file failed");
+    type->length += (int64_t)range->size;
   }
-  if (mongoc_cursor_error(cursor, &error))
-    die("%s", error.message);
-  if (count > 0)
-    queue_put(ids);
-  else
-    bson_destroy(ids);
-  queue_end();
-  mongoc_cursor_destroy(cursor);
-  bson_destroy(options);
-  bson_destroy(filter);
-  mongoc_collection_destroy(messages);
-  mongoc_client_pool_push(pool, client);
+  if (type->bytes > 0 && fdatasync(type->file) != 0)
+    die("syncing the file failed");
+  for (struct range *range = type->first, *next; range; range = next) {
+    next = range->next;
+    if (range->count > 0)
+      channel_put(&to_delete, range);
+    else
+      range_free(range);
+  }
+  type->first = type->last = NULL;
+  type->bytes = 0;
+}
+
+static void *writer(void *unused)
+{
+  (void)unused;
+  for (struct range *range; (range = channel_take(&to_write)) != NULL;) {
+    struct type *type = range->type;
+    bool ends = range->ends;
+    if (type->last)
+      type->last->next = range;
+    else
+      type->first = range;
+    type->last = range;
+    type->bytes += range->size;
+    if (ends || type->bytes >= (size_t)write_min)
+      write_out(type);
+  }
+  channel_end(&to_delete);
+  return NULL;
+}
+
+/* ---- deleting ---- */
+
+static bson_t *delete_command(const struct range *range)
+{
+  bson_t entry = BSON_INITIALIZER, filter, id;
+  BSON_APPEND_DOCUMENT_BEGIN(&entry, "q", &filter);
+  append_type(&filter, range->type);
+  if (by_range) {
+    BSON_APPEND_DOCUMENT(&filter, "_id", &range->ids);
+  } else {
+    BSON_APPEND_DOCUMENT_BEGIN(&filter, "_id", &id);
+    BSON_APPEND_ARRAY(&id, "$in", &range->ids);
+    bson_append_document_end(&filter, &id);
+  }
+  bson_append_document_end(&entry, &filter);
+  BSON_APPEND_INT32(&entry, "limit", 0);
+  append_hint(&entry, range->type);
+  bson_t *command = BCON_NEW("delete", "messages", "deletes", "[", BCON_DOCUMENT(&entry), "]");
+  bson_destroy(&entry);
+  return command;
+}
+
+static void send_counted(mongoc_client_t *client, const struct range *range, const bson_t *command, const bson_t *session)
+{
+  bson_t reply;
+  bson_iter_t n;
+  send_command_in(client, db, command, session, &reply);
+  if (!bson_iter_init_find(&n, &reply, "n") || bson_iter_as_int64(&n) != range->count)
+    die("a delete of %lld messages: %s", (long long)range->count, bson_as_relaxed_extended_json(&reply, NULL));
+  bson_destroy(&reply);
+}
+
+/* A session serves once: the server notes the transaction in the session's record, later than the time that the next one would see. */
+static void delete_range(mongoc_client_t *client, const struct range *range)
+{
+  bson_t session, concern, reply, *command = delete_command(range), *commit = BCON_NEW("commitTransaction", BCON_INT32(1));
+  int64_t number = __atomic_add_fetch(&transactions, 1, __ATOMIC_RELAXED);
+  session_open(client, &session);
+  BSON_APPEND_DOCUMENT_BEGIN(command, "readConcern", &concern);
+  BSON_APPEND_UTF8(&concern, "level", "snapshot");
+  BSON_APPEND_TIMESTAMP(&concern, "atClusterTime", (uint32_t)(range->at >> 32), (uint32_t)range->at);
+  bson_append_document_end(command, &concern);
+  BCON_APPEND(command, "startTransaction", BCON_BOOL(true), "txnNumber", BCON_INT64(number), "autocommit", BCON_BOOL(false));
+  send_counted(client, range, command, &session);
+  BCON_APPEND(commit, "txnNumber", BCON_INT64(number), "autocommit", BCON_BOOL(false));
+  append_majority(commit);
+  send_command_in(client, "admin", commit, &session, &reply);
+  bson_destroy(&reply);
+  bson_destroy(commit);
+  bson_destroy(command);
+  bson_destroy(&session);
+}
+
+static void delete_ids(mongoc_client_t *client, const struct range *range)
+{
+  bson_t *command = delete_command(range);
+  append_majority(command);
+  send_counted(client, range, command, NULL);
+  bson_destroy(command);
+}
+
+static void *deleter(void *client)
+{
+  for (struct range *range; (range = channel_take(&to_delete)) != NULL; range_free(range)) {
+    if (by_range)
+      delete_range(client, range);
+    else
+      delete_ids(client, range);
+    __atomic_add_fetch(&deleted, range->count, __ATOMIC_RELAXED);
+  }
+  return NULL;
+}
+
+/* ---- all of it ---- */
+
+static void open_types(char *names, const char *dir)
+{
+  char path[4096], *rest = NULL;
+  for (char *name = strtok_r(names, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+    bool all = strcmp(name, "*") == 0;
+    snprintf(path, sizeof path, "%s/%s", dir, all ? "all" : name);
+    if (types_count == TYPES_MAX)
+      die("types=: at most %d", TYPES_MAX);
+    types[types_count] = (struct type){.name = all ? NULL : name, .file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640)};
+    if (types[types_count++].file < 0)
+      die("%s cannot be made", path);
+  }
+}
+
+static void start(pthread_t *thread, void *(*run)(void *), mongoc_client_t *client)
+{
+  if (pthread_create(thread, NULL, run, client) != 0)
+    die("no thread");
 }
 
 int main(int argc, char **argv)
 {
   (void)argc;
-  pthread_t threads[DELETERS_MAX];
-  int64_t deleters = argument_number(argv, "deleters", NULL);
-  if (deleters < 1 || deleters > DELETERS_MAX)
-    die("deleters=: takes 1 to %d", DELETERS_MAX);
+  pthread_t reading[THREADS_MAX], deleting[THREADS_MAX], writing;
+  mongoc_client_t *clients[2 * THREADS_MAX];
+  int64_t readers = argument_number(argv, "readers", "1"), deleters = argument_number(argv, "deleters", "2");
+  if (readers < 1 || readers > THREADS_MAX || deleters < 1 || deleters > THREADS_MAX)
+    die("readers=, deleters=: 1 to %d", THREADS_MAX);
   db = argument(argv, "db", NULL);
-  type = argument(argv, "type", "t1");
-  if (strcmp(type, "*") == 0)
-    type = NULL;
-  by_range = strcmp(argument(argv, "by", "ids"), "range") == 0;
+  by_range = strcmp(argument(argv, "by", "range"), "range") == 0;
+  ids_max = argument_number(argv, "ids", "5000");
+  batch = argument_number(argv, "batch", "10000");
+  write_min = argument_number(argv, "write", "1048576");
+  open_types(strdup(argument(argv, "types", "t1")), argument(argv, "dir", NULL));
   pool = pool_open(argument(argv, "uri", NULL));
+  for (int64_t i = 0; i < readers + deleters; i++) /* as with every program of the benchmark, the clock begins after that */
+    clients[i] = client_connected(pool);
   int64_t begin = wall_ns();
-  for (int i = 0; i < deleters; i++)
-    pthread_create(&threads[i], NULL, deleter, NULL);
-  read_all(argument_number(argv, "batch", "10000"), argument_number(argv, "ids", "2000"));
-  for (int i = 0; i < deleters; i++)
-    pthread_join(threads[i], NULL);
+  start(&writing, writer, NULL);
+  for (int64_t i = 0; i < readers; i++)
+    start(&reading[i], reader, clients[i]);
+  for (int64_t i = 0; i < deleters; i++)
+    start(&deleting[i], deleter, clients[readers + i]);
+  for (int64_t i = 0; i < readers; i++)
+    pthread_join(reading[i], NULL);
+  channel_end(&to_write);
+  pthread_join(writing, NULL);
+  for (int64_t i = 0; i < deleters; i++)
+    pthread_join(deleting[i], NULL);
   print_result(deleted, begin);
   end_at_once();
 }

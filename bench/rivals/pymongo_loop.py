@@ -1,4 +1,4 @@
-"""The loop that one would write: find 5000, append to a file, fsync, delete them.
+"""The loop that one would write: find 5000 behind the last _id, append to a file, fsync, delete them; at the end, once more from the start.
 
     pymongo_loop.py URI DB FILE
 """
@@ -15,13 +15,19 @@ BATCH = 5000
 
 
 def drain(messages, file):
-    count = 0
-    while batch := list(messages.find({"type": "t1"}, batch_size=BATCH).sort("_id").limit(BATCH)):
-        file.write(b"".join(document.raw for document in batch))
-        file.flush()
-        os.fsync(file.fileno())
-        count += messages.delete_many({"type": "t1", "_id": {"$in": [document["_id"] for document in batch]}}).deleted_count
-    return count
+    count, behind = 0, {}
+    while True:
+        batch = list(messages.find({"type": "t1", **behind}, batch_size=BATCH).sort("_id").limit(BATCH))
+        if batch:
+            file.write(b"".join(document.raw for document in batch))
+            file.flush()
+            os.fsync(file.fileno())
+            count += messages.delete_many({"type": "t1", "_id": {"$in": [document["_id"] for document in batch]}}).deleted_count
+            behind = {"_id": {"$gt": batch[-1]["_id"]}}  # not over the deleted entries of the index again
+        elif behind:
+            behind = {}
+        else:
+            return count
 
 
 def main(uri, db, path):

@@ -1,31 +1,30 @@
 """The drain of one type beside its rivals, single messages of 256 bytes."""
-from statistics import median
-
 import drains
-from figures import bars, column, measured, ratios, raw, rows, spread, table
+from figures import bars, ratios, raw, rows, spread, table
 from harness import interleave
 
 MESSAGE = 256
-LIMITS = [(1, 10_000), (2, 2_000), (2, 10_000), (3, 2_000), (3, 10_000)]  # threads that delete, messages in one delete
+LAYOUTS = ("clustered", "plain")
+# Threads that delete, messages in one delete, and what a delete names.
+LIMITS = [*((deleters, ids) for deleters in (1, 2, 3) for ids in (2_000, 5_000, 10_000)), (2, 10_000, "ids")]
 LOOP = "pymongo batch loop"
-RANGES = "the limit, clustered, by ranges"
 
 
 def run(bench):
     many, some, few = bench.size(20_000, 400_000), bench.size(10_000, 200_000), bench.size(300, 4_000)
+    limits = {(layout, drains.limit_name(*how)): lambda layout=layout, how=how: fast(bench, layout, many, drains.limit, *how)
+              for layout in LAYOUTS for how in bench.size(LIMITS[-2:], LIMITS)}
     results = interleave(bench, {
-        "pawl-worker, clustered": lambda: fast(bench, "clustered", many, drains.pawl),
-        "pawl-worker, plain": lambda: fast(bench, "plain", many, drains.pawl),
-        **{limit_name(*how): lambda how=how: fast(bench, "plain", many, drains.limit, *how) for how in bench.size(LIMITS[:2], LIMITS)},
-        RANGES: lambda: fast(bench, "clustered", many, drains.limit, 2, 10_000, "range"),
+        **{f"pawl-worker, {layout}": lambda layout=layout: fast(bench, layout, many, drains.pawl) for layout in LAYOUTS},
+        **{f"{name}, {layout}": how for (layout, name), how in limits.items()},
         LOOP: lambda: fast(bench, "plain", some, drains.pymongo_loop),
         "findAndModify in C": lambda: fast(bench, "plain", few, drains.find_and_modify),
         "kombu": lambda: with_kombu(bench, few),
     })
-    best = best_limit(results)
-    clustered, plain = results["pawl-worker, clustered"], results["pawl-worker, plain"]
-    shown = {"the limit" if name == best else name: values for name, values in results.items()
-             if name == best or not name.startswith("limit")}
+    best = {layout: drains.best_of({f"{name}, {at}": results[f"{name}, {at}"] for at, name in limits if at == layout}) for layout in LAYOUTS}
+    mine = {layout: results[f"pawl-worker, {layout}"] for layout in LAYOUTS}
+    beside = {layout: ratios(mine[layout], results[best[layout]]) if best[layout] else None for layout in LAYOUTS}
+    shown = {shown_name(name, best): values for name, values in results.items() if name in best.values() or not name.startswith("limit")}
     return {
         "tables": [
             table("Drain of one type, messages of 256 bytes",
@@ -33,41 +32,45 @@ def run(bench):
                   rows(results, "rate", "mongod_us", "client_us", "peak_mb"),
                   [f"A backlog of {many:,} messages, for the pymongo loop {some:,}, for the two that take one message at a time "
                    f"{few:,}; each turn begins with a fresh collection.",
-                   "limit: find and delete in C and nothing else, with so many threads that delete so many messages at a time, side by "
-                   "side. The one with the best median is what ratios are made with.",
-                   "by ranges: the first and the last `_id` of 10,000, which is right only while nobody inserts; no transaction.",
-                   "pymongo batch loop: find 5000, append, fsync, delete_many. findAndModify and kombu sync their file once, at the end, "
-                   "which is their best case.",
-                   "clustered, plain: how the collection `messages` is laid out. The rivals have the plain layout where nothing else is said. Everything is "
-                   "`w: majority`."]),
+                   "limit: what pawl does, in C, without lock, ledger, commit and format: it reads from one snapshot, writes a file by 1 MiB "
+                   "and more, syncs it, and deletes what is synced, with so many threads that delete so many messages at a time. A delete "
+                   "names the first and the last `_id`, in a transaction as of the snapshot, and its count is checked; by _id: each, by "
+                   "`$in`. The one with the best median on a layout is its limit, with which ratios are made.",
+                   "pymongo batch loop: find 5000 behind the last `_id`, append, fsync, delete_many. findAndModify and kombu sync their file "
+                   "once, at the end, which is their best case.",
+                   "clustered, plain: how the collection `messages` is laid out; both have the index on type and `_id`. The rivals have the "
+                   "plain layout. Everything is `w: majority`."]),
             table("Beside the others",
-                  ["pawl-worker", "times the limit", "times the limit, clustered, by ranges", "times the pymongo batch loop", "times findAndModify", "times kombu"],
-                  [ratio_row(layout, mine, results, best) for layout, mine in (("clustered", clustered), ("plain", plain))]),
+                  ["pawl-worker", "times the limit of this layout", "the limit", "times the pymongo batch loop", "times findAndModify", "times kombu"],
+                  [ratio_row(layout, mine[layout], beside[layout], best[layout], results) for layout in LAYOUTS]),
         ],
         "targets": {
-            "drain clustered, limit": ratios(clustered, results[best]) if best else None,
-            "drain clustered, kombu": ratios(clustered, results["kombu"]),
-            "drain clustered, loop": ratios(clustered, results[LOOP]),
-            "drain plain, limit": ratios(plain, results[best]) if best else None,
+            "drain clustered, limit clustered": beside["clustered"],
+            "drain clustered, kombu": ratios(mine["clustered"], results["kombu"]),
+            "drain clustered, loop": ratios(mine["clustered"], results[LOOP]),
+            "drain plain, limit plain": beside["plain"],
         },
-        "bars": [bars("Drain, messages of 256 bytes", "messages/s", shown, "rate"),
-                 bars("mongod CPU for one message", "µs", {name: shown[name] for name in list(shown)[:4]}, "mongod_us")],
+        "bars": [bars("Drain, messages of 256 bytes", "messages/s", shown, "rate", place),
+                 bars("mongod CPU for one message", "µs", {name: values for name, values in shown.items() if place(name)[1].startswith(("pawl", "the"))},
+                      "mongod_us", place)],
         "raw": raw(results),
     }
 
 
-def limit_name(deleters, ids):
-    return f"limit, {deleters} deleting {ids:,}"
+def shown_name(name, best):
+    return next((f"the limit, {layout}" for layout, one in best.items() if one == name), name)
 
 
-def best_limit(results):
-    limits = {name: values for name, values in measured(results).items() if name.startswith("limit")}
-    return max(limits, key=lambda name: median(column(limits[name], "rate")), default=None)
+def place(name):
+    """The group in the picture, and the label there."""
+    label, _, layout = name.rpartition(", ")
+    return (f"collection {layout}", label) if layout in LAYOUTS else ("collection plain", name)
 
 
-def ratio_row(layout, mine, results, best):
-    found = [ratios(mine, results[name]) if name else None for name in (best, RANGES, LOOP, "findAndModify in C", "kombu")]
-    return [layout, *(spread(values) if values else "not measured" for values in found)]
+def ratio_row(layout, mine, limit, best, results):
+    found = [ratios(mine, results[name]) for name in (LOOP, "findAndModify in C", "kombu")]
+    texts = [spread(values) if values else "not measured" for values in (limit, *found)]
+    return [layout, texts[0], (best or "").removesuffix(f", {layout}").removeprefix("limit, "), *texts[1:]]
 
 
 def fast(bench, layout, count, drain, *arguments):

@@ -10,10 +10,10 @@ def run(bench):
     found = {size: of_size(bench, size) for size in COUNTS}
     return {"tables": [table(f"Reading a file of {size}-byte messages", ["", "GB/s", "CPU, s a GB", "memory, peak, MB"],
                              rows(results, "gb_s", "cpu_s", "peak_mb"),
-                             ["The file is in the page cache; output goes to /dev/null; GB is of the file, whatever is printed. decode: what "
+                             ["The file is in the page cache: each reading comes right after one by cat that is not counted. Output goes to /dev/null; GB is of the file, whatever is printed. decode: what "
                               "bsondump does, on libbson, without any check."]) for size, results in found.items()],
             "targets": {"verify": turns(found[256]["pawl-dump --verify"], "gb_s")},
-            "bars": [bars("Reading a file, messages of 256 bytes", "GB/s", found[256], "gb_s")],
+            "bars": [bars("Reading a file, messages of 256 bytes", "GB/s", found[256], "gb_s", place)],
             "raw": {str(size): raw(results) for size, results in found.items()}}
 
 
@@ -36,6 +36,12 @@ def of_size(bench, size):
         })
 
 
+def place(name):
+    """The group in the picture, and the label there."""
+    return ("to JSON" if "JSON" in name else "checked or copied", name)
+
+
 def once(bench, path, *command):
+    bench.run("cat", path, stdout="/dev/null")
     run, size = bench.run(*command, stdout="/dev/null"), path.stat().st_size
     return {"gb_s": size / 1e9 / run["seconds"], "cpu_s": run["cpu"] / (size / 1e9), "peak_mb": run["peak_mb"]}

@@ -1,14 +1,13 @@
 """Several types in one worker: as fast together as one, and none starves."""
-import time
-from contextlib import ExitStack
-
 import drains
 from figures import ratios, raw, rows, table
-from harness import LIMIT_S, Background, NotMeasured, interleave, program
+from harness import interleave
 
 TYPES = (1, 4, 16)
 SMALL = ("small1", "small2", "small3")
 MIXED = "16, mixed"
+# Of the limit: threads that delete, messages in one delete, threads that read.
+LIMITS = [(2, 2_000, 1), (2, 5_000, 1), (3, 5_000, 1), (2, 2_000, 4), (3, 2_000, 4), (3, 5_000, 4)]
 FULL_BYTES = 4096  # of messages that fill a block before there are too many of them
 
 
@@ -16,9 +15,11 @@ def run(bench):
     count, large, small = bench.size(16_000, 800_000), bench.size(20_000, 300_000), bench.size(300, 60_000)
     full = bench.size(4_000, 160_000)
     turns = interleave(bench, {**{("pawl", str(n)): lambda n=n: once(bench, n, count) for n in TYPES},
-                               **{("limit", str(n)): lambda n=n: limit(bench, n, names(n), count) for n in (TYPES[0], TYPES[-1])},
-                               ("limit", MIXED): lambda: limit(bench, TYPES[-1], ["*"], count)})
+                               **{("limit", limit_name(n, how)): lambda n=n, how=how: limit(bench, n, names(n), count, how)
+                                  for n in (TYPES[0], TYPES[-1]) for how in bench.size(LIMITS[:1] + LIMITS[-1:], LIMITS) if n > 1 or how[2] == 1},
+                               ("limit", MIXED): lambda: limit(bench, TYPES[-1], ["*"], count, LIMITS[1])})
     together, alone = ({name: values for (who, name), values in turns.items() if who == wanted} for wanted in ("pawl", "limit"))
+    best = drains.best_of({name: values for name, values in alone.items() if name.startswith("16, limit")})
     filled = interleave(bench, {str(n): lambda n=n: once(bench, n, full, bytes=FULL_BYTES) for n in TYPES})
     fairness = interleave(bench, {"alone": lambda: beside(bench, 0, small),
                                   f"beside one of {large:,}": lambda: beside(bench, large, small)})
@@ -37,15 +38,16 @@ def run(bench):
                        table("The limit program by types, clustered", ["types", "messages/s, all together", "mongod CPU, µs a message",
                               "deleted entries gone over, a message"],
                              rows(alone, "rate", "mongod_us", "skipped"),
-                             ["The same messages; find and delete in C and nothing else: what the server itself loses. A process a type, with two "
-                              "threads that delete where it is one, else with one; ranges of 2,000; from the first start to the last end.",
-                              f"{MIXED}: one process for all, in the order in which the collection has them, without the index. It is no way for "
+                             ["The same messages, by the limit program of the drain of one type, in one process: what the server itself loses. Its "
+                              "readers take one type after another; a file a type.",
+                              f"{MIXED}: in the order in which the collection has them, without the index, into one file. It is no way for "
                               "pawl: the messages of a type would wait for all older ones of the others, a small type for a large one."]),
                        table("Small types beside a large one", [f"three types of {small // 3:,} messages", "in their files after, s",
                                                                 "the large one after, s"],
                              [[*row[:2], "" if row[0] == "alone" else row[2]] for row in rows(fairness, "small_s", "large_s")],
                              ["Counted from the first block of any type to the last of these, by the times in the blocks, which is when each was written."])],
-            "targets": {"types": ratios(together[str(TYPES[-1])], together[str(TYPES[0])])},
+            "targets": {"types": ratios(together[str(TYPES[-1])], together[str(TYPES[0])]),
+                        "types, limit": ratios(together[str(TYPES[-1])], alone[best]) if best else None},
             "raw": {"together": raw(together), "filled": raw(filled), "limit": raw(alone), "fairness": raw(fairness)}}
 
 
@@ -61,20 +63,18 @@ def once(bench, types, count, **options):
         return {**found, "skipped": (bench.server.skipped() - before) / count}
 
 
-def limit(bench, types, of, count):
-    """What the server itself loses by many types. `of`: what each process drains."""
+def limit_name(types, how):
+    return f"{types}, {drains.limit_name(*how[:2], readers=how[2])}"
+
+
+def limit(bench, types, of, count, how):
+    """`of`: what the limit program is given, the types or `*`."""
+    deleters, ids, readers = how
     with bench.queue() as queue:
         queue.fill(count, types=",".join(names(types)))
-        before, skipped, begin = bench.server.processor_s(), bench.server.skipped(), time.monotonic()
-        with ExitStack() as stack:
-            running = [stack.enter_context(Background(bench, program("limit"), f"uri={bench.server.uri}", f"db={queue.name}", f"type={one}",
-                                                      "by=range", f"deleters={2 if len(of) == 1 else 1}", output=queue.dir / f"limit{i}"))
-                       for i, one in enumerate(of)]
-            if any(process.wait(LIMIT_S) for process in running):
-                raise NotMeasured("the limit program failed")
-        seconds = time.monotonic() - begin
-        return {"rate": count / seconds, "mongod_us": (bench.server.processor_s() - before) * 1e6 / count,
-                "skipped": (bench.server.skipped() - skipped) / count}
+        before = bench.server.skipped()
+        found = drains.limit(queue, count, deleters, ids, types=of, readers=readers)
+        return {**found, "skipped": (bench.server.skipped() - before) / count}
 
 
 def beside(bench, large, small):
