@@ -277,7 +277,10 @@ __attribute__((format(printf, 2, 3))) static int file_fail(struct file_state *st
   return 0;
 }
 
-/* inih's reader: like fgets, but a line that does not fit is an error; inih would take the rest for another line. */
+/*
+ * inih's reader: like fgets, but without the line feed, and a line that does not fit is an error; inih would take the rest for another
+ * line. Since version 57 it takes a full buffer for a line without an end, so one byte is left free.
+ */
 static char *file_line(char *text, int size, void *context)
 {
   struct file_state *state = context;
@@ -286,11 +289,11 @@ static char *file_line(char *text, int size, void *context)
     return NULL;
   state->line++;
   while ((byte = getc(state->stream)) != EOF && byte != '\n') {
-    if (byte == '\0' || used == size - 1) {
+    if (byte == '\0' || used == size - 2) {
       if (byte == '\0')
         file_fail(state, "a NUL byte: this is no text file");
       else
-        file_fail(state, "longer than %d bytes; put a long URI in a file and name it with uri-file", size - 1);
+        file_fail(state, "longer than %d bytes; put a long URI in a file and name it with uri-file", size - 2);
       return NULL;
     }
     text[used++] = (char)byte;

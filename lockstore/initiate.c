@@ -1,4 +1,5 @@
 #include "lockstore/initiate.h"
+#include "bson_array.h"
 #include "lockstore/document.h"
 #include "lockstore/mongo.h"
 
@@ -89,7 +90,7 @@ static enum outcome initiate(struct mongo *mongo, const char *name, const struct
   bson_t command = BSON_INITIALIZER, reply, config, list;
   BSON_APPEND_DOCUMENT_BEGIN(&command, "replSetInitiate", &config);
   BSON_APPEND_UTF8(&config, "_id", name);
-  BSON_APPEND_ARRAY_BEGIN(&config, "members", &list);
+  BSON_APPEND_ARRAY_UNSAFE_BEGIN(&config, "members", &list);
   for (size_t i = 0; i < members->count; i++) {
     char key[24];
     snprintf(key, sizeof key, "%zu", i);

@@ -1,3 +1,4 @@
+#include "bson_array.h"
 #include "lockstore/document.h"
 #include "lockstore/mongo.h"
 
@@ -370,7 +371,7 @@ static void append_commit_filter(bson_t *update, const char *type, const struct 
   BSON_APPEND_DOCUMENT_BEGIN(update, "q", &filter);
   BCON_APPEND(&filter, "_id", BCON_UTF8(type), "v", BCON_INT32(1), "epoch", BCON_INT64(commit->epoch), "owner", OWNER(&commit->owner));
   BSON_APPEND_DOCUMENT_BEGIN(&filter, "link", &link);
-  BSON_APPEND_ARRAY_BEGIN(&link, "$in", &links);
+  BSON_APPEND_ARRAY_UNSAFE_BEGIN(&link, "$in", &links);
   append_link(&links, "0", &commit->before);
   append_link(&links, "1", &commit->after);
   if (!has_file(&commit->before))
@@ -409,7 +410,7 @@ enum outcome ledger_commit(struct lockstore *store, const char *type, const stru
   assert(commit->after.seq >= commit->before.seq && (has_file(&commit->after) || !has_file(&commit->before)));
   bson_t *command = BCON_NEW("update", "ledger");
   bson_t updates, update;
-  BSON_APPEND_ARRAY_BEGIN(command, "updates", &updates);
+  BSON_APPEND_ARRAY_UNSAFE_BEGIN(command, "updates", &updates);
   BSON_APPEND_DOCUMENT_BEGIN(&updates, "0", &update);
   append_commit_filter(&update, type, commit);
   append_commit_change(&update, commit);
@@ -467,7 +468,7 @@ static void put_filter_found(bson_t *filter, const struct ledger_found *found)
 {
   bson_t expression, pair, literal;
   BSON_APPEND_DOCUMENT_BEGIN(filter, "$expr", &expression);
-  BSON_APPEND_ARRAY_BEGIN(&expression, "$eq", &pair);
+  BSON_APPEND_ARRAY_UNSAFE_BEGIN(&expression, "$eq", &pair);
   BSON_APPEND_UTF8(&pair, "0", "$$ROOT");
   BSON_APPEND_DOCUMENT_BEGIN(&pair, "1", &literal);
   BSON_APPEND_DOCUMENT(&literal, "$literal", found->document);
@@ -486,7 +487,7 @@ enum outcome ledger_put(struct lockstore *store, const char *type, const struct 
   }
   bson_t *document = put_document(type, ledger);
   bson_t *command = BCON_NEW("update", "ledger"), updates, update, filter;
-  BSON_APPEND_ARRAY_BEGIN(command, "updates", &updates);
+  BSON_APPEND_ARRAY_UNSAFE_BEGIN(command, "updates", &updates);
   BSON_APPEND_DOCUMENT_BEGIN(&updates, "0", &update);
   BSON_APPEND_DOCUMENT_BEGIN(&update, "q", &filter);
   BSON_APPEND_UTF8(&filter, "_id", type);

@@ -1,3 +1,4 @@
+#include "bson_array.h"
 #include "lockstore/document.h"
 #include "lockstore/store.h"
 #include "lockstore/wakeup.h"
@@ -180,7 +181,7 @@ static void append_renewal(bson_t *updates, size_t number, const struct lock_ren
 static enum outcome send_renewals(struct lockstore *store, const struct lock_renewal *renewals, size_t count, struct error *error)
 {
   bson_t *command = BCON_NEW("update", "locks"), updates;
-  BSON_APPEND_ARRAY_BEGIN(command, "updates", &updates);
+  BSON_APPEND_ARRAY_UNSAFE_BEGIN(command, "updates", &updates);
   for (size_t i = 0; i < count; i++)
     append_renewal(&updates, i, &renewals[i]);
   bson_append_array_end(command, &updates);
@@ -229,7 +230,7 @@ static enum outcome look_at_renewals(struct lockstore *store, struct lock_renewa
   bson_t *command = BCON_NEW("find", "locks"), filter, type, types;
   BSON_APPEND_DOCUMENT_BEGIN(command, "filter", &filter);
   BSON_APPEND_DOCUMENT_BEGIN(&filter, "type", &type);
-  BSON_APPEND_ARRAY_BEGIN(&type, "$in", &types);
+  BSON_APPEND_ARRAY_UNSAFE_BEGIN(&type, "$in", &types);
   for (size_t i = 0; i < count; i++) {
     snprintf(key, sizeof key, "%zu", i);
     BSON_APPEND_UTF8(&types, key, renewals[i].type);

@@ -1,3 +1,4 @@
+#include "bson_array.h"
 #include "lockstore/document.h"
 #include "lockstore/store.h"
 
@@ -299,7 +300,7 @@ static enum outcome index_make(struct mongo *mongo, const struct wanted *want, s
 {
   bson_t *command = BCON_NEW("createIndexes", BCON_UTF8(want->collection));
   bson_t indexes, index;
-  BSON_APPEND_ARRAY_BEGIN(command, "indexes", &indexes);
+  BSON_APPEND_ARRAY_UNSAFE_BEGIN(command, "indexes", &indexes);
   BSON_APPEND_DOCUMENT_BEGIN(&indexes, "0", &index);
   BCON_APPEND(&index, "key", "{", want->keys[0], BCON_INT32(1), want->keys[1], BCON_INT32(1), "}", "name", BCON_UTF8(want->index));
   if (want->unique)

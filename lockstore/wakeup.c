@@ -1,4 +1,5 @@
 #include "lockstore/wakeup.h"
+#include "bson_array.h"
 #include "lockstore/document.h"
 #include "lockstore/store.h"
 
@@ -26,7 +27,7 @@ void waiters_append(bson_t *document, const char *field, const struct waiters *w
 {
   bson_t array;
   char key[16];
-  bson_append_array_begin(document, field, -1, &array);
+  bson_append_array_unsafe_begin(document, field, -1, &array);
   for (int i = 0; i < waiters->count; i++) {
     snprintf(key, sizeof key, "%d", i);
     bson_append_binary(&array, key, -1, BSON_SUBTYPE_BINARY, waiters->processes[i].bytes, OWNER_BYTES);
@@ -146,12 +147,12 @@ static void filter_make(bson_t *filter, const struct owner *me, const char *cons
     BSON_APPEND_BINARY(filter, "to", BSON_SUBTYPE_BINARY, me->bytes, OWNER_BYTES);
     return;
   }
-  BSON_APPEND_ARRAY_BEGIN(filter, "$or", &any);
+  BSON_APPEND_ARRAY_UNSAFE_BEGIN(filter, "$or", &any);
   BCON_APPEND(&any, "0", "{", "to", BCON_BIN(BSON_SUBTYPE_BINARY, me->bytes, OWNER_BYTES), "}");
   BSON_APPEND_DOCUMENT_BEGIN(&any, "1", &all);
   BCON_APPEND(&all, "to", "{", "$exists", BCON_BOOL(false), "}");
   BSON_APPEND_DOCUMENT_BEGIN(&all, "type", &among);
-  BSON_APPEND_ARRAY_BEGIN(&among, "$in", &array);
+  BSON_APPEND_ARRAY_UNSAFE_BEGIN(&among, "$in", &array);
   for (size_t i = 0; i < type_count; i++) {
     snprintf(key, sizeof key, "%zu", i);
     BSON_APPEND_UTF8(&array, key, types[i]);

@@ -1,4 +1,5 @@
 #include "storage/dump_json.h"
+#include "bson_array.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -151,7 +152,7 @@ static bool mend_nested(const bson_iter_t *at, const char *key, int key_bytes, b
     bson_iter_array(at, &bytes, &document);
   else
     bson_iter_document(at, &bytes, &document);
-  if (!(array ? bson_append_array_begin(to, key, key_bytes, &child) : bson_append_document_begin(to, key, key_bytes, &child)))
+  if (!(array ? bson_append_array_unsafe_begin(to, key, key_bytes, &child) : bson_append_document_begin(to, key, key_bytes, &child)))
     return false;
   bool done = mend_document(document, bytes, relaxed, &child);
   return (array ? bson_append_array_end(to, &child) : bson_append_document_end(to, &child)) && done;

@@ -5,6 +5,7 @@
  * 1st of March), so the values are looked at before (exact_check). And it gives up at 100 levels, where MongoDB takes 180, so what is
  * nested deeper is read in parts.
  */
+#include "bson_array.h"
 #include "worker/enqueue_input.h"
 
 #include <assert.h>
@@ -418,7 +419,7 @@ static bool graft_element(const bson_iter_t *at, const struct parts *parts, bson
     return bson_append_iter(to, key, -1, at) || too_deep(error);
   array ? bson_iter_array(at, &length, &bytes) : bson_iter_document(at, &length, &bytes);
   if (!bson_init_static(&inner, bytes, length) ||
-      !(array ? bson_append_array_begin(to, key, -1, &copied) : bson_append_document_begin(to, key, -1, &copied)))
+      !(array ? bson_append_array_unsafe_begin(to, key, -1, &copied) : bson_append_document_begin(to, key, -1, &copied)))
     return too_deep(error);
   bool done = graft(&inner, parts, &copied, error);
   bool ended = array ? bson_append_array_end(to, &copied) : bson_append_document_end(to, &copied);

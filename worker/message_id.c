@@ -114,7 +114,8 @@ static bool show_json(const struct element *id, char *text, size_t size)
   enum { BEFORE = 7, AROUND = 9 };
   bson_t one = BSON_INITIALIZER;
   size_t length = 0;
-  bool whole = message_id_append(&one, "", id) && bson_validate(&one, BSON_VALIDATE_UTF8, NULL);
+  const bson_validate_flags_t flags = BSON_VALIDATE_UTF8 | BSON_VALIDATE_UTF8_ALLOW_NULL;
+  bool whole = message_id_append(&one, "", id) && bson_validate(&one, flags, NULL);
   char *json = whole ? bson_as_relaxed_extended_json(&one, &length) : NULL;
   bool usable = json != NULL && length > AROUND && is_printable(json);
   if (usable)

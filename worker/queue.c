@@ -1,4 +1,5 @@
 #include "worker/queue.h"
+#include "bson_array.h"
 #include "lockstore/link.h"
 #include "lockstore/mongo.h"
 #include "lockstore/transaction.h"
@@ -46,7 +47,7 @@ static void append_type(bson_t *filter, const char *const *types, size_t count)
   if (count == 1) {
     BSON_APPEND_UTF8(&type, "$eq", types[0]);
   } else {
-    BSON_APPEND_ARRAY_BEGIN(&type, "$in", &list);
+    BSON_APPEND_ARRAY_UNSAFE_BEGIN(&type, "$in", &list);
     for (size_t i = 0; i < count; i++)
       BSON_APPEND_UTF8(&list, "0", types[i]);
     bson_append_array_end(&type, &list);
@@ -317,7 +318,7 @@ static void append_delete(bson_t *command, bson_t *filter)
 {
   bson_t deletes, entry;
   BSON_APPEND_UTF8(command, "delete", "messages");
-  BSON_APPEND_ARRAY_BEGIN(command, "deletes", &deletes);
+  BSON_APPEND_ARRAY_UNSAFE_BEGIN(command, "deletes", &deletes);
   BSON_APPEND_DOCUMENT_BEGIN(&deletes, "0", &entry);
   BSON_APPEND_DOCUMENT(&entry, "q", filter);
   BSON_APPEND_INT32(&entry, "limit", 0);
@@ -712,7 +713,7 @@ static void pass_kill_cursor(struct queue_pass *pass)
   bson_t command = BSON_INITIALIZER, cursors;
   struct error ignored;
   BSON_APPEND_UTF8(&command, "killCursors", "messages");
-  BSON_APPEND_ARRAY_BEGIN(&command, "cursors", &cursors);
+  BSON_APPEND_ARRAY_UNSAFE_BEGIN(&command, "cursors", &cursors);
   BSON_APPEND_INT64(&cursors, "0", pass->cursor);
   bson_append_array_end(&command, &cursors);
   if (pass_send(pass, &command, &ignored) != OUTCOME_YES)

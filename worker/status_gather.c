@@ -1,3 +1,4 @@
+#include "bson_array.h"
 #include "lockstore/document.h"
 #include "lockstore/mongo.h"
 #include "worker/status.h"
@@ -159,13 +160,13 @@ static bson_t *count_command(const struct config *config)
 {
   bson_t *command = BCON_NEW("aggregate", "messages", "cursor", "{", "}");
   bson_t pipeline, stage, match, type, list;
-  BSON_APPEND_ARRAY_BEGIN(command, "pipeline", &pipeline);
+  BSON_APPEND_ARRAY_UNSAFE_BEGIN(command, "pipeline", &pipeline);
   BSON_APPEND_DOCUMENT_BEGIN(&pipeline, "0", &stage);
   BSON_APPEND_DOCUMENT_BEGIN(&stage, "$match", &match);
   BSON_APPEND_DOCUMENT_BEGIN(&match, "type", &type);
   BSON_APPEND_UTF8(&type, "$type", "string");
   if (config->type_count) {
-    BSON_APPEND_ARRAY_BEGIN(&type, "$in", &list);
+    BSON_APPEND_ARRAY_UNSAFE_BEGIN(&type, "$in", &list);
     for (size_t i = 0; i < config->type_count; i++)
       BSON_APPEND_UTF8(&list, "0", config->types[i]);
     bson_append_array_end(&type, &list);

@@ -13,6 +13,7 @@
  *          Then inserts are w: majority, otherwise w: 1
  * most_s   ends after so many seconds, whatever it has inserted
  */
+#include "bson_array.h"
 #include "tools/client.h"
 
 #include <errno.h>
@@ -64,7 +65,7 @@ static void append_payload(struct producer *producer, bson_t *document, int64_t 
 static void append_batch(struct producer *producer, bson_t *document)
 {
   bson_t batch;
-  BSON_APPEND_ARRAY_BEGIN(document, "batch", &batch);
+  BSON_APPEND_ARRAY_UNSAFE_BEGIN(document, "batch", &batch);
   for (uint32_t i = 0; i < producer->bundle; i++) {
     char buffer[16];
     const char *key;

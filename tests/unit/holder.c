@@ -1,6 +1,6 @@
 #include "holder.h"
+#include "bson_array.h"
 
-#include <bson/bson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ size_t message_make(int64_t seq, uint8_t bytes[MESSAGE_BYTES_MAX])
   if (message_items(seq) == 1)
     BSON_APPEND_UTF8(&document, "payload", text);
   else {
-    bson_append_array_begin(&document, "batch", -1, &batch);
+    bson_append_array_unsafe_begin(&document, "batch", -1, &batch);
     for (int i = 0; i < 3; i++) {
       bson_t item = BSON_INITIALIZER;
       bson_append_document(&batch, keys[i], 1, &item);

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "cmocka_range.h"
+
 static uint8_t plain[20000], encoded[40000], decoded[20000];
 static const uint8_t *frame;
 static size_t frame_bytes;
@@ -39,7 +41,7 @@ static void test_round_trip(void **state)
     plain[i] = (uint8_t)("pawl"[i % 4] + i / 5000);
   assert_true(body_encoded_bytes_max(sizeof plain) <= sizeof encoded);
   size_t size = body_encode(plain, sizeof plain, encoded, sizeof encoded);
-  assert_in_range(size, 15, sizeof plain / 8);
+  assert_uint_in_range(size, 15, sizeof plain / 8);
   assert_memory_equal(encoded + 4, "\x05_z\0", 4);
   assert_true(body_is_documents(encoded, size, 1));
   assert_true(body_find_frame(encoded, size, sizeof plain, &frame, &frame_bytes));
@@ -65,8 +67,8 @@ static void test_left_plain(void **state)
     size_t size = body_encode(plain, sizeof plain, encoded, sizeof encoded);
     if (size == 0)
       continue;
-    assert_in_range(zeros, sizeof plain / 8 - 200, sizeof plain / 8 + 200);
-    assert_in_range(size, sizeof plain - sizeof plain / 8 - 100, sizeof plain - sizeof plain / 8);
+    assert_uint_in_range(zeros, sizeof plain / 8 - 200, sizeof plain / 8 + 200);
+    assert_uint_in_range(size, sizeof plain - sizeof plain / 8 - 100, sizeof plain - sizeof plain / 8);
     break;
   }
 }
@@ -83,7 +85,7 @@ static void test_large(void **state)
     large[i] = i % 4096 < 3072 ? (uint8_t)((random = random * 6364136223846793005 + 1442695040888963407) >> 56) : 0;
   assert_int_equal(body_encode(large, size, out, room), 0);
   size_t small = body_encode(large, size / 2, out, room);
-  assert_in_range(small, size / 3, size / 2);
+  assert_uint_in_range(small, size / 3, size / 2);
   free(large);
   free(out);
 }

@@ -9,6 +9,8 @@
 #include <bson/bson.h>
 #include <cmocka.h>
 
+#include "cmocka_range.h"
+
 static struct holder holder;
 static struct error error;
 
@@ -89,7 +91,7 @@ static void test_few_reads(void **state)
     holder_append(&holder, 1);
   int64_t reads = memory_disk.calls[DISK_READ];
   assert_int_equal(check_now(), CHECK_OK);
-  assert_in_range(memory_disk.calls[DISK_READ] - reads, 5, 60);
+  assert_uint_in_range(memory_disk.calls[DISK_READ] - reads, 5, 60);
 }
 
 static void test_end_differs(void **state)

@@ -623,14 +623,14 @@ static void test_long_line(void **state)
   char line[300] = "uri = mongodb://";
   size_t used = strlen(line);
   memset(line + used, 'h', sizeof line - used);
-  strcpy(line + 199, "\npoll = 3s\n");
+  strcpy(line + 198, "\npoll = 3s\n");
   assert_int_equal(LOAD(CONFIG_WORKER, "--type=t", "--config", (char *)file_with("l.ini", line)), CONFIG_RUN);
-  assert_int_equal(strlen(config.uri), 199 - strlen("uri = "));
+  assert_int_equal(strlen(config.uri), 198 - strlen("uri = "));
   assert_int_equal(config.poll_ms, 3000);
   memset(line + used, 'h', sizeof line - used);
-  strcpy(line + 200, "\npoll = 3s\n");
-  assert_wrong(LOAD(CONFIG_WORKER, "--type=t", "--config", (char *)file_with("l.ini", line)), "l.ini:1: longer than 199 bytes", "uri-file");
-  strcpy(line + 199, "");
+  strcpy(line + 199, "\npoll = 3s\n");
+  assert_wrong(LOAD(CONFIG_WORKER, "--type=t", "--config", (char *)file_with("l.ini", line)), "l.ini:1: longer than 198 bytes", "uri-file");
+  strcpy(line + 198, "");
   assert_int_equal(LOAD(CONFIG_WORKER, "--type=t", "--config", (char *)file_with("l.ini", line)), CONFIG_RUN);
 }
 

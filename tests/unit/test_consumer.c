@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "cmocka_range.h"
+
 #define IDLE "wait 0; PEEK NO; CHECK YES"
 #define TO_TAKING "wait 0; PEEK YES; CHECK YES; LOOK NO"
 #define TO_FENCING TO_TAKING "; TAKE YES"
@@ -125,7 +127,7 @@ static void test_let_go_of_an_empty_queue(void **state)
   rig_play_all(&rig, LINGERED "; READ NO; CLOSE YES; COMMIT YES; UNLOCK YES");
   rig_expect(&rig, STATE_IDLE, "");
   assert_true(consumer_is_quiet(&rig.consumer));
-  assert_in_range(pause_ms(), 50, 100);
+  assert_uint_in_range(pause_ms(), 50, 100);
   rig_play(&rig, "message");
   rig_expect(&rig, STATE_IDLE, "PEEK");
 }
@@ -169,9 +171,9 @@ static void test_looks_less_and_less_while_lingering(void **state)
     int64_t empty = rig.moment.now_ms - since;
     rig_play(&rig, "READ NO");
     looks++;
-    assert_in_range(rig.consumer.read_ms - rig.moment.now_ms, 1, empty > 2 ? empty : 2);
+    assert_uint_in_range(rig.consumer.read_ms - rig.moment.now_ms, 1, empty > 2 ? empty : 2);
   }
-  assert_in_range(looks, 10, 24); /* 2 ms to 5 s, each 1.5 to 2 times the one before */
+  assert_uint_in_range(looks, 10, 24); /* 2 ms to 5 s, each 1.5 to 2 times the one before */
   assert_int_equal(rig.moment.now_ms - since, options.linger_ms);
   rig_expect(&rig, STATE_RELEASING, "CLOSE");
 }
@@ -884,7 +886,7 @@ static void test_idle_looks_at_the_storage(void **state)
   rig_play(&rig, "CHECK YES");
   assert_true(trusts());
   assert_true(consumer_is_quiet(&rig.consumer));
-  assert_in_range(pause_ms(), 50, 100);
+  assert_uint_in_range(pause_ms(), 50, 100);
   int64_t looked = rig.moment.now_ms;
   until_check("PEEK NO");
   rig_assert(&rig, rig.moment.now_ms - looked >= 60000 && rig.moment.now_ms - looked < 62000);
@@ -900,7 +902,7 @@ static void test_idle_looks_at_the_storage(void **state)
     rig_play(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK ? "PEEK NO" : "CHECK REFUSED");
     rig_assert(&rig, rig.consumer.state == STATE_IDLE && !rig_noted(&rig, "untrusted"));
   }
-  assert_in_range(checks, 500, 601);
+  assert_uint_in_range(checks, 500, 601);
   until_check("PEEK NO");
   rig_play(&rig, "CHECK YES");
   assert_true(rig_noted(&rig, "trusted") && trusts());
@@ -926,7 +928,7 @@ static void test_woken_while_looking_at_the_storage(void **state)
   teardown(NULL), setup(NULL);
   rig_play_all(&rig, "wait 0; PEEK UNKNOWN; wake; PEEK NO; CHECK UNKNOWN");
   rig_expect(&rig, STATE_IDLE, "");
-  assert_in_range(pause_ms(), 50, 100);
+  assert_uint_in_range(pause_ms(), 50, 100);
 }
 
 /* And every minute while it waits; the row and the pause are left alone. */
@@ -1132,15 +1134,15 @@ static void test_polls_are_slow_while_wakeups_come(void **state)
 {
   (void)state;
   rig_play_all(&rig, IDLE);
-  assert_in_range(pause_ms(), 50, 100);
+  assert_uint_in_range(pause_ms(), 50, 100);
   rig_play(&rig, "watch");
   rig_expect(&rig, STATE_IDLE, "PEEK");
   rig_play(&rig, "PEEK NO");
-  assert_in_range(pause_ms(), 500, 1000);
+  assert_uint_in_range(pause_ms(), 500, 1000);
   rig_play(&rig, "watch"); /* nothing new */
   rig_expect(&rig, STATE_IDLE, "");
   rig_play_all(&rig, "unwatch; PEEK NO");
-  assert_in_range(pause_ms(), 50, 100);
+  assert_uint_in_range(pause_ms(), 50, 100);
 }
 
 static void test_waits_for_a_wakeup(void **state)
@@ -1152,16 +1154,16 @@ static void test_waits_for_a_wakeup(void **state)
   rig_expect(&rig, STATE_WAITING, "LOOK");
   assert_true(rig.effects.actions[0].wait);
   rig_play(&rig, "LOOK YES:busy");
-  assert_in_range(pause_ms(), 500, 1000);
+  assert_uint_in_range(pause_ms(), 500, 1000);
   rig_play_all(&rig, "wait 400; lock");
   rig_expect(&rig, STATE_WAITING, "LOOK");
   rig.view.left_ms = 300; /* no later than the end of the lease */
   rig_play(&rig, "LOOK YES");
-  assert_in_range(pause_ms(), 1, 301);
+  assert_uint_in_range(pause_ms(), 1, 301);
   rig_play_all(&rig, "wait 200; lock; LOOK NO; PEEK YES; CHECK YES");
   rig_expect(&rig, STATE_TAKING, "TAKE");
   rig_play(&rig, "TAKE NO"); /* not in the row: it looks soon */
-  assert_in_range(pause_ms(), 50, 100);
+  assert_uint_in_range(pause_ms(), 50, 100);
 }
 
 /* A look by the timer, now and then with one at the queue before it. */
@@ -1180,7 +1182,7 @@ static void test_yields_to_who_is_woken(void **state)
   rig_play_all(&rig, "wait 0; watch; PEEK YES; CHECK YES; LOOK YES:busy");
   look_by_timer("LOOK NO");
   rig_expect(&rig, STATE_WAITING, "");
-  assert_in_range(pause_ms(), 50, 100);
+  assert_uint_in_range(pause_ms(), 50, 100);
   rig_play(&rig, "lock");
   rig_expect(&rig, STATE_WAITING, "LOOK");
   rig_play_all(&rig, "LOOK NO; PEEK YES; CHECK YES");
@@ -1200,9 +1202,9 @@ static void test_idle_and_woken_for_the_lock(void **state)
   rig_play_all(&rig, IDLE "; watch; PEEK NO; lock");
   rig_expect(&rig, STATE_IDLE, "PEEK");
   rig_play(&rig, "PEEK NO");
-  assert_in_range(pause_ms(), 50, 100);
+  assert_uint_in_range(pause_ms(), 50, 100);
   rig_play_all(&rig, "wait 1000; PEEK NO");
-  assert_in_range(pause_ms(), 500, 1000);
+  assert_uint_in_range(pause_ms(), 500, 1000);
 }
 
 /* Who hears of messages alone still looks at the lock as often as if he heard nothing, and the other way round. */
@@ -1212,17 +1214,17 @@ static void test_each_kind_of_wakeup_for_itself(void **state)
   rig_play_all(&rig, IDLE "; watch lock");
   rig_expect(&rig, STATE_IDLE, "");
   rig_play_all(&rig, "wake; PEEK NO");
-  assert_in_range(pause_ms(), 50, 100);
+  assert_uint_in_range(pause_ms(), 50, 100);
   rig_play_all(&rig, "unwatch lock; watch message; PEEK NO");
-  assert_in_range(pause_ms(), 500, 1000);
+  assert_uint_in_range(pause_ms(), 500, 1000);
   rig_play_all(&rig, "wake; PEEK YES; CHECK YES");
   assert_false(rig.effects.actions[0].wait);
   rig_play(&rig, "LOOK YES:busy");
-  assert_in_range(pause_ms(), 50, 100);
+  assert_uint_in_range(pause_ms(), 50, 100);
   rig_play(&rig, "unwatch message");
   rig_expect(&rig, STATE_WAITING, "");
   rig_play_all(&rig, "watch lock; LOOK YES:busy");
-  assert_in_range(pause_ms(), 500, 1000);
+  assert_uint_in_range(pause_ms(), 500, 1000);
   rig_play(&rig, "unwatch lock");
   rig_expect(&rig, STATE_WAITING, "LOOK");
   assert_false(rig.effects.actions[0].wait);
@@ -1235,7 +1237,7 @@ static void test_woken_while_looking(void **state)
   rig_play_all(&rig, IDLE "; watch; message; PEEK NO");
   rig_expect(&rig, STATE_IDLE, "PEEK");
   rig_play(&rig, "PEEK NO");
-  assert_in_range(pause_ms(), 500, 1000);
+  assert_uint_in_range(pause_ms(), 500, 1000);
 }
 
 /* Where so much was deleted that a look takes 100 ms, it looks seldom, and not always from the beginning. */
@@ -1244,9 +1246,9 @@ static void test_dear_looks_are_rare(void **state)
   (void)state;
   rig.nothing_read = true;
   rig_play_all(&rig, "wait 0; wait 100; PEEK NO; CHECK YES");
-  assert_in_range(pause_ms(), 1000, 2000);
+  assert_uint_in_range(pause_ms(), 1000, 2000);
   rig_play_all(&rig, "wake; wait 5000; PEEK NO");
-  assert_in_range(pause_ms(), 5000, 10000);
+  assert_uint_in_range(pause_ms(), 5000, 10000);
   rig_play_all(&rig, "watch message; PEEK NO; message");
   rig_expect(&rig, STATE_IDLE, "PEEK"); /* at once all the same */
 }
@@ -1257,22 +1259,22 @@ static void test_glances_between_dear_looks(void **state)
   rig_play_all(&rig, "wait 0; wait 100; PEEK NO; CHECK YES");
   int glances = 0;
   for (int64_t since = rig.moment.now_ms; rig.moment.now_ms - since < 3000; glances++) {
-    assert_in_range(pause_ms(), 50, 100); /* a glance costs nothing */
+    assert_uint_in_range(pause_ms(), 50, 100); /* a glance costs nothing */
     rig_play(&rig, "wake");
     if (!rig.effects.actions[0].glance)
       break;
     rig_play(&rig, "PEEK NO");
   }
-  assert_in_range(glances, 20, 40);
+  assert_uint_in_range(glances, 20, 40);
   rig_expect(&rig, STATE_IDLE, "PEEK");
   assert_false(rig.effects.actions[0].glance);
   rig_play_all(&rig, "wait 100; PEEK NO; wake; wait 100; PEEK NO");
-  assert_in_range(pause_ms(), 1000, 2000); /* unless it does */
+  assert_uint_in_range(pause_ms(), 1000, 2000); /* unless it does */
   rig_play_all(&rig, "message; PEEK UNKNOWN");
-  assert_in_range(pause_ms(), 50, 100);
+  assert_uint_in_range(pause_ms(), 50, 100);
   rig.consumer.options.look_share = 60; /* one of three types */
   rig_play_all(&rig, "wake; wait 100; PEEK NO");
-  assert_in_range(pause_ms(), 3000, 6000);
+  assert_uint_in_range(pause_ms(), 3000, 6000);
 }
 
 /* It went over so much that there was no answer in time: the next one would, too. */

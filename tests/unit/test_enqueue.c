@@ -502,12 +502,20 @@ static void put_bundled(struct batch *batch, const char *type, bson_t *message, 
   bson_destroy(message);
 }
 
+/* Newer versions of libbson write one space into an empty document or array, as here, older ones two. */
+static void shorten_empty(char *json)
+{
+  for (char *at = json; (at = strstr(at, "  ")) != NULL;)
+    memmove(at, at + 1, strlen(at));
+}
+
 static void assert_bundle(const struct batch *batch, size_t i, const char *json, int64_t first, int64_t last)
 {
   bson_t document;
   batch_document(batch, i, &document);
   assert_true(bson_validate(&document, BSON_VALIDATE_UTF8, NULL));
   char *found = bson_as_relaxed_extended_json(&document, NULL);
+  shorten_empty(found);
   assert_string_equal(found, json);
   assert_int_equal(batch->documents[i].first.number, first);
   assert_int_equal(batch->documents[i].last.number, last);
@@ -531,12 +539,11 @@ static void test_batch_bundles(void **state)
   for (int64_t i = 5; i <= 16; i++) /* the key has a digit more from the eleventh on, the thirteenth is too many */
     put_bundled(&batch, "t1", bson_new(), i);
   assert_int_equal(batch.count, 4);
-  assert_bundle(&batch, 0, NO_ID "\"type\" : \"t1\", \"batch\" : [ { \"a\" : 1 }, {  } ] }", 1, 2);
-  assert_bundle(&batch, 1, NO_ID "\"type\" : \"longer\", \"batch\" : [ { \"b\" : [  ] } ] }", 3, 3);
-  assert_bundle(
-      &batch, 2,
-      NO_ID "\"type\" : \"t1\", \"batch\" : [ { \"c\" : 2 }, {  }, {  }, {  }, {  }, {  }, {  }, {  }, {  }, {  }, {  }, {  } ] }", 4, 15);
-  assert_bundle(&batch, 3, NO_ID "\"type\" : \"t1\", \"batch\" : [ {  } ] }", 16, 16);
+  assert_bundle(&batch, 0, NO_ID "\"type\" : \"t1\", \"batch\" : [ { \"a\" : 1 }, { } ] }", 1, 2);
+  assert_bundle(&batch, 1, NO_ID "\"type\" : \"longer\", \"batch\" : [ { \"b\" : [ ] } ] }", 3, 3);
+  assert_bundle(&batch, 2,
+                NO_ID "\"type\" : \"t1\", \"batch\" : [ { \"c\" : 2 }, { }, { }, { }, { }, { }, { }, { }, { }, { }, { }, { } ] }", 4, 15);
+  assert_bundle(&batch, 3, NO_ID "\"type\" : \"t1\", \"batch\" : [ { } ] }", 16, 16);
   assert_int_equal(batch_messages(&batch, 0, 4), 16);
   assert_int_equal(batch_messages(&batch, 1, 2), 13);
   batch_deinit(&batch);

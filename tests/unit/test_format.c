@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "cmocka_range.h"
+
 static struct error error;
 
 static uint8_t *file_load(const char *path, size_t *size)
@@ -93,7 +95,7 @@ static void test_skip_path_is_short(void **state)
     skip_path_push(&path, n);
     deepest = path.depth > deepest ? path.depth : deepest;
   }
-  assert_in_range(deepest, 22, 44);
+  assert_uint_in_range(deepest, 22, 44);
 }
 
 static void test_pad_bytes(void **state)

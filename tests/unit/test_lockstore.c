@@ -1,5 +1,6 @@
 /* The suite that the real lockstore and its twin must both pass. */
 #include "test_lockstore.h"
+#include "cmocka_range.h"
 #include "lockstore/wakeup.h"
 
 #include <pthread.h>
@@ -11,7 +12,7 @@
 static struct lockstore *store;
 static struct error error;
 
-static const struct owner alice = {"alice..........."}, bob = {"bob............."};
+static const struct owner alice = {"alice"}, bob = {"bob"};
 static const struct lock_holder someone = {.host = "$host", .boot = "boot-1", .program = "pawl-worker", .pid = 42, .started_wall_ms = 1700};
 
 static enum outcome take(const char *type, const struct owner *owner, int64_t ttl_ms)
@@ -53,7 +54,7 @@ static void read_tells_who_holds_it(void **state)
   assert_int_equal(view.holder.pid, 42);
   assert_int_equal(view.holder.started_wall_ms, 1700);
   assert_int_equal(view.ttl_ms, LONG_MS);
-  assert_in_range(view.left_ms, LONG_MS / 2, LONG_MS);
+  assert_uint_in_range(view.left_ms, LONG_MS / 2, LONG_MS);
   assert_false(view.stealable);
   assert_int_equal(lock_read(store, MY_TYPE, 1, &view, &error), OUTCOME_NO);
 }
@@ -105,7 +106,7 @@ static void renewal_gives_a_full_lease(void **state)
   assert_int_equal(lock_renew(store, MY_TYPE, 0, &bob, LONG_MS, &error), OUTCOME_NO);
   assert_int_equal(lock_renew(store, MY_TYPE, 0, &alice, LONG_MS, &error), OUTCOME_YES);
   assert_int_equal(lock_read(store, MY_TYPE, 0, &view, &error), OUTCOME_YES);
-  assert_in_range(view.left_ms, LONG_MS * 3 / 4, LONG_MS);
+  assert_uint_in_range(view.left_ms, LONG_MS * 3 / 4, LONG_MS);
   assert_int_equal(view.ttl_ms, LONG_MS);
   assert_string_equal(view.holder.host, "$host");
 }
@@ -132,10 +133,10 @@ static void several_are_renewed_at_once(void **state)
     assert_int_equal(renewals[i].outcome, expected[i]);
   for (int slot = 0; slot < 2; slot++) {
     assert_int_equal(lock_read(store, "several-mine", slot, &view, &error), OUTCOME_YES);
-    assert_in_range(view.left_ms, LONG_MS * 3 / 4, LONG_MS);
+    assert_uint_in_range(view.left_ms, LONG_MS * 3 / 4, LONG_MS);
   }
   assert_int_equal(lock_read(store, "several-another", 0, &view, &error), OUTCOME_YES);
-  assert_in_range(view.left_ms, 1, LONG_MS / 2);
+  assert_uint_in_range(view.left_ms, 1, LONG_MS / 2);
 }
 
 static void expired_lock_is_not_renewed(void **state)

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "cmocka_range.h"
+
 static struct holder holder;
 static struct reading reading;
 static struct error error;
@@ -969,7 +971,7 @@ static void test_count_items(void **state)
   /* No further back than to the last CLOSE. */
   int64_t reads = memory_disk.calls[DISK_READ];
   assert_int_equal(reader_count_items(&reader, &items, &error), READ_OK);
-  assert_in_range(memory_disk.calls[DISK_READ] - reads, 1, 100);
+  assert_uint_in_range(memory_disk.calls[DISK_READ] - reads, 1, 100);
   assert_true(expected > holder.committed.seq);
   reader_close(&reader);
 }
