@@ -97,7 +97,7 @@ def test_pages(listening):
     assert status == 200 and "# TYPE pawl_documents_total counter\n" in text
     assert headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
     for path in ("/", "/metrics/", "/healthz/x", "/%00", "//healthz", "/../healthz", "/" + "x" * 2000):
-        assert port.ask(path)[0] == 404, path
+        assert port.ask(path)[0] in ((404, 400) if path == "/%00" else (404,)), path  # libmicrohttpd 1.0.10 refuses that one itself
     assert worker.stop()[0] == 0, str(worker)
 
 
