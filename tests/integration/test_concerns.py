@@ -15,7 +15,7 @@ DRIVER = {"isMaster", "ping", "saslStart", "saslContinue", "endSessions"}
 
 
 def table():
-    """{request: (command, write concern, read concern)}, as docs/protocol.md has them."""
+    """{request: (command, write concern, read concern, whether it ends at the server)}, as docs/protocol.md has them."""
     text = (ROOT / "docs/protocol.md").read_text().partition(TITLE)[2].partition("\n## ")[0]
     rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")]
     return {row[0]: (row[1].strip("`"), *row[2:]) for row in rows[1:]}
@@ -113,7 +113,7 @@ def request(who, command, fenced, cut):
 
 
 def concerns(command):
-    """As the table's last two columns."""
+    """As the table's last three columns."""
     write, read = command.get("writeConcern"), command.get("readConcern")
     if write == {"w": "majority", "j": True}:
         write = "majority and journal"
@@ -123,11 +123,11 @@ def concerns(command):
     if read is not None:
         level, rest = read["level"], set(read) - {"level"}
         read = level + {(): "", ("afterClusterTime",): ", `afterClusterTime`", ("atClusterTime",): ", `atClusterTime`"}[tuple(sorted(rest))]
-    return write or "", read or ""
+    return write or "", read or "", "yes" if "maxTimeMS" in command else ""
 
 
 def observed(field, log, cut=False):
-    """Each request since the last call: (request, verb and collection, write concern, read concern)."""
+    """Each request since the last call: (request, verb and collection, write concern, read concern, whether it ends at the server)."""
     fenced, seen = set(), []
     for who, command in log.read():
         verb, of = next(iter(command.items()))
@@ -210,8 +210,8 @@ def everything(field, log):
 
 def as_found(row, replica_set):
     """A row of the table; a standalone server has one view only."""
-    command, write, read = row
-    return command, write, read if replica_set or not read else "local"
+    command, write, read, ends = row
+    return command, write, read if replica_set or not read else "local", ends
 
 
 @pytest.mark.parametrize("kind", ["replica-set", "standalone"])
