@@ -108,8 +108,11 @@ class Disks:
         self._mount(what, field.dir, "-t", "ext4", "-o", "loop", below / "image")
         # Linux 6.18 takes a write to a loop device for done, sync and all, of which only the first pages had room. Of one page there is no part.
         device = Path(command("findmnt", "-n", "-o", "SOURCE", field.dir).stdout.strip()).name
+        setting = Path(f"/sys/block/{device}/queue/max_sectors_kb")
         try:
-            Path(f"/sys/block/{device}/queue/max_sectors_kb").write_text("4\n")
+            before = setting.read_text().strip()
+            setting.write_text("4\n")
+            self.undo.append(("sh", "-c", f"echo {before} >{setting}"))  # it would stay with the device, for whatever uses it next
         except OSError as error:
             pytest.skip(f"a loop device that fails as a disk does cannot be had here: {error}")
         return lambda: command("mount", "-o", "remount,size=128m", below)

@@ -174,10 +174,15 @@ def drain_all(ground, field, messages, deaths, preload, seed):
         with ThreadPoolExecutor(len(TYPES)) as pool:
             for done in [pool.submit(drain, field, name, preload, deaths.get(name, [])) for name in TYPES]:
                 done.result()
+        wait_until(lambda: all(witness.counted(name, ground.position())[0] == field.ledger(name) for name in TYPES) or not witness.is_alive(),
+                   "the witness")
     finally:
         field.close()
         witness.done.set()
         witness.join()
+    for name in TYPES:
+        if witness.counted(name, ground.position())[0] != field.ledger(name):
+            raise Wrong(f"the witness did not see the last ledger of {name}")
     entries = read_log(ground.log, ground.position())
     field.compare(*TYPES)  # the live files are right, whatever was synced
     chains = {name: [(segment.path.name, segment.path.read_bytes()[:segment.length])

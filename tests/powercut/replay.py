@@ -1,6 +1,6 @@
 """What a power cut leaves of the files of disk.c: whatever was synced, and of the later changes none, all, or any of them.
 
-A write is kept or lost in pieces of 4096 bytes, each by itself, as a disk's sectors are. Names are files of their own: they stay only
+A write is kept or lost in pieces of 512 bytes, each by itself, as a disk's sectors are. Names are files of their own: they stay only
 when the directory was synced. (An image has one name, which was there from the start.)
 """
 import mmap
@@ -14,7 +14,7 @@ from pathlib import Path
 
 WRITE, CUT, SYNC, CREATE, REMOVE, SYNC_NAMES = range(1, 7)
 HEAD = struct.Struct("=4Q")
-PIECE = 4096
+PIECE = 512
 
 Entry = namedtuple("Entry", "kind file offset data")
 
