@@ -7,6 +7,7 @@
 #include "config/stop.h"
 #include "lockstore/initiate.h"
 #include "lockstore/mongo.h"
+#include "storage/brick.h"
 #include "worker/adopt.h"
 #include "worker/clock.h"
 
@@ -159,6 +160,8 @@ static bool confirm(void *context, const char *text)
 static int adopt_type(struct setup *setup)
 {
   struct error error, text;
+  if (brick_holds(setup->config.dir, &error))
+    return fail(&error, EXIT_USAGE);
   struct lockstore *store = open_store(setup->config.uri, setup->config.db, false, &error);
   if (!store)
     return fail(&error, EXIT_USAGE);

@@ -2,6 +2,7 @@
 #include "config/config.h"
 #include "config/stop.h"
 #include "lockstore/mongo.h"
+#include "storage/brick.h"
 #include "worker/fault.h"
 #include "worker/health.h"
 #include "worker/log.h"
@@ -40,12 +41,16 @@ static void identity_fill(struct writer_identity *identity, struct lock_holder *
 static bool dir_usable(const char *dir)
 {
   struct stat status;
+  struct error error, brick;
   errno = 0;
-  if (stat(dir, &status) == 0 && S_ISDIR(status.st_mode) && access(dir, R_OK | W_OK | X_OK) == 0)
+  bool usable = stat(dir, &status) == 0 && S_ISDIR(status.st_mode) && access(dir, R_OK | W_OK | X_OK) == 0;
+  if (usable && !brick_holds(dir, &brick))
     return true;
-  struct error error;
-  error_set(&error, "--dir: got \"%s\": %s; takes an existing directory that this user may write to", dir,
-            errno != 0 ? strerror(errno) : "not a directory");
+  if (usable)
+    error_set(&error, "--dir: %.1000s", brick.text);
+  else
+    error_set(&error, "--dir: got \"%s\": %s; takes an existing directory that this user may write to", dir,
+              errno != 0 ? strerror(errno) : "not a directory");
   log_say(CONFIG_LOG_ERROR, "start", error.text);
   return false;
 }

@@ -1,4 +1,5 @@
 /* file: the real disk, in a folder of its own. */
+#include "storage/brick.h"
 #include "storage/file.h"
 
 #include <fcntl.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -292,6 +294,36 @@ static void test_failed_sync(void **state)
   close(ends[0]);
 }
 
+/* Told by the folder that everyone sees, and by the marks that root sees; at any level above. */
+static void test_brick(void **state)
+{
+  (void)state;
+  static const char *const marks[] = {"trusted.glusterfs.volume-id", "trusted.gfid"};
+  const char *below = "below", *deeper = "below/deeper", *sign = ".glusterfs";
+  char dir[100], inner[100];
+  snprintf(dir, sizeof dir, "%s", path_of(below));
+  snprintf(inner, sizeof inner, "%s", path_of(deeper));
+  assert_int_equal(mkdir(dir, 0700) | mkdir(inner, 0700), 0);
+  assert_false(brick_holds(inner, &error));
+  assert_false(brick_holds("/nowhere", &error));
+  assert_false(brick_holds("/", &error));
+  close(creat(path_of(sign), 0600));
+  assert_false(brick_holds(inner, &error)); /* a file says nothing */
+  assert_int_equal(unlink(path_of(sign)), 0);
+  assert_int_equal(mkdir(path_of(sign), 0600), 0);
+  assert_true(brick_holds(inner, &error));
+  assert_says("below/deeper is part of a brick of GlusterFS (/tmp/test_file_");
+  assert_true(brick_holds(folder, &error));
+  assert_int_equal(rmdir(path_of(sign)), 0);
+  for (size_t i = 0; i < sizeof marks / sizeof marks[0] && setxattr(dir, marks[i], "1", 1, 0) == 0; i++) {
+    assert_true(brick_holds(inner, &error));
+    assert_true(brick_holds(dir, &error));
+    assert_false(brick_holds(folder, &error));
+    assert_int_equal(removexattr(dir, marks[i]), 0);
+  }
+  assert_int_equal(rmdir(inner) | rmdir(dir), 0);
+}
+
 int main(void)
 {
 #define TEST(test) cmocka_unit_test_teardown(test, folder_clear)
@@ -299,7 +331,7 @@ int main(void)
       TEST(test_write_and_read), TEST(test_modes), TEST(test_not_appending), TEST(test_permissions_whatever_the_umask),
       TEST(test_others_refused), TEST(test_guard), TEST(test_unlink),        TEST(test_place),
       TEST(test_local),          TEST(test_list),  TEST(test_short_write),   TEST(test_failed_sync),
-      TEST(test_in_place),
+      TEST(test_in_place),       TEST(test_brick),
   };
   return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }
