@@ -1,4 +1,5 @@
 #include "chaos.h"
+#include "checks.h"
 #include "disk.h"
 #include "process.h"
 #include "server.h"
@@ -26,6 +27,7 @@ static const struct {
     [CHAOS_FULL] = {"disk full", 10, 60},
     [CHAOS_THEFT] = {"lock deleted", 1, 20},
     [CHAOS_WRITE_BACK] = {"written back early", 0.5, 10},
+    [CHAOS_SCRIBBLE] = {"scribbled", 2, 40},
     [CHAOS_ADOPT] = {"adopted", 3, 60},
     [CHAOS_LOCK] = {"locked by pawl-lock", 3, 60},
     [CHAOS_POINT] = {"killed between two calls", 0.0001, 0.005},
@@ -46,6 +48,7 @@ static const struct {
     [CHAOS_WRITE] = {"short write", 0.002, 0.03},
     [CHAOS_SYNC] = {"sync failed", 0.002, 0.03},
     [CHAOS_CLOSE] = {"close failed", 0.002, 0.03},
+    [CHAOS_REMOVED] = {"file away for a moment", 0.001, 0.02},
     [CHAOS_MISC] = {"other call to the disk failed", 0.0005, 0.01},
 };
 
@@ -141,6 +144,13 @@ static bool stuck_for_ever(void)
   return true;
 }
 
+/* A new segment is made seldom, and the lease may run out meanwhile. */
+static bool hang_strikes(void)
+{
+  bool creates = fiber_action()->kind == ACTION_CREATE;
+  return chaos_strikes(CHAOS_HANG) || (creates && (chaos_strikes(CHAOS_HANG) || chaos_strikes(CHAOS_HANG)));
+}
+
 void chaos_disk_point(void)
 {
   if (fiber_process() == NULL || fiber_dead())
@@ -148,7 +158,7 @@ void chaos_disk_point(void)
   if (stuck_for_ever()) {
     trace_add(fiber_process()->index, fiber_station()->type, "its disk hangs for ever");
     fiber_wait(FIBER_FOREVER);
-  } else if (chaos_strikes(CHAOS_HANG)) {
+  } else if (hang_strikes()) {
     int64_t us = world_between(0, 6 * chaos_plan.lease_ms * MS);
     trace_add(fiber_process()->index, fiber_station()->type, "its disk hangs for %lld ms", (long long)(us / MS));
     fiber_wait(us);
@@ -221,6 +231,14 @@ static void clock_jump(void)
   world.server_offset_ms += jump_ms;
 }
 
+/* While nobody writes: else it is the writer who is wronged. */
+static void scribble(int type)
+{
+  const struct ledger *ledger = checks_ledger_last(type);
+  if (ledger->clean && ledger->end.file[0] != 0 && !server_in_election())
+    disk_scribble(ledger->end.file);
+}
+
 static void strike(enum chaos chaos)
 {
   if (chaos == CHAOS_MACHINE) {
@@ -244,6 +262,8 @@ static void strike(enum chaos chaos)
     server_theft((int)world_between(0, chaos_plan.types - 1));
   } else if (chaos == CHAOS_WRITE_BACK) {
     disk_write_back();
+  } else if (chaos == CHAOS_SCRIBBLE) {
+    scribble((int)world_between(0, chaos_plan.types - 1));
   } else if (chaos == CHAOS_ADOPT) {
     server_adopt((int)world_between(0, chaos_plan.types - 1));
   } else if (chaos == CHAOS_LOCK) {

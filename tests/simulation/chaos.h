@@ -23,6 +23,7 @@ enum chaos {
   CHAOS_FULL,       /* no space, then space */
   CHAOS_THEFT,      /* somebody deletes a lock document */
   CHAOS_WRITE_BACK, /* the kernel writes something back on its own */
+  CHAOS_SCRIBBLE,   /* a stranger writes behind a clean end */
   CHAOS_ADOPT,      /* pawl-setup --adopt makes a ledger anew */
   CHAOS_LOCK,       /* pawl-lock takes a type's mutex, fences, and is killed */
   CHAOS_TIMED,
@@ -45,6 +46,7 @@ enum chaos {
   CHAOS_WRITE,               /* a write fails, short */
   CHAOS_SYNC,                /* a sync fails, and what was to be synced is dropped */
   CHAOS_CLOSE,               /* a close reports that something was lost */
+  CHAOS_REMOVED,             /* a file is moved away for a moment, just while it is synced */
   CHAOS_MISC,                /* another call to the disk fails: unlink, place, size, guard, create */
   CHAOS_COUNT
 };

@@ -339,6 +339,26 @@ void checks_took_for_renewed(const struct station *station, const struct owner *
     world_fail("t%d: worker %d takes its lock for renewed, and it is not", station->type, station->process->index);
 }
 
+void checks_appended(const struct station *station, const struct completion *completion)
+{
+  disk_check_removed(completion->end.file, station->process->index, completion->number);
+}
+
+void checks_disk_failed(const struct station *station, const char *text)
+{
+  if (disk_faults(station->process->index) == station->faults_at_opening)
+    world_fail("t%d: worker %d gives its epoch up because of its disk, and no call to it failed: %.300s", station->type,
+               station->process->index, text);
+}
+
+static void clean_check(int type, const struct ledger *now)
+{
+  char name[FILE_NAME_SIZE];
+  segment_name_make(type_name(type), now->epoch, name);
+  if (strcmp(name, now->end.file) != 0 && disk_has(name))
+    world_fail("t%d: epoch %lld ends clean, and leaves %s, which the ledger does not name", type, (long long)now->epoch, name);
+}
+
 void checks_exits_empty(const struct process *process)
 {
   for (int i = 0; i < process->station_count; i++) {
@@ -377,6 +397,8 @@ void checks_ledger(int type, const struct caller *caller)
     if (!world.failed)
       walk(type, &before.end, &now.end);
   }
+  if (!world.failed && now.clean && !before.clean)
+    clean_check(type, &now);
   if (!world.failed && now.settled > before.settled)
     settled_rose(type, before.settled, now.settled);
 }

@@ -10,6 +10,9 @@
  *   when a worker renews               the server has renewed its lock since it asked
  *   when a fence says no               the majority's ledger is not of the epoch and owner that it asked for
  *   when a worker exits because all is empty   each of its queues was, at some moment since it asked
+ *   when an end becomes clean          its epoch leaves no segment that the ledger does not name
+ *   when a worker has synced a block   its file was there afterwards
+ *   when it gives up for its disk      a call failed, or somebody else changed its file
  *   at every call to the disk          committed bytes are not written to, cut or unlinked (disk.c)
  *   when a machine has crashed         committed bytes are what they were (disk.c)
  *   now and then, and in the end       pawl's own reader accepts the whole chain by the ledger, and finds the messages that were
@@ -21,6 +24,7 @@
 #include "lockstore/lockstore.h"
 #include "queue.h"
 
+struct completion;
 struct process;
 struct station;
 
@@ -43,6 +47,9 @@ void checks_renewed(int type, const struct owner *owner, int process);
 void checks_took_for_renewed(const struct station *station, const struct owner *owner, int64_t sent_ms);
 /* Its last look has found nothing. */
 void checks_exits_empty(const struct process *process);
+/* Its block is written and synced; its disk has failed. */
+void checks_appended(const struct station *station, const struct completion *completion);
+void checks_disk_failed(const struct station *station, const char *text);
 /* Its fence has said NO. */
 void checks_not_fenced(const struct station *station);
 /* The majority has removed it from the queue. */

@@ -39,6 +39,9 @@ struct name {
   struct inode *now, *durable; /* NULL: does not exist */
   int creator;                 /* machine; the others see it from then on: */
   int64_t seen_us;
+  int64_t removed_until_us; /* somebody has moved it away, and puts it back */
+  int remover;              /* while this process synced it, */
+  uint64_t remover_action;  /* in this action */
 };
 
 struct descriptor {
@@ -53,6 +56,7 @@ static struct name *names;
 static size_t name_count, name_size;
 static struct descriptor descriptors[DESCRIPTORS_MAX];
 static int descriptor_next;
+static int64_t faults[PROCESSES_MAX];
 
 /* ---- bytes ---- */
 
@@ -180,6 +184,8 @@ static void inode_sync(struct inode *inode, int machine)
  */
 static void inode_lose(struct inode *inode, int machine)
 {
+  for (int i = 0; i < PROCESSES_MAX; i++)
+    faults[i]++;
   for (int fd = 0; fd < DESCRIPTORS_MAX; fd++)
     if (descriptors[fd].inode == inode && descriptors[fd].machine == machine)
       descriptors[fd].failed = true;
@@ -266,6 +272,7 @@ void disk_begin(void)
 {
   disk_end();
   descriptor_next = 0;
+  memset(faults, 0, sizeof faults);
   memset(descriptors, 0, sizeof descriptors);
 }
 
@@ -323,8 +330,59 @@ static void names_crash(enum fate fate)
   }
 }
 
+static void fault_count(int machine)
+{
+  for (int i = 0; i < PROCESSES_MAX; i++)
+    faults[i] += machine == processes[i].machine || machine == CHECKER;
+}
+
+int64_t disk_faults(int process)
+{
+  return faults[process];
+}
+
+bool disk_has(const char *name)
+{
+  const struct name *entry = name_find(name);
+  return entry != NULL && entry->now != NULL;
+}
+
+void disk_scribble(const char *name)
+{
+  static const uint8_t some[100] = "a stranger was here";
+  const struct name *entry = name_find(name);
+  if (entry == NULL || entry->durable == NULL)
+    return;
+  fault_count(CHECKER);
+  bytes_put(&entry->durable->durable, entry->durable->durable.size, some, (size_t)world_between(1, sizeof some));
+  inode_show(entry->durable);
+  trace_add(-1, -1, "a stranger writes to the end of %s", name);
+}
+
+void disk_check_removed(const char *name, int process, uint64_t action)
+{
+  const struct name *entry = name_find(name);
+  if (entry != NULL && entry->removed_until_us > world.now_us && entry->remover == process && entry->remover_action == action)
+    world_fail("worker %d takes its block for written, and %s was removed before it could know that it is safe", process, name);
+}
+
+/* Somebody moves it away, just while it is synced. */
+static void name_remove_for_a_while(const char *name)
+{
+  struct name *entry = name_find(name);
+  const struct action *action = fiber_action();
+  if (entry == NULL || action == NULL || action->kind != ACTION_APPEND || !chaos_strikes(CHAOS_REMOVED))
+    return;
+  fault_count(CHECKER);
+  entry->removed_until_us = world.now_us + world_between(0, SECONDS);
+  entry->remover = fiber_process()->index;
+  entry->remover_action = action->number;
+  trace_add(-1, -1, "%s is not there for %lld ms", name, (long long)((entry->removed_until_us - world.now_us) / MS));
+}
+
 void disk_machine_crashed(int machine)
 {
+  fault_count(machine);
   enum fate fate = (enum fate)world_between(FATE_KEPT, FATE_MIXED);
   for (struct inode *inode = inodes; inode != NULL; inode = inode->next) {
     inode_decide(inode, machine, fate);
@@ -379,6 +437,7 @@ static bool enter(enum chaos fault, const char *what, const char *name, struct e
   bool fails = fiber_dead() || (fault != CHAOS_COUNT && chaos_strikes(fault));
   if (fails)
     error_set(error, "%s %s: Input/output error", what, name);
+  faults[fiber_process()->index] += fails;
   return !fails;
 }
 
@@ -387,6 +446,8 @@ static struct inode *name_seen(const struct name *entry)
   int machine = machine_of_caller();
   if (machine == CHECKER)
     return entry->durable;
+  if (entry->removed_until_us > world.now_us)
+    return NULL;
   return machine == entry->creator || entry->seen_us <= world.now_us ? entry->now : NULL;
 }
 
@@ -447,6 +508,8 @@ enum file_status file_open(struct file *file, const char *dir, const char *name,
   const struct name *entry = name_find(name);
   struct inode *inode = entry == NULL ? NULL : name_seen(entry);
   if (inode == NULL) {
+    if (fiber_process() != NULL && entry != NULL)
+      faults[fiber_process()->index]++; /* this machine sees it late, or another worker has just removed it */
     error_set(error, "opening %s: No such file or directory", name);
     return FILE_ABSENT;
   }
@@ -500,6 +563,7 @@ enum file_status file_write(struct file *file, int64_t offset, const void *bytes
   if (fails || (chaos_disk_full() && world_chance(0.3))) {
     error_set(error, "writing %s: No space left on device", file->name);
     taken = (size_t)world_between(0, (int64_t)size - 1);
+    faults[fiber_process()->index]++;
   }
   if (taken > 0 && offset < inode->committed_length)
     world_fail("worker %d writes to %s at offset %lld, and %lld bytes are committed", fiber_process()->index, file->name, (long long)offset,
@@ -524,6 +588,7 @@ static enum file_status sync_inode(struct file *file, struct error *error)
     error_set(error, "syncing %s: Input/output error", file->name);
   else if (!plants_skips_sync())
     inode_sync(inode, descriptors[file->fd].machine);
+  name_remove_for_a_while(file->name);
   return fails ? FILE_FAILED : FILE_OK;
 }
 
@@ -559,7 +624,8 @@ enum file_status file_in_place(struct file *file, const char *dir, int64_t size,
   const struct name *entry = name_find(file->name);
   if (fails || inode == NULL)
     return FILE_FAILED;
-  if (entry != NULL && entry->now == inode && (int64_t)bytes_seen(file, inode)->size == size)
+  bool there = entry != NULL && entry->now == inode && entry->removed_until_us <= world.now_us;
+  if ((there && (int64_t)bytes_seen(file, inode)->size == size) || plants_skips_look())
     return FILE_OK;
   error_set(error, "%s/%s: it was removed, replaced or changed while it was open", dir, file->name);
   return FILE_ABSENT;
@@ -603,10 +669,11 @@ enum file_status file_guard(struct file *file, struct error *error)
 enum file_status file_unlink(const char *dir, const char *name, struct error *error)
 {
   (void)dir;
-  if (!enter(CHAOS_MISC, "removing", name, error))
+  /* It is called seldom, so it fails often. */
+  if (!enter(CHAOS_MISC, "removing", name, error) || (world.faults && chaos_plan.rate[CHAOS_MISC] > 0 && world_chance(0.6)))
     return FILE_FAILED;
   struct name *entry = name_find(name);
-  if (entry == NULL || entry->now == NULL) {
+  if (entry == NULL || entry->now == NULL || entry->removed_until_us > world.now_us) {
     error_set(error, "removing %s: No such file or directory", name);
     return FILE_ABSENT;
   }

@@ -21,6 +21,15 @@ void disk_process_died(int process);
 void disk_machine_crashed(int machine);
 void disk_write_back(void);
 
+/* A stranger writes something behind the end of a file. */
+void disk_scribble(const char *name);
+/* How often a call of this process failed, or what it had open was changed by others. */
+int64_t disk_faults(int process);
+/* Is there such a name, for whoever looks now? */
+bool disk_has(const char *name);
+/* The caller's action has synced this file, and believes that it is there. */
+void disk_check_removed(const char *name, int process, uint64_t action);
+
 /* The durable bytes; NULL: no such file. Valid until the next happening. */
 const uint8_t *disk_durable(const char *name, size_t *size);
 /* From now on these bytes are committed. They are compared with what they were. */

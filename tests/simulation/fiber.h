@@ -15,7 +15,8 @@ struct station;
 struct process;
 struct fiber;
 
-/* Performs the action (of no kind, ACTION_COUNT: the last look of --exit-when-empty) after `delay_us`; then station_done is called with the completion, from the main stack. */
+/* Performs the action (of no kind, ACTION_COUNT: the last look of --exit-when-empty) after `delay_us`; then station_done is called with the
+ * completion, from the main stack. */
 struct fiber *fiber_start(struct station *station, const struct action *action, int64_t delay_us);
 /* Its process died: frees it, and what it holds. */
 void fiber_kill(struct fiber *fiber);

@@ -60,6 +60,9 @@ static const struct {
     [PLANT_STALEREAD] = {"STALEREAD", {" cuts "}},
     [PLANT_STALENAME] = {"STALENAME", {" lies there already, with "}},
     [PLANT_EXITSTALE] = {"EXITSTALE", {" ends because its queues are empty, and "}},
+    [PLANT_NOLOOK] = {"NOLOOK", {" was removed before it could know "}},
+    [PLANT_UNNAMED] = {"UNNAMED", {" ends clean, and leaves "}},
+    [PLANT_INEXACT] = {"INEXACT", {" because of its disk, and no call to it failed"}},
     [PLANT_EXITBLIND] = {"EXITBLIND", {" ends because its queues are empty, and "}},
 };
 
@@ -143,6 +146,8 @@ static void fence_completion(struct station *station, struct completion *complet
 static void guard_completion(struct station *station, struct completion *completion)
 {
   struct ledger *before = &station->consumer.before;
+  if (plant == PLANT_INEXACT)
+    completion->ground.exact = true;
   if (plant == PLANT_SAMEFILE)
     completion->ground.local = completion->ground.guarded = true;
   if (plant == PLANT_GUARDIGNORE || plant == PLANT_SAMEFILE || (plant == PLANT_GUARDBOOL && before->guarded != 0))
@@ -166,6 +171,8 @@ void plants_completion(struct station *station, struct completion *completion)
     station->consumer.epoch_seen = completion->ledger.epoch;
   else if (plant == PLANT_CLEAN && completion->kind == ACTION_CLOSE && !station->wrote)
     say_clean(station);
+  else if (plant == PLANT_UNNAMED && completion->kind == ACTION_CLOSE)
+    completion->unnamed = false;
   else if (plant == PLANT_EARLY && completion->kind == ACTION_APPEND && yes)
     delete_early(station, completion->load);
   else if (plant == PLANT_NOVERIFY && completion->kind == ACTION_VERIFY)
@@ -329,6 +336,11 @@ bool plants_looks_stale(void)
 bool plants_looks_not(void)
 {
   return plant == PLANT_EXITBLIND;
+}
+
+bool plants_skips_look(void)
+{
+  return plant == PLANT_NOLOOK && fiber_action() != NULL && fiber_action()->kind == ACTION_APPEND;
 }
 
 bool plants_skips_sync(void)

@@ -56,6 +56,10 @@ enum plant {
   PLANT_STALENAME, /* the read after a segment's name was found taken */
   PLANT_EXITSTALE, /* and the last look of --exit-when-empty */
   PLANT_EXITBLIND, /* there is no such look */
+  /* of files that others change */
+  PLANT_NOLOOK,  /* nobody looks after the sync whether the file is there */
+  PLANT_UNNAMED, /* clean is said although a segment is left that the ledger does not name */
+  PLANT_INEXACT, /* over the network a file is continued that is longer than its clean end */
   PLANT_COUNT
 };
 extern enum plant plant;
@@ -99,5 +103,6 @@ bool plants_looks_not(void);
 /* The disk. */
 void plants_write_begins(void);
 bool plants_skips_sync(void);
+bool plants_skips_look(void);
 
 #endif

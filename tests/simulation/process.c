@@ -60,6 +60,8 @@ static void timer_arm(struct station *station)
 
 static void note_write(struct station *station, const struct note *note)
 {
+  if (strcmp(note->event, "disk") == 0)
+    checks_disk_failed(station, note->text);
   if (note->level == NOTE_ERROR)
     snprintf(station->error, sizeof station->error, "%s", note->text);
   if (note->level != NOTE_DEBUG)
@@ -82,6 +84,7 @@ static void edges_look(struct station *station, enum consumer_state before)
                type_name(station->type), station->error);
   }
   if (consumer->state == STATE_OPENING) {
+    station->faults_at_opening = disk_faults(station->process->index);
     station->epoch = consumer->epoch;
     station->owner = consumer->owner;
     station->wrote = false;
@@ -179,6 +182,8 @@ void station_done(struct station *station, struct completion *completion)
   station->fibers[completion->activity] = NULL;
   station->wrote = station->wrote || (completion->kind == ACTION_APPEND && completion->result != RESULT_NO_SPACE);
   plants_completion(station, completion);
+  if (completion->kind == ACTION_APPEND && completion->result == RESULT_YES)
+    checks_appended(station, completion);
   if (completion->kind == ACTION_FENCE && completion->result == RESULT_NO)
     checks_not_fenced(station);
   feed(station, &event);

@@ -18,6 +18,7 @@ struct station { /* a type in a process */
   int64_t timer_us; /* when it is to be woken; INT64_MAX: not at all */
   uint64_t timer_ticket;
   uint64_t fewer_numbers[ACTIVITY_COUNT]; /* of the actions in which a delete did not find all that it names */
+  int64_t faults_at_opening;              /* of its disk */
   /* for the plants: the epoch in hand as the ledger knows it */
   int64_t epoch;
   struct owner owner;
