@@ -292,7 +292,7 @@ static void timed(void *context, uint64_t chaos)
 static void plan_workers(void)
 {
   struct chaos_plan *plan = &chaos_plan;
-  plan->types = (int)world_between(1, TYPES_MAX);
+  plan->types = (int)(world_chance(0.1) ? world_between(5, TYPES_MAX) : world_between(1, 4));
   plan->processes = (int)world_between(2, PROCESSES_MAX);
   plan->files = (enum files)world_between(FILES_LOCAL, FILES_BOTH);
   plan->machines = plan->files == FILES_LOCAL ? 1 : MACHINES_MAX;
@@ -304,6 +304,8 @@ static void plan_workers(void)
   plan->producers = (int)world_between(1, 4);
   plan->yield = world_chance(0.2) ? 1 : world_log_between(0.02, 1);
   plan->stuck_for_ever = world_chance(0.2);
+  plan->all_serve_all = world_chance(0.7);
+  plan->standalone = world_chance(0.15);
   plan->exits = world_chance(0.4);
   plan->wakeups = world_chance(0.7);
   plan->wakeups_lost = world_chance(0.5) ? 0 : world_log_between(0.01, 1);
@@ -357,11 +359,10 @@ void chaos_print(FILE *stream)
 {
   static const char *const files[] = {"local", "network", "local and network"};
   const struct chaos_plan *plan = &chaos_plan;
-  fprintf(stream,
-          "  %d workers, %d types, %s file system, %d machine%s%s%s, lease %lld ms, segments %lld, yield %.2f\n  faults:", plan->processes,
-          plan->types, files[plan->files], plan->machines, plan->machines > 1 ? "s" : "", plan->one_kernel ? " of one kernel" : "",
-          plan->older ? ", an older pawl over the network" : "", (long long)plan->lease_ms, (long long)plan->consumer.segment_bytes,
-          plan->yield);
+  fprintf(stream, "  %d workers, %d types, %s file system, %d machine%s%s%s%s, lease %lld ms, segments %lld, yield %.2f\n  faults:",
+          plan->processes, plan->types, files[plan->files], plan->machines, plan->machines > 1 ? "s" : "",
+          plan->one_kernel ? " of one kernel" : "", plan->older ? ", an older pawl over the network" : "",
+          plan->standalone ? ", standalone" : "", (long long)plan->lease_ms, (long long)plan->consumer.segment_bytes, plan->yield);
   for (int i = 0; i < CHAOS_COUNT; i++)
     if (plan->rate[i] > 0)
       fprintf(stream, " %s (%.4g%s)", kinds[i].name, plan->rate[i], i < CHAOS_TIMED ? " s" : "");

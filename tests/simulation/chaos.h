@@ -69,6 +69,8 @@ struct chaos_plan {
   int64_t name_lag_us; /* network: other machines see a new file only so much later (directory caches) */
   bool wakeups;        /* workers watch for wake-ups */
   double wakeups_lost; /* so many of them do not arrive */
+  bool all_serve_all;  /* each worker serves all types; else some of them */
+  bool standalone;     /* the server: no elections, no snapshots */
   bool exits;          /* some workers end when all is empty, and are started again */
   bool stuck_for_ever; /* when all else is well, one write never returns */
   int64_t lease_ms, timeout_ms;

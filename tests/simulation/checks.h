@@ -7,6 +7,7 @@
  *                                      nothing that is settled is in the queue; a page has bytes of one kernel and one view; where all see
  *                                      the files as local, a new segment is a roll's, or its writer found the guard busy
  *   after every removal from the queue the message is in committed file data, once
+ *   when leases are renewed            each was the sender's, and not over
  *   when a worker renews               the server has renewed its lock since it asked
  *   when a fence says no               the majority's ledger is not of the epoch and owner that it asked for
  *   when a worker exits because all is empty   each of its queues was, at some moment since it asked
@@ -44,6 +45,8 @@ void checks_ledger(int type, const struct caller *caller);
 void checks_adopted(int type);
 /* The server has given this owner's lock a full lease; and its worker takes it for renewed. */
 void checks_renewed(int type, const struct owner *owner, int process);
+/* What a renewal has done to a lock; `before` has no lease if there was none. */
+void checks_renewal(const struct lock_renewal *renewal, const struct lock_view *before, int process);
 void checks_took_for_renewed(const struct station *station, const struct owner *owner, int64_t sent_ms);
 /* Its last look has found nothing. */
 void checks_exits_empty(const struct process *process);

@@ -63,6 +63,10 @@ static const struct {
     [PLANT_NOLOOK] = {"NOLOOK", {" was removed before it could know "}},
     [PLANT_UNNAMED] = {"UNNAMED", {" ends clean, and leaves "}},
     [PLANT_INEXACT] = {"INEXACT", {" because of its disk, and no call to it failed"}},
+    [PLANT_RANGESHIFT] = {"RANGESHIFT", {"lost: ", " is still in the queue", "doubled: "}},
+    [PLANT_STANDALONE] = {"STANDALONE", {"lost: "}},
+    [PLANT_RENEWANY] = {"RENEWANY", {" extends a lease of worker "}},
+    [PLANT_RENEWOVER] = {"RENEWOVER", {" extends a lease that is over"}},
     [PLANT_EXITBLIND] = {"EXITBLIND", {" ends because its queues are empty, and "}},
 };
 
@@ -219,6 +223,12 @@ void plants_renewals(struct lock_renewal *renewals, size_t count)
     renewals[i].outcome = OUTCOME_YES;
 }
 
+bool plants_renews_anyway(const struct lock_renewal *renewal, const struct lock_view *view)
+{
+  bool own = memcmp(&view->owner, &renewal->owner, sizeof view->owner) == 0;
+  return own ? plant == PLANT_RENEWOVER : plant == PLANT_RENEWANY;
+}
+
 bool plants_read_locally(void)
 {
   const struct action *action = fiber_action();
@@ -286,6 +296,16 @@ bool plants_commit(int type, const struct ledger_commit *commit, enum outcome *o
 bool plants_deletes_ranges(void)
 {
   return plant == PLANT_RANGE;
+}
+
+bool plants_shifts_ranges(void)
+{
+  return plant == PLANT_RANGESHIFT;
+}
+
+bool plants_ranges_alone(void)
+{
+  return plant == PLANT_STANDALONE;
 }
 
 bool plants_trusts_deletes(void)

@@ -60,6 +60,12 @@ enum plant {
   PLANT_NOLOOK,  /* nobody looks after the sync whether the file is there */
   PLANT_UNNAMED, /* clean is said although a segment is left that the ledger does not name */
   PLANT_INEXACT, /* over the network a file is continued that is longer than its clean end */
+  /* of deletes by their range */
+  PLANT_RANGESHIFT, /* it begins behind the first message, and ends with the one behind the last */
+  PLANT_STANDALONE, /* a standalone server is asked for them, and has no snapshot */
+  /* of renewals: several in one request */
+  PLANT_RENEWANY,  /* of whoever has the lock */
+  PLANT_RENEWOVER, /* a lease that is over is renewed */
   PLANT_COUNT
 };
 extern enum plant plant;
@@ -80,6 +86,7 @@ int64_t plants_epoch_seen(int type, int64_t epoch_seen);
 bool plants_steal_anyway(int process, const struct lock_view *view);
 void plants_view(int process, struct lock_view *view);
 void plants_renewals(struct lock_renewal *renewals, size_t count);
+bool plants_renews_anyway(const struct lock_renewal *renewal, const struct lock_view *view);
 bool plants_read_locally(void);
 bool plants_reads_stale(void);
 /* What a fence or a commit has left in the ledger, and what adopting will. */
@@ -92,6 +99,8 @@ void plants_fence(enum outcome outcome);
 bool plants_commit(int type, const struct ledger_commit *commit, enum outcome *outcome);
 /* The queue. */
 bool plants_deletes_ranges(void);
+bool plants_shifts_ranges(void);
+bool plants_ranges_alone(void);
 bool plants_trusts_deletes(void);
 bool plants_snapshots_are_old(void);
 uint64_t plants_operation_seen(uint64_t seen);

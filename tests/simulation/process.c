@@ -13,7 +13,7 @@ enum { STOP_LIMIT_MS = 8000 };
 
 struct process processes[PROCESSES_MAX];
 
-static const char *const type_names[TYPES_MAX] = {"t0", "t1", "t2", "t3"};
+static const char *const type_names[TYPES_MAX] = {"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7"};
 
 const char *type_name(int type)
 {
@@ -208,7 +208,11 @@ static void wake_arrive(void *context, uint64_t argument)
     world_at(process->frozen_until_us + world_between(0, 5 * MS), wake_arrive, process, argument);
     return;
   }
-  feed(&process->stations[argument >> 4 & 15], &event);
+  for (int i = 0; i < process->station_count; i++)
+    if (process->stations[i].type == (int)(argument >> 4 & 15)) {
+      feed(&process->stations[i], &event);
+      break;
+    }
   process_look(process);
 }
 
@@ -313,8 +317,13 @@ void process_start(struct process *process)
   process->operation = 0;
   process->renewals_waiting = process->renewals_running = 0;
   process->station_count = 0;
+  /* Each type has a worker, and some workers have all types. */
+  uint64_t types = chaos_plan.all_serve_all ? UINT64_MAX : world_random();
   for (int type = 0; type < chaos_plan.types; type++)
-    station_init(process, type);
+    if ((types >> type & 1) != 0 || type % chaos_plan.processes == process->index || chaos_plan.types == 1)
+      station_init(process, type);
+  if (process->station_count == 0)
+    station_init(process, (int)world_between(0, chaos_plan.types - 1));
   trace_add(process->index, -1, "starts on %s", process_machine(process)->boot_id);
   for (int i = 0; i < process->station_count; i++)
     feed(&process->stations[i], &timer);

@@ -211,17 +211,20 @@ static bool remove_id(int type, int64_t id)
 bool queue_remove_range(int type, const struct queue_range *range)
 {
   const struct list *live = &queues[type].live, *removed = &queues[type].removed;
-  uint64_t read_at = plants_deletes_ranges() ? UINT64_MAX : range->read_at;
+  uint64_t read_at = plants_deletes_ranges() || chaos_plan.standalone ? UINT64_MAX : range->read_at;
   size_t from = list_find(live, range->first), to = list_find(live, range->last + 1);
+  if (plants_shifts_ranges() && from < to && to < live->count)
+    from++, to++;
   int64_t seen = 0;
   for (size_t i = from; i < to; i++)
     seen += live->at[i]->put_at <= read_at;
   for (size_t i = 0; i < removed->count; i++) {
     const struct message *message = removed->at[i];
-    if (message->id >= range->first && message->id <= range->last && message->put_at <= read_at && message->removed_at > read_at)
+    if (!chaos_plan.standalone && message->id >= range->first && message->id <= range->last && message->put_at <= read_at &&
+        message->removed_at > read_at)
       return false; /* the transaction sees it, and cannot remove it any more */
   }
-  if (seen != range->count)
+  if (seen != range->count && !chaos_plan.standalone)
     return false;
   while (to-- > from)
     if (live->at[to]->put_at <= read_at)
@@ -306,8 +309,9 @@ struct queue_pass {
   int64_t batch_messages, batch_bytes;
   struct queue_mark *mark;
   bool begun;
-  struct list list; /* what it sees */
+  struct list list; /* what it sees; on a standalone server only in the next reply */
   size_t next;
+  int64_t last_id; /* of those that were read */
 };
 
 static int by_id(const void *left, const void *right)
@@ -353,6 +357,8 @@ static uint64_t snapshot_operation(void)
 {
   struct process *process = fiber_process();
   uint64_t at = operation_shown(), seen = process->operation;
+  if (chaos_plan.standalone)
+    return UINT64_MAX - 1;
   seen = plants_operation_seen(seen);
   if ((plants_snapshots_are_old() || chaos_strikes(CHAOS_SNAPSHOT)) && seen < at)
     at = (uint64_t)world_between((int64_t)(at - seen > 200 ? at - 200 : seen), (int64_t)at);
@@ -514,8 +520,12 @@ struct queue_pass *queue_pass_open(struct queue_reader *reader, const char *type
     return pass;
   pass = calloc(1, sizeof *pass);
   assert(pass != NULL);
-  *pass = (struct queue_pass){
-      .reader = reader, .type = type_index(type), .batch_messages = batch_messages, .batch_bytes = batch_bytes, .mark = mark};
+  *pass = (struct queue_pass){.reader = reader,
+                              .last_id = INT64_MIN,
+                              .type = type_index(type),
+                              .batch_messages = batch_messages,
+                              .batch_bytes = batch_bytes,
+                              .mark = mark};
   return pass;
 }
 
@@ -524,7 +534,7 @@ static struct load *pass_load(struct queue_pass *pass)
   struct load *load = load_new();
   int64_t most = pass->batch_messages / pass->reader->ask_share;
   assert(load != NULL);
-  load->read_at = pass->read_at;
+  load->read_at = chaos_plan.standalone && !plants_ranges_alone() ? 0 : pass->read_at;
   while (pass->next < pass->list.count && load->messages < (most > 1 ? most : 1)) {
     const struct message *message = pass->list.at[pass->next];
     if (load->messages > 0 && (int64_t)(load->batch.bytes + message->bytes) > pass->batch_bytes)
@@ -533,6 +543,7 @@ static struct load *pass_load(struct queue_pass *pass)
     if (message_id_find(message->document, message->bytes, &id) != NULL || !load_add(load, &id, message->document, message->bytes))
       world_fail("a message cannot be put into a load");
     mark_set(pass->mark, message->id);
+    pass->last_id = message->id;
     pass->next++;
   }
   return load;
@@ -569,6 +580,15 @@ static bool reply_await(struct queue_pass *pass, struct error *error)
   return false;
 }
 
+/* Without snapshots a reply shows what is there by then. */
+static void pass_look_again(struct queue_pass *pass)
+{
+  if (!chaos_plan.standalone)
+    return;
+  snapshot(pass->type, UINT64_MAX, &pass->list);
+  pass->next = list_find(&pass->list, pass->last_id + 1);
+}
+
 enum outcome queue_pass_next(struct queue_pass *pass, struct load **load, struct error *error)
 {
   *load = NULL;
@@ -582,9 +602,11 @@ enum outcome queue_pass_next(struct queue_pass *pass, struct load **load, struct
   pass->begun = true;
   if (sent)
     chaos_point();
+  if (sent && !begins)
+    pass_look_again(pass);
   if (fiber_dead())
     return OUTCOME_UNKNOWN;
-  bool missing = begins && chaos_strikes(CHAOS_MISSING);
+  bool missing = begins && !chaos_plan.standalone && chaos_strikes(CHAOS_MISSING);
   if (missing && !plants_believes_empty()) {
     error_set(error, "the answer is empty and names no snapshot");
     return OUTCOME_UNKNOWN;

@@ -206,7 +206,7 @@ static void election_over(void *context, uint64_t number)
 
 void server_election(int64_t us)
 {
-  if (electing)
+  if (electing || chaos_plan.standalone)
     return;
   electing = true;
   elections++;
@@ -239,7 +239,7 @@ void server_replace(unsigned behind, int64_t us)
   bool under_way = false;
   for (int i = 0; i < PROCESSES_MAX; i++)
     under_way = under_way || processes[i].behind;
-  if (electing || under_way)
+  if (electing || under_way || chaos_plan.standalone)
     return;
   memory_server_copy(replaced, server);
   replaced_operation = queue_operation();
@@ -382,11 +382,28 @@ static void fenced_guarded(const struct request *request, const struct ledger *b
   server_put_ledger(request->type, &ledger);
 }
 
+static void renew_anyway(struct lock_renewal *renewal, const struct lock_view *view)
+{
+  struct lock_holder holder = view->holder;
+  struct error error;
+  if (renewal->outcome == OUTCOME_NO && plants_renews_anyway(renewal, view))
+    renewal->outcome = __real_lock_take(store_now(), renewal->type, 0, &view->owner, renewal->ttl_ms, &holder, &error);
+}
+
 /* Outcomes are for its sender, who is no longer there if it comes late. */
 static enum outcome apply_renewals(struct request *request)
 {
+  struct lock_view before[TYPES_MAX];
   struct error error;
+  for (size_t i = 0; i < request->renewal_count; i++)
+    if (!server_lock(type_index(request->renewals[i].type), &before[i]))
+      before[i].ttl_ms = 0;
   enum outcome outcome = __real_lock_renew_all(store_now(), request->renewals, request->renewal_count, &error);
+  for (size_t i = 0; i < request->renewal_count; i++) {
+    if (before[i].ttl_ms != 0)
+      renew_anyway(&request->renewals[i], &before[i]);
+    checks_renewal(&request->renewals[i], &before[i], request->caller.process);
+  }
   for (size_t i = 0; i < request->renewal_count; i++)
     if (request->renewals[i].outcome == OUTCOME_YES)
       checks_renewed(type_index(request->renewals[i].type), &request->renewals[i].owner, request->caller.process);

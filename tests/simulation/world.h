@@ -21,7 +21,7 @@
 
 #include "base.h"
 
-enum { TYPES_MAX = 4, PROCESSES_MAX = 12, MACHINES_MAX = 2 };
+enum { TYPES_MAX = 8, PROCESSES_MAX = 12, MACHINES_MAX = 2 };
 #define MS ((int64_t)1000)
 #define SECONDS (1000 * MS)
 
