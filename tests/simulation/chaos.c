@@ -305,6 +305,7 @@ static void plan_workers(void)
   plan->yield = world_chance(0.2) ? 1 : world_log_between(0.02, 1);
   plan->stuck_for_ever = world_chance(0.2);
   plan->all_serve_all = world_chance(0.7);
+  plan->stuck_for_ever = plan->stuck_for_ever && plan->all_serve_all; /* the others must be able to do without it */
   plan->standalone = world_chance(0.15);
   plan->exits = world_chance(0.4);
   plan->wakeups = world_chance(0.7);

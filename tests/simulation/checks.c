@@ -407,6 +407,8 @@ void checks_ledger(int type, const struct caller *caller)
     if (caller != NULL && (caller->process != watch->fencer.process || caller->incarnation != watch->fencer.incarnation))
       world_fail("t%d: worker %d commits in epoch %lld, which is worker %d's", type, caller->process, (long long)now.epoch,
                  watch->fencer.process);
+    if (caller != NULL && server_lock_tool_holds(type))
+      world_fail("t%d: worker %d commits in epoch %lld, while a command runs under its lock", type, caller->process, (long long)now.epoch);
     if (!world.failed)
       walk(type, &before.end, &now.end);
   }

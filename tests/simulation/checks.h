@@ -6,6 +6,7 @@
  *                                      the end before to the new one, and holds each message at most once and each producer's in order;
  *                                      nothing that is settled is in the queue; a page has bytes of one kernel and one view; where all see
  *                                      the files as local, a new segment is a roll's, or its writer found the guard busy
+ *                                      nothing is committed while pawl-lock's command runs
  *   after every removal from the queue the message is in committed file data, once
  *   when leases are renewed            each was the sender's, and not over
  *   when a worker renews               the server has renewed its lock since it asked

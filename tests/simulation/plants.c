@@ -14,9 +14,9 @@ enum plant plant;
  */
 #define WRITTEN_OVER                                                                                                        \
   " writes to ", "committed bytes are not what they were", "the reader refuses the committed chain", "no whole block lies", \
-      "although the storage is as it was written"
+      "although the storage is as it was written", " because of its disk, and no call to it failed"
 
-enum { TEXTS_MAX = 6 };
+enum { TEXTS_MAX = 7 };
 
 static const struct {
   const char *name, *texts[TEXTS_MAX];
@@ -26,7 +26,7 @@ static const struct {
     [PLANT_NOFENCE] = {"NOFENCE", {" commits in epoch ", "the ledger falls"}},
     [PLANT_NOSETTLE] = {"NOSETTLE", {" is still in the queue", "doubled: "}},
     [PLANT_NOLINK] = {"NOLINK", {"the ledger falls"}},
-    [PLANT_CLEAN] = {"CLEAN", {WRITTEN_OVER}},
+    [PLANT_CLEAN] = {"CLEAN", {WRITTEN_OVER, " ends clean, and leaves "}},
     [PLANT_NOBARRIER] = {"NOBARRIER", {"doubled: ", "a message that was deleted is there"}},
     [PLANT_STALE] = {"STALE", {"doubled: ", "a message that was deleted is there"}},
     [PLANT_EARLY] = {"EARLY", {"lost: "}},
@@ -67,6 +67,7 @@ static const struct {
     [PLANT_STANDALONE] = {"STANDALONE", {"lost: "}},
     [PLANT_RENEWANY] = {"RENEWANY", {" extends a lease of worker "}},
     [PLANT_RENEWOVER] = {"RENEWOVER", {" extends a lease that is over"}},
+    [PLANT_LOCKNOFENCE] = {"LOCKNOFENCE", {" while a command runs under its lock"}},
     [PLANT_EXITBLIND] = {"EXITBLIND", {" ends because its queues are empty, and "}},
 };
 
@@ -261,6 +262,11 @@ int64_t plants_adopted(const struct ledger *ledger)
 bool plants_adopts_late(void)
 {
   return plant == PLANT_ADOPTLATE;
+}
+
+bool plants_lock_does_not_fence(void)
+{
+  return plant == PLANT_LOCKNOFENCE;
 }
 
 void plants_fence(enum outcome outcome)

@@ -64,8 +64,9 @@ enum plant {
   PLANT_RANGESHIFT, /* it begins behind the first message, and ends with the one behind the last */
   PLANT_STANDALONE, /* a standalone server is asked for them, and has no snapshot */
   /* of renewals: several in one request */
-  PLANT_RENEWANY,  /* of whoever has the lock */
-  PLANT_RENEWOVER, /* a lease that is over is renewed */
+  PLANT_RENEWANY,    /* of whoever has the lock */
+  PLANT_RENEWOVER,   /* a lease that is over is renewed */
+  PLANT_LOCKNOFENCE, /* pawl-lock runs its command under the lock alone */
   PLANT_COUNT
 };
 extern enum plant plant;
@@ -94,6 +95,7 @@ void plants_fenced(enum fencer fencer, const struct ledger *before, struct ledge
 void plants_committed(int type, int process);
 int64_t plants_adopted(const struct ledger *ledger);
 bool plants_adopts_late(void);
+bool plants_lock_does_not_fence(void);
 void plants_fence(enum outcome outcome);
 /* True: done, another way than the ledger would. */
 bool plants_commit(int type, const struct ledger_commit *commit, enum outcome *outcome);

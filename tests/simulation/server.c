@@ -267,6 +267,8 @@ void server_theft(int type)
     trace_add(-1, type, "somebody deletes the lock document");
 }
 
+static struct owner tool_owners[TYPES_MAX]; /* of the last pawl-lock of each type that ran its command */
+
 /* A new owner, who has the lock for a moment. */
 static bool tool_begin(int type, struct ledger *ledger, struct owner *owner)
 {
@@ -325,15 +327,26 @@ void server_adopt(int type)
 
 void server_lock_tool(int type)
 {
+  struct lock_holder holder = {.host = "host", .program = "pawl-lock"};
   struct ledger ledger, before;
   struct owner owner;
   struct error error;
   if (!tool_begin(type, &ledger, &owner))
     return;
-  if (__real_ledger_fence(store_now(), type_name(type), ledger.epoch, &owner, FENCER_READER, &before, &error) != OUTCOME_YES)
+  bool stays = world_chance(0.5);
+  if (stays && __real_lock_take(store_now(), type_name(type), 0, &owner, chaos_plan.lease_ms, &holder, &error) == OUTCOME_YES)
+    tool_owners[type] = owner;
+  if (!plants_lock_does_not_fence() &&
+      __real_ledger_fence(store_now(), type_name(type), ledger.epoch, &owner, FENCER_READER, &before, &error) != OUTCOME_YES)
     world_fail("t%d: the fence of pawl-lock fails", type);
   checks_ledger(type, NULL);
-  trace_add(-1, type, "pawl-lock takes the lock, and is killed");
+  trace_add(-1, type, "pawl-lock takes the lock, and %s", stays ? "runs its command" : "is killed");
+}
+
+bool server_lock_tool_holds(int type)
+{
+  struct lock_view view;
+  return server_lock(type, &view) && !view.stealable && memcmp(&view.owner, &tool_owners[type], sizeof view.owner) == 0;
 }
 
 /* ---- one request, applied ---- */

@@ -32,8 +32,11 @@ uint64_t server_replaced_operation(void);
 void server_theft(int type);
 /* pawl-setup --adopt finds the files as they are. */
 void server_adopt(int type);
-/* pawl-lock raises the epoch and writes nothing. */
+/* pawl-lock takes the lock, raises the epoch and writes nothing; it is killed at once, or its command runs until the lease ends or is lost.
+ */
 void server_lock_tool(int type);
+/* Its command runs, as far as the lock document says. */
+bool server_lock_tool_holds(int type);
 
 /*
  * Of one request to the database. False: it got no answer, and was not made; `error` says so. True: it is to be made now.
