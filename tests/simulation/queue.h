@@ -1,6 +1,7 @@
 /*
- * queue: worker/queue.h for the simulation, and the messages. Every change of a type's queue is an operation with a number; a
- * pass sees the queue as it was after one of them, not before the latest that its process has seen acknowledged (afterClusterTime).
+ * queue: worker/queue.h for the simulation (queue.c), and the messages (messages.c). Every change of a type's queue is an operation with a
+ * number; a pass sees the queue as it was after one of them, not before the latest that its process has seen acknowledged
+ * (afterClusterTime).
  */
 #ifndef PAWL_TESTS_SIMULATION_QUEUE_H
 #define PAWL_TESTS_SIMULATION_QUEUE_H

@@ -139,7 +139,7 @@ static struct lockstore *replaced_now(void)
   return replaced_store;
 }
 
-static struct lockstore *store_now(void)
+struct lockstore *server_store_now(void)
 {
   memory_server_set_now(server, server_now_ms());
   return server_store;
@@ -167,7 +167,7 @@ void server_put_ledger(int type, const struct ledger *ledger)
 bool server_lock(int type, struct lock_view *view)
 {
   struct error error;
-  return __real_lock_read(store_now(), type_name(type), 0, view, &error) == OUTCOME_YES;
+  return __real_lock_read(server_store_now(), type_name(type), 0, view, &error) == OUTCOME_YES;
 }
 
 /* ---- away, elections, theft ---- */
@@ -267,95 +267,13 @@ void server_theft(int type)
     trace_add(-1, type, "somebody deletes the lock document");
 }
 
-static struct owner tool_owners[TYPES_MAX]; /* of the last pawl-lock of each type that ran its command */
-
-/* A new owner, who has the lock for a moment. */
-static bool tool_begin(int type, struct ledger *ledger, struct owner *owner)
-{
-  uint64_t low = world_random(), high = world_random();
-  server_ledger_live(type, ledger);
-  if (electing || ledger->end.file[0] == 0)
-    return false;
-  server_theft(type);
-  memcpy(owner->bytes, &low, sizeof low);
-  memcpy(owner->bytes + sizeof low, &high, sizeof high);
-  checks_taken(type, owner, (struct caller){.process = -1});
-  return true;
-}
-
-static struct adoption { /* of a ledger that could not be read: it names the whole document */
-  struct ledger found, ledger;
-} adoptions[TYPES_MAX]; /* the last of each type */
-
-static void adoption_arrive(void *context, uint64_t argument)
-{
-  const struct adoption *adoption = context;
-  int type = (int)argument;
-  struct ledger now;
-  server_ledger_live(type, &now);
-  if (!electing && (memcmp(&now, &adoption->found, sizeof now) == 0 || plants_adopts_late())) {
-    server_put_ledger(type, &adoption->ledger);
-    checks_ledger(type, NULL);
-  }
-}
-
-/* The request comes a second time. */
-static void adoption_send_late(int type, const struct ledger *found, const struct ledger *ledger)
-{
-  adoptions[type] = (struct adoption){.found = *found, .ledger = *ledger};
-  world_at(world.now_us + world_between(0, 3 * chaos_plan.lease_ms * MS), adoption_arrive, &adoptions[type], (uint64_t)type);
-}
-
-void server_adopt(int type)
-{
-  struct ledger ledger, found;
-  struct owner owner;
-  if (!tool_begin(type, &ledger, &owner))
-    return;
-  found = ledger;
-  ledger.epoch++;
-  ledger.owner = owner;
-  ledger.clean = false;
-  ledger.guarded = plants_adopted(&ledger);
-  server_put_ledger(type, &ledger);
-  checks_adopted(type);
-  checks_ledger(type, NULL);
-  trace_add(-1, type, "the files are adopted");
-  if (world_chance(0.3))
-    adoption_send_late(type, &found, &ledger);
-}
-
-void server_lock_tool(int type)
-{
-  struct lock_holder holder = {.host = "host", .program = "pawl-lock"};
-  struct ledger ledger, before;
-  struct owner owner;
-  struct error error;
-  if (!tool_begin(type, &ledger, &owner))
-    return;
-  bool stays = world_chance(0.5);
-  if (stays && __real_lock_take(store_now(), type_name(type), 0, &owner, chaos_plan.lease_ms, &holder, &error) == OUTCOME_YES)
-    tool_owners[type] = owner;
-  if (!plants_lock_does_not_fence() &&
-      __real_ledger_fence(store_now(), type_name(type), ledger.epoch, &owner, FENCER_READER, &before, &error) != OUTCOME_YES)
-    world_fail("t%d: the fence of pawl-lock fails", type);
-  checks_ledger(type, NULL);
-  trace_add(-1, type, "pawl-lock takes the lock, and %s", stays ? "runs its command" : "is killed");
-}
-
-bool server_lock_tool_holds(int type)
-{
-  struct lock_view view;
-  return server_lock(type, &view) && !view.stealable && memcmp(&view.owner, &tool_owners[type], sizeof view.owner) == 0;
-}
-
 /* ---- one request, applied ---- */
 
 static enum outcome apply_take(const struct request *request)
 {
   struct error error;
   enum outcome outcome =
-      __real_lock_take(store_now(), type_name(request->type), 0, &request->owner, request->ttl_ms, &request->holder, &error);
+      __real_lock_take(server_store_now(), type_name(request->type), 0, &request->owner, request->ttl_ms, &request->holder, &error);
   if (outcome == OUTCOME_YES)
     checks_taken(request->type, &request->owner, request->caller);
   return outcome;
@@ -364,7 +282,7 @@ static enum outcome apply_take(const struct request *request)
 static enum outcome apply_lock(const struct request *request)
 {
   const char *type = type_name(request->type);
-  struct lockstore *store = store_now();
+  struct lockstore *store = server_store_now();
   struct lock_view view;
   struct error error;
   bool was = server_lock(request->type, &view);
@@ -400,7 +318,7 @@ static void renew_anyway(struct lock_renewal *renewal, const struct lock_view *v
   struct lock_holder holder = view->holder;
   struct error error;
   if (renewal->outcome == OUTCOME_NO && plants_renews_anyway(renewal, view))
-    renewal->outcome = __real_lock_take(store_now(), renewal->type, 0, &view->owner, renewal->ttl_ms, &holder, &error);
+    renewal->outcome = __real_lock_take(server_store_now(), renewal->type, 0, &view->owner, renewal->ttl_ms, &holder, &error);
 }
 
 /* Outcomes are for its sender, who is no longer there if it comes late. */
@@ -411,7 +329,7 @@ static enum outcome apply_renewals(struct request *request)
   for (size_t i = 0; i < request->renewal_count; i++)
     if (!server_lock(type_index(request->renewals[i].type), &before[i]))
       before[i].ttl_ms = 0;
-  enum outcome outcome = __real_lock_renew_all(store_now(), request->renewals, request->renewal_count, &error);
+  enum outcome outcome = __real_lock_renew_all(server_store_now(), request->renewals, request->renewal_count, &error);
   for (size_t i = 0; i < request->renewal_count; i++) {
     if (before[i].ttl_ms != 0)
       renew_anyway(&request->renewals[i], &before[i]);
@@ -430,12 +348,12 @@ static enum outcome apply_ledger(const struct request *request, struct ledger *b
   struct error error;
   enum outcome outcome;
   if (request->kind == FENCE)
-    outcome = __real_ledger_fence(store_now(), type, plants_epoch_seen(request->type, request->epoch), &request->owner, request->fencer,
-                                  before, &error);
+    outcome = __real_ledger_fence(server_store_now(), type, plants_epoch_seen(request->type, request->epoch), &request->owner,
+                                  request->fencer, before, &error);
   else if (request->kind == SETTLE)
-    outcome = __real_ledger_settle(store_now(), type, request->epoch, &request->owner, request->settled, &error);
+    outcome = __real_ledger_settle(server_store_now(), type, request->epoch, &request->owner, request->settled, &error);
   else if (!plants_commit(request->type, &request->commit, &outcome))
-    outcome = __real_ledger_commit(store_now(), type, &request->commit, &error);
+    outcome = __real_ledger_commit(server_store_now(), type, &request->commit, &error);
   if (request->kind == FENCE && outcome == OUTCOME_YES)
     fenced_guarded(request, before);
   else if (request->kind == COMMIT && outcome == OUTCOME_YES)
@@ -641,7 +559,7 @@ enum outcome __wrap_lock_read(struct lockstore *store, const char *type, int slo
   if (!server_reach(error))
     return OUTCOME_UNKNOWN;
   (void)store;
-  enum outcome outcome = __real_lock_read(caller_is_behind() ? replaced_now() : store_now(), type, slot, view, error);
+  enum outcome outcome = __real_lock_read(caller_is_behind() ? replaced_now() : server_store_now(), type, slot, view, error);
   plants_view(fiber_process()->index, view);
   chaos_point();
   return fiber_dead() ? (no_answer(error), OUTCOME_UNKNOWN) : outcome;

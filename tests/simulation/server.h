@@ -50,6 +50,8 @@ enum outcome server_delete(int type, const bson_t *ids, int64_t *removed, struct
 struct queue_range;
 enum outcome server_delete_range(int type, const struct queue_range *range, struct error *error);
 
+/* The twin, whose clock is set. */
+struct lockstore *server_store_now(void);
 /* As the majority sees it. */
 void server_ledger(int type, struct ledger *ledger);
 /* As it is; for the plants. */

@@ -9,7 +9,8 @@
  *   world.c      time, chance, what happens next            process.c    processes, their consumers, their deaths
  *   fiber.c      an action under way, which can be stopped at every call it makes
  *   server.c     lockstore.h for perform.c: requests get lost, come late, come twice, are rolled back
- *   queue.c      worker/queue.h: the messages                disk.c       storage/file.h
+ *   tools.c      pawl-lock and pawl-setup --adopt            disk.c       storage/file.h
+ *   queue.c      worker/queue.h                              messages.c   the messages
  *   producer.c   who fills the queue                         chaos.c      which faults a run has, and when they strike
  *   checks.c, chain_checks.c   what must hold                plants.c     bugs put in on purpose, which must be found
  *   trace.c      the last changes, for who has to understand a failure
