@@ -59,13 +59,12 @@ class Shared:
         return worker
 
     def compare(self, **more):
-        """A mount may believe for about a second that a file is as short as it was: docs/format.md tells readers to look again."""
+        """A mount may show for about a second what a file was before, shorter or empty: docs/format.md tells readers to look again. What is
+        wrong in the file stays so."""
         def look():
             try:
                 return self.field.compare(**more)["t1"]
             except reader.Violation as error:
-                if "are committed" not in str(error):
-                    raise
                 self.stale = str(error)
                 return None
         return wait_until(look, lambda: self.stale, 10)
