@@ -196,8 +196,7 @@ static void segment_check(int type, const struct segment_header *header)
 {
   bool busy = watches[type].adopted || chaos_plan.files != FILES_LOCAL;
   for (int i = 0; i < chaos_plan.processes && !busy; i++)
-    for (int j = 0; j < TYPES_MAX && !busy; j++)
-      busy = processes[i].stations[j].type == type && processes[i].stations[j].busy_epoch == header->epoch;
+    busy = processes[i].busy_epochs[type] == header->epoch;
   if (!busy)
     world_fail("t%d: epoch %lld begins a segment, and the file is local and its guard was free", type, (long long)header->epoch);
 }

@@ -659,7 +659,7 @@ enum file_status file_guard(struct file *file, struct error *error)
     return FILE_FAILED;
   if (inode->guard >= 0 && inode->guard != file->fd) {
     error_set(error, "guarding %s: Resource temporarily unavailable", file->name);
-    fiber_station()->busy_epoch = fiber_station()->epoch;
+    fiber_process()->busy_epochs[fiber_station()->type] = fiber_station()->epoch;
     return FILE_BUSY;
   }
   inode->guard = file->fd;

@@ -23,7 +23,6 @@ struct station { /* a type in a process */
   int64_t epoch;
   struct owner owner;
   bool wrote;
-  int64_t busy_epoch; /* the last in which a guard was busy */
   uint64_t commit_operation;
   struct ledger checked;
   bool matched_nothing; /* the last fence, a repetition */
@@ -45,7 +44,8 @@ struct process {
     enum outcome outcome;
     int64_t began_us, next_us;
   } last;
-  uint64_t operation; /* the latest of the queue's that it has seen acknowledged */
+  uint64_t operation;             /* the latest of the queue's that it has seen acknowledged */
+  int64_t busy_epochs[TYPES_MAX]; /* the last in which a guard of the type was busy; outlives the process */
   int station_count;
   struct station stations[TYPES_MAX];
   /* those that become due while one is under way go together; a bit a station */
