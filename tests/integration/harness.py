@@ -46,9 +46,10 @@ def program(name):
 
 
 def environment(**more):
-    """The caller's without PAWL_*, which would be options of the programs."""
+    """The caller's without PAWL_*, which would be options of the programs. The driver keeps no counters in /dev/shm, where a killed process
+    would leave them to the next one with its pid."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PAWL_")}
-    return {**clean, "XDG_STATE_HOME": STATE.name, **{name: str(value) for name, value in more.items()}}
+    return {**clean, "MONGOC_DISABLE_SHM": "1", "XDG_STATE_HOME": STATE.name, **{name: str(value) for name, value in more.items()}}
 
 
 def run(name, *arguments, stdin=None, env=None, timeout=DEADLINE):

@@ -329,7 +329,8 @@ def test_no_answer_behind_the_fence(field, locked):
 
 def test_killed(field, locked, tmp_path):
     """Its command is told to end with it, and the next one waits for the end of the lease."""
-    first = locked("n", *until(tmp_path / "go"), options=["--lease", "6s", "--retry", "50ms"])
+    with_counters = {name: value for name, value in environment().items() if name != "MONGOC_DISABLE_SHM"}
+    first = locked("n", *until(tmp_path / "go"), options=["--lease", "6s", "--retry", "50ms"], env=with_counters)
     command, before = first.command(), field.ledger("n")["epoch"]
     second = locked("n", *sh("date +%s%3N; echo $PAWL_LOCK_EPOCH"), options=["--lease", "60s"])
     second.wait_errors("waits for n")
