@@ -31,10 +31,10 @@ class Shared:
                 mount.thaw()
         self.field.close()
 
-    def worker(self, mount, *arguments, own_machine=True):
+    def worker(self, mount, *arguments, own_machine=True, env=None):
         """own_machine=False: in this mount namespace, so that it sees what is mounted later."""
         prefix = self.disks.machine(1 if mount is self.one else 2) if own_machine else []
-        return self.field.worker("--batch-messages", 10, *STALL, *arguments, prefix=prefix, directory=mount.dir)
+        return self.field.worker("--batch-messages", 10, *STALL, *arguments, prefix=prefix, directory=mount.dir, env=env)
 
     def fill(self, count, size=200):
         self.field.fill(count, size=size)
@@ -236,6 +236,28 @@ def test_client_killed(shared):
     second.kill()
     shared.fill(500)
     wait_until(lambda: shared.field.holder() == first.pid, shared.field.logs)
+    shared.judge()
+
+
+def hold_writes(volume):
+    """A client keeps what is written until it is told to sync, or has a megabyte of it."""
+    volume.set("performance.write-behind-trickling-writes", "off")
+
+
+def test_block_arrives_after_the_successors(shared):
+    """A machine stands still with a block that it has written and not sent; it is sent when another machine has long written there."""
+    hold_writes(shared.volume)
+    first = shared.worker(shared.two, "--linger", "1h", env={"PAWL_FAULT_STOP": "block-written:3"})
+    shared.fill(200)
+    first.wait_frozen()
+    shared.two.freeze()
+    seq = shared.seq()
+    second = shared.worker(shared.one, "--linger", "1h")
+    wait_until(lambda: shared.field.holder() == second.pid and shared.field.queued() == 0, shared.field.logs)
+    assert shared.seq() > seq
+    shared.two.thaw()
+    first.thaw()
+    shared.fill(200)
     shared.judge()
 
 
