@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 
 from figures import column, measured
-from harness import NotMeasured, program, wall_s
+from harness import NotMeasured, needs_package, program, wall_s
 
 RIVALS = Path(__file__).parent / "rivals"
 
@@ -77,6 +77,7 @@ def pymongo_loop(queue, messages):
 
 def kombu(queue, messages, size):
     """Fills its own queue first: its messages have an envelope."""
+    needs_package("kombu")
     command = [sys.executable, RIVALS / "kombu_drain.py"]
     uri = f"{queue.bench.server.uri.replace('?', queue.name + '?')}&w=majority"
     queue.bench.run(*command, "fill", uri, messages, size)

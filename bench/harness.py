@@ -2,6 +2,7 @@
 
 Everything has a limit in count and in time, talks to 127.0.0.1 alone, and is ended by its process id.
 """
+import importlib.util
 import json
 import os
 import re
@@ -24,7 +25,11 @@ CACHE_MIB, OPLOG_MIB = min(4096, MEMORY_MIB // 4), 16384  # of the server: the b
 
 
 class NotMeasured(Exception):
-    """Why there is no figure; it goes into the results in place of one."""
+    """Why there is no figure; it goes into the results in place of one. scripts/bench then ends with 1."""
+
+
+class Absent(NotMeasured):
+    """A rival, or what one needs of the server, that cannot be had here: it is named, and that is no failure."""
 
 
 def say(text):
@@ -37,6 +42,12 @@ def program(name):
         if (BUILD / folder / name).is_file():
             return str(BUILD / folder / name)
     raise NotMeasured(f"there is no {name}")
+
+
+def needs_package(name):
+    """Of a rival in Python."""
+    if not importlib.util.find_spec(name):
+        raise Absent(f"there is no Python package {name} here")
 
 
 def has_option(name, option):
@@ -104,7 +115,7 @@ class Queue:
         try:
             self.db.create_collection("messages", **options)
         except OperationFailure as error:
-            raise NotMeasured(f"MongoDB {self.bench.server.version} makes no {layout} collection ({error.code_name})") from None
+            raise Absent(f"MongoDB {self.bench.server.version} makes no {layout} collection ({error.code_name})") from None
         self.db.messages.create_index([("type", 1), ("_id", 1)])
 
     def __enter__(self):
@@ -197,6 +208,7 @@ class Bench:
     def __init__(self, work, quick, repeat):
         self.work, self.quick, self.repeat = work, quick, repeat
         self.number, self.server = 0, None
+        self.failed = []  # what could not be measured and should have been
         self.home = work / "home"
         self.home.mkdir(parents=True)
 
@@ -212,6 +224,10 @@ class Bench:
     def next_number(self):
         self.number += 1
         return self.number
+
+    def not_measured(self, what, reason):
+        if not isinstance(reason, Absent):
+            self.failed.append(f"{what}: {reason}")
 
     def size(self, quick, full):
         return quick if self.quick else full
@@ -291,6 +307,7 @@ def interleave(bench, contestants):
                 say(f"  {turn + 1}/{bench.repeat} {name}: {brief(results[name][-1])}")
             except (NotMeasured, subprocess.TimeoutExpired, BrokenPipeError) as reason:
                 results[name] = NotMeasured(str(reason))
+                bench.not_measured(name, reason)
                 say(f"  {turn + 1}/{bench.repeat} {name}: not measured: {reason}")
     return results
 

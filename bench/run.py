@@ -50,9 +50,11 @@ def run_subject(bench, name, command):
         found = subject.run(bench)
     except NotMeasured as reason:
         found = {"tables": [], "missing": str(reason)}
+        bench.not_measured(name, reason)
     except Exception as error:
         traceback.print_exc()
         found = {"tables": [], "missing": f"it failed: {error}"}
+        bench.not_measured(name, error)
     found.update(command=command, repeat=bench.repeat, machine=machine.describe(bench.work, bench.server.version),
                  seconds=round(time.monotonic() - begin))
     for text in report.tables(found):
@@ -105,6 +107,8 @@ def main():
         shutil.rmtree(work, ignore_errors=True)
     say(publish(results, out, chosen.quick))
     say(f"written: {os.path.relpath(out / 'RESULTS.md', ROOT)}, results.svg and results.json beside it")
+    if bench.failed:
+        sys.exit("\n".join(f"not measured: {one}" for one in bench.failed))
 
 
 main()

@@ -12,7 +12,7 @@ from statistics import mean
 import locks
 import pymongo
 from figures import bars, column, number, quantile, raw, spread, table, turns
-from harness import BUILD, Background, NotMeasured, Worker, end_process, interleave, processor_s, wait_until
+from harness import Absent, BUILD, Background, NotMeasured, Worker, end_process, interleave, needs_package, processor_s, wait_until
 
 ROUNDS = {2: 5, 10: 2, 50: 1}  # waiters: how often in one turn
 HOLD_MS = (25, 75)  # at random, so that it does not keep in step with a timer
@@ -137,6 +137,7 @@ def pawl_crowd(bench, waiters, locked):
 
 
 def threads_crowd(bench, kind, address, waiters, folder, server_pid):
+    needs_package(kind)
     path = folder / "stamps"
     with Background(bench, sys.executable, CROWD, kind, address, waiters, *HOLD_MS, first_hold_ms(waiters), path,
                     output=folder / "crowd.output") as process:
@@ -165,7 +166,7 @@ def redis_program():
         return found
     checker, link = shutil.which("redis-check-rdb"), BUILD / "redis-server"
     if not checker:
-        raise NotMeasured("no Redis here (Debian: apt-get install redis-tools)")
+        raise Absent("no Redis here (Debian: apt-get install redis-tools)")
     link.unlink(missing_ok=True)
     link.symlink_to(checker)
     return str(link)

@@ -3,6 +3,7 @@ import random
 import subprocess
 import time
 from bisect import bisect_left
+from itertools import accumulate
 
 from figures import bars, column, number, quantile, raw, spread, table, turns
 from harness import BUILD, Background, NotMeasured, Worker, interleave, program, wait_until
@@ -81,7 +82,7 @@ def by_driver(bench, queue, count):
 
 
 def by_enqueue(bench, queue, count):
-    """The k-th insert is the k-th line, if it sends each one at once."""
+    """Lines that come while an insert is under way go together in the next one."""
     command = [program("pawl-enqueue"), *queue.mongo, "--type", "t1", "-q"]
     with Background(bench, *command, output=queue.dir / "enqueue.output", stdin=subprocess.PIPE,
                     env=bench.environment(**preload(queue.dir / "enqueue.times"))) as process:
@@ -92,9 +93,11 @@ def by_enqueue(bench, queue, count):
         process.stdin.close()
         process.wait(30)
     inserts = noted(queue.dir / "enqueue.times", "insert")
-    if len(inserts) != count:
-        raise NotMeasured(f"pawl-enqueue was seen to send {count} lines in {len(inserts)} inserts")
-    return [(i + 1, 1, when) for i, (when, _) in enumerate(inserts)]
+    sent = sum(some for _, some in inserts)
+    if sent != count:
+        raise NotMeasured(f"pawl-enqueue was seen to insert {sent} of {count} lines")
+    firsts = accumulate((some for _, some in inserts), initial=1)
+    return [(first, some, when) for first, (when, some) in zip(firsts, inserts)]
 
 
 def half_load(bench):

@@ -3,7 +3,7 @@
  * nothing of it, and nothing has to be polled. Each line: what, wall clock in ns, a number.
  *
  *   sync     fdatasync or fsync has returned; the file's length when it was called
- *   insert   the reply to an insert into `messages` is here; 1, or 0: it failed
+ *   insert   the reply to an insert into `messages` is here; how many it inserted
  */
 #include <bson/bson.h>
 #include <dlfcn.h>
@@ -49,6 +49,13 @@ int fsync(int fd)
   return sync_noted("fsync", fd);
 }
 
+/* Of a driver's reply, which is empty when there was none. */
+static long long reply_number(const bson_t *reply, const char *key)
+{
+  bson_iter_t at;
+  return bson_iter_init_find(&at, reply, key) ? bson_iter_as_int64(&at) : 0;
+}
+
 /* What inserts in a pawl program: a bulk, or a command. Wake-ups go by bulks too; the last one made for `messages` is known. */
 static mongoc_bulk_operation_t *of_messages;
 
@@ -70,7 +77,7 @@ uint32_t mongoc_bulk_operation_execute(mongoc_bulk_operation_t *bulk, bson_t *re
   *(void **)&real = dlsym(RTLD_NEXT, "mongoc_bulk_operation_execute");
   uint32_t result = real(bulk, reply, error);
   if (bulk == of_messages)
-    note("insert", result != 0);
+    note("insert", reply_number(reply, "nInserted"));
   return result;
 }
 
@@ -82,6 +89,6 @@ bool mongoc_client_write_command_with_opts(mongoc_client_t *client, const char *
   *(void **)&real = dlsym(RTLD_NEXT, "mongoc_client_write_command_with_opts");
   bool result = real(client, db, command, opts, reply, error);
   if (bson_iter_init_find(&at, command, "insert") && strcmp(bson_iter_utf8(&at, NULL), "messages") == 0)
-    note("insert", result);
+    note("insert", reply_number(reply, "n"));
   return result;
 }
