@@ -9,6 +9,7 @@ from figures import bars, column, number, quantile, raw, spread, table, turns
 from harness import BUILD, Background, NotMeasured, Worker, interleave, program, wait_until
 
 WARM = 3  # first messages that do not count: the holder comes, the file is made
+SENT, ACKNOWLEDGED = 2, 3  # columns of what tools/fill.c notes
 HOW = ["Acknowledged: the reply to the insert is in the producer. Durable: the fdatasync that covers the message has returned in the worker. "
        "Both are noted inside the programs, in pawl's by a preloaded library (bench/tools/times.c), on one clock; nothing is polled. "
        "All samples of all turns together; in brackets the least and the greatest of the turns. (\"Wanted and measured\" and the picture have the median of the turns, as everywhere.)",
@@ -101,15 +102,18 @@ def by_enqueue(bench, queue, count):
 
 
 def half_load(bench):
-    seconds = bench.size(2, 10)
-    load = sustained(bench) / 2
+    return under_load(bench, sustained(bench) / 2, bench.size(2, 10))
+
+
+def under_load(bench, load, seconds, since=ACKNOWLEDGED):
+    """Open loop: the producer keeps to its times, whatever it waits for."""
     count = int(load * seconds)
     with bench.queue() as queue:
         with noted_worker(queue) as worker:
             worker.wait_log(r" start: ")
             queue.fill(count, checkpoint=False, rate=int(load), chunk=max(1, int(load / 100)), times=queue.dir / "inserts")
             wait_until(lambda: queue.ledger().get("seq") == count, f"{count} messages in the file", every_s=0.05)
-        inserts = read_inserts(queue)
+        inserts = read_inserts(queue, since)
         warm = count // 10
         return {**summary(queue, [insert for insert in inserts if insert[0] > warm]), "load": load}
 
@@ -134,10 +138,10 @@ def noted(path, what):
     return [(int(when), int(number)) for kind, when, number in lines if kind == what]
 
 
-def read_inserts(queue):
-    """(number of the first message, how many, acknowledged ns) of each insert."""
+def read_inserts(queue, since=ACKNOWLEDGED):
+    """(number of the first message, how many, sent or acknowledged ns) of each insert; see tools/fill.c."""
     lines = (line.split() for line in (queue.dir / "inserts").read_text().splitlines())
-    return [(int(first), int(count), int(acknowledged)) for first, count, _, acknowledged in lines]
+    return [(int(line[0]), int(line[1]), int(line[since])) for line in lines]
 
 
 def summary(queue, inserts):

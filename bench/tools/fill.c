@@ -1,7 +1,7 @@
 /*
  * A producer: puts messages of an exact size into the queue, with _ids that rise.
  *
- *   fill uri=… db=… count=100000 [bytes=256] [types=t1,t2] [bundle=1] [chunk=0] [rate=0] [times=FILE] [most_s=60]
+ *   fill uri=… db=… count=100000 [bytes=256] [types=t1,t2] [bundle=1] [chunk=0] [rate=0] [waiting=0] [times=FILE] [most_s=60]
  *
  * count    documents; types take turns
  * bytes    of a message: of the whole document, or, in a bundle, of each of its items
@@ -9,9 +9,13 @@
  * chunk    documents in one insert; 0: about 256 KiB
  * rate     documents a second, 0: as fast as it goes. Between two inserts is a random time, half to one and a half of the mean, so
  *          that they do not fall into step with anybody's timer
- * times    each insert as a line `first count sent acknowledged`: the number of its first document from 1, how many, wall clock in ns.
- *          Then inserts are w: majority, otherwise w: 1
+ * waiting  above 0: while more documents than this are in the collection, by its own count, none is inserted
+ * times    each insert as a line `first count sent acknowledged`: the number of its first document from 1, how many, wall clock in ns;
+ *          with a rate, `sent` is when it was due, however late it was then.
+ *          With it inserts are w: majority, otherwise w: 1
  * most_s   ends after so many seconds, whatever it has inserted
+ *
+ * Prints how many documents it inserted, in what time, and for how long of it `waiting` held it up.
  */
 #include "bson_array.h"
 #include "tools/client.h"
@@ -20,13 +24,13 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { TYPES_MAX = 64, ITEM_BYTES_MIN = 32, CHUNK_BYTES = 256 * 1024, CHUNK_MAX = 10000 };
+enum { TYPES_MAX = 1024, ITEM_BYTES_MIN = 32, CHUNK_BYTES = 256 * 1024, CHUNK_MAX = 10000, LOOK_MS = 2 };
 
 struct producer {
   mongoc_collection_t *messages;
   char *types[TYPES_MAX];
   int type_count;
-  int64_t bundle, bytes;
+  int64_t bundle, bytes, waiting, held_ns;
   uint8_t id[12]; /* 4 bytes seconds, 4 nanoseconds, 4 the number: rises within a run and from run to run */
   uint32_t random;
 };
@@ -114,11 +118,25 @@ static void sleep_until(int64_t when_ns)
     ;
 }
 
+static void hold_while_many_wait(struct producer *producer, int64_t end_ns)
+{
+  bson_error_t error;
+  int64_t begin = wall_ns(), count;
+  while ((count = mongoc_collection_estimated_document_count(producer->messages, NULL, NULL, NULL, &error)) > producer->waiting &&
+         wall_ns() < end_ns)
+    sleep_until(wall_ns() + LOOK_MS * 1000000);
+  if (count < 0)
+    die("%s", error.message);
+  producer->held_ns += wall_ns() - begin;
+}
+
 static int64_t produce(struct producer *producer, int64_t count, int64_t chunk, int64_t rate, int64_t most_s, FILE *times)
 {
   int64_t begin = wall_ns(), due = begin, done = 0;
   while (done < count && wall_ns() - begin < most_s * 1000000000) {
-    int64_t some = count - done < chunk ? count - done : chunk;
+    int64_t some = count - done < chunk ? count - done : chunk, was_due = due;
+    if (producer->waiting > 0)
+      hold_while_many_wait(producer, begin + most_s * 1000000000);
     if (rate > 0) {
       sleep_until(due);
       due += chunk * 1000000000 / rate * (512 + random_next(producer) % 1024) / 1024;
@@ -126,7 +144,7 @@ static int64_t produce(struct producer *producer, int64_t count, int64_t chunk, 
     int64_t sent = wall_ns();
     insert(producer, done, some);
     if (times)
-      fprintf(times, "%lld %lld %lld %lld\n", (long long)done + 1, (long long)some, (long long)sent, (long long)wall_ns());
+      fprintf(times, "%lld %lld %lld %lld\n", (long long)done + 1, (long long)some, (long long)(rate > 0 ? was_due : sent), (long long)wall_ns());
     done += some;
   }
   return done;
@@ -150,7 +168,8 @@ static int64_t chunk_choose(char **argv, const struct producer *producer)
 int main(int argc, char **argv)
 {
   (void)argc;
-  struct producer producer = {.bundle = argument_number(argv, "bundle", "1"), .bytes = argument_number(argv, "bytes", "256")};
+  struct producer producer = {.bundle = argument_number(argv, "bundle", "1"), .bytes = argument_number(argv, "bytes", "256"),
+                              .waiting = argument_number(argv, "waiting", "0")};
   const char *path = argument(argv, "times", "");
   FILE *times = *path ? fopen(path, "w") : NULL;
   int64_t now = wall_ns();
@@ -166,10 +185,12 @@ int main(int argc, char **argv)
   mongoc_write_concern_set_w(concern, times ? MONGOC_WRITE_CONCERN_W_MAJORITY : 1);
   mongoc_collection_set_write_concern(producer.messages, concern);
 
+  int64_t begin = wall_ns();
   int64_t done = produce(&producer, argument_number(argv, "count", NULL), chunk_choose(argv, &producer), argument_number(argv, "rate", "0"),
                          argument_number(argv, "most_s", "60"), times);
   if (times && fclose(times) != 0)
     die("writing %s failed", path);
-  printf("{\"documents\": %lld}\n", (long long)done);
+  printf("{\"documents\": %lld, \"produced_s\": %.6f, \"held_s\": %.6f}\n", (long long)done, (double)(wall_ns() - begin) / 1e9,
+         (double)producer.held_ns / 1e9);
   end_at_once();
 }

@@ -1,0 +1,93 @@
+"""Insert and drain at the same time: what both sustain, and how late a message is then."""
+import sys
+from statistics import median
+
+import drains
+from figures import bars, column, number, raw, ratios, rows, spread, table
+from harness import Background, NotMeasured, Worker, interleave, program, wait_until
+from subjects import latency
+
+MESSAGE = 256
+WAITING = 50_000  # messages; the producer holds while more wait
+SHARES = (50, 80)  # percent of what is sustained
+LOOP = "pymongo batch loop"
+PAWL, INSERT, DRAIN = "pawl-worker", "insert alone", "drain alone"
+
+
+def run(bench):
+    seconds, short, backlog = bench.size(3, 300), bench.size(2, 60), bench.size(20_000, 400_000)
+    results = interleave(bench, {
+        PAWL: lambda: closed(bench, seconds, "clustered", pawl),
+        LOOP: lambda: closed(bench, short, "plain", loop),
+        INSERT: lambda: inserted(bench, short),
+        DRAIN: lambda: drained(bench, backlog),
+    })
+    mine = results[PAWL]
+    if isinstance(mine, NotMeasured):
+        raise NotMeasured(f"{PAWL}: {mine}")
+    sustained = median(column(mine, "rate"))
+    loaded = interleave(bench, {f"{share} %": lambda share=share: loads(bench, sustained * share / 100) for share in SHARES})
+    beside = [(name, ratios(mine, results[name])) for name in (LOOP, INSERT, DRAIN)]
+    return {"tables": [table(f"Insert and drain together, messages of {MESSAGE} bytes",
+                             ["", "messages/s", "mongod CPU, µs a message", "producer held up, % of the time"],
+                             rows(results, "rate", "mongod_us", "held"),
+                             [f"Closed loop, {seconds} s, the others {short} s: one producer inserts (w: majority) as fast as it can, and holds "
+                              f"while more than {WAITING:,} messages wait. What still waits at the end is not counted.",
+                              "Held up for 0 %: the producer, not the worker, is what does not go faster.",
+                              f"insert alone: the same producer without a worker. drain alone: a backlog of {backlog:,}, without a producer."]),
+                       table("Beside the others", [PAWL, "times, of messages/s"], [[name, spread(r) if r else "not measured"] for name, r in beside]),
+                       table("Insert to durable while both go", ["of what is sustained", "messages", "median, ms", "p99, ms", "p99.9, ms", "greatest, ms"],
+                             [latency.row(name, values) for name, values in loaded.items()],
+                             [f"Open loop: inserts are due at random times, 100 a second on average, at a share of {number(sustained)} messages/s, which "
+                              f"is the median above, for {bench.size(2, 60)} s; the first tenth does not count. From when an insert was due, so that a late "
+                              "producer counts, to the fdatasync that covers the message."])],
+            "bars": [bars("Insert and drain together", "messages/s", results, "rate")],
+            "raw": {"sustained": raw(results), "latency": raw(loaded)}}
+
+
+def loads(bench, load):
+    return {**latency.under_load(bench, load, bench.size(2, 60), latency.SENT), "load": load}
+
+
+def pawl(queue):
+    return Worker(queue)
+
+
+def loop(queue):
+    """Ends by its process; the file that would tell it to stop is never made."""
+    return Background(queue.bench, sys.executable, drains.RIVALS / "pymongo_loop.py", queue.bench.server.uri, queue.name, queue.dir / "t1",
+                      queue.dir / "stop", output=queue.dir / "loop.output")
+
+
+def closed(bench, seconds, layout, consumer):
+    with bench.queue(layout) as queue:
+        queue.fill(1)
+        with consumer(queue):
+            wait_until(lambda: waiting(queue) == 0, "an empty queue", 30, 0.02)  # the consumer is at work
+            return produced(queue, seconds, f"waiting={WAITING}")
+
+
+def inserted(bench, seconds):
+    """As many wait as were inserted: all of it counts."""
+    with bench.queue() as queue:
+        return produced(queue, seconds, drained=False)
+
+
+def produced(queue, seconds, *options, drained=True):
+    words = [f"uri={queue.bench.server.uri}", f"db={queue.name}", f"bytes={MESSAGE}", f"times={queue.dir / 'inserts'}"]
+    run = queue.bench.run(program("fill"), *words, "count=1000000000", f"most_s={seconds}", *options, limit_s=seconds + 60)
+    messages = run["documents"] - (waiting(queue) if drained else 0)
+    if messages <= 0:
+        raise NotMeasured("nothing was drained while messages came in")
+    return {"rate": messages / run["produced_s"], "mongod_us": run["mongod_cpu"] * 1e6 / messages,
+            "held": 100 * run["held_s"] / run["produced_s"], "messages": messages}
+
+
+def waiting(queue):
+    return queue.db.messages.estimated_document_count()
+
+
+def drained(bench, backlog):
+    with bench.queue() as queue:
+        queue.fill(backlog, bytes=MESSAGE)
+        return {**drains.pawl(queue, backlog), "held": 0}
