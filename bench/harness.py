@@ -70,24 +70,38 @@ def processor_s(pid):
 
 
 class Server:
-    """A private replica set of one node, by scripts/mongod, with its data on the disk that is measured."""
+    """A private replica set, by scripts/mongod, with its data on the disk that is measured. Its first node stays the primary."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, members=1, delay_s=0):
+        """delay_s: so long the other members wait before they apply what the primary has, so that a majority takes as long."""
         self.folder = folder
         env = {**os.environ, "PAWL_PYTHON": sys.executable, "PAWL_BIN": str(BUILD / "pawl")}
-        done = subprocess.run([ROOT / "scripts/mongod", "start", "--replica-set", "--dir", folder], env=env, check=False,
+        done = subprocess.run([ROOT / "scripts/mongod", "start", "--replica-set", "--members", str(members), "--dir", folder], env=env, check=False,
                               capture_output=True, text=True, timeout=300)
         if done.returncode:
             raise RuntimeError(f"no MongoDB server: {done.stderr.strip()}")
         self.uri = (folder / "uri").read_text().strip()
         self.pid = int((folder / "node1/pid").read_text())
+        self.pids = [int(path.read_text()) for path in folder.glob("node*/pid")]
         self.client = pymongo.MongoClient(self.uri, w="majority", journal=True)
         self.version = self.client.server_info()["version"]
-        self.client.admin.command("setParameter", 1, wiredTigerEngineRuntimeConfig=f"cache_size={CACHE_MIB}M")
-        self.client.admin.command("replSetResizeOplog", 1, size=float(OPLOG_MIB))
+        for path in folder.glob("node*/port"):
+            with pymongo.MongoClient("127.0.0.1", int(path.read_text()), directConnection=True) as node:
+                node.admin.command("setParameter", 1, wiredTigerEngineRuntimeConfig=f"cache_size={CACHE_MIB // members}M")
+                node.admin.command("replSetResizeOplog", 1, size=float(OPLOG_MIB))
+        if members > 1:
+            self._keep_primary(delay_s)
+
+    def _keep_primary(self, delay_s):
+        config = self.client.admin.command("replSetGetConfig")["config"]
+        config["version"] += 1
+        for member in config["members"][1:]:
+            member.update(priority=0, secondaryDelaySecs=delay_s)
+        self.client.admin.command("replSetReconfig", config)
 
     def processor_s(self):
-        return processor_s(self.pid)
+        """Of all members."""
+        return sum(map(processor_s, self.pids))
 
     def skipped(self):
         """Index entries, deleted and kept for older snapshots, that its cursors have gone over so far."""

@@ -20,7 +20,7 @@ import picture
 import report
 from harness import BUILD, ROOT, Bench, NotMeasured, say
 
-SUBJECTS = ["drain", "sizes", "batches", "backlog", "types", "bundles", "latency", "together", "handover", "takeover", "waterfall", "idle", "dump"]
+SUBJECTS = ["drain", "sizes", "batches", "backlog", "types", "bundles", "latency", "together", "settings", "handover", "takeover", "waterfall", "idle", "dump"]
 
 
 def arguments():
