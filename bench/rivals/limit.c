@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { THREADS_MAX = 16, TYPES_MAX = 64, WAITING_MAX = 8, RANGE_BYTES_MAX = 8 * 1024 * 1024 };
+enum { THREADS_MAX = 16, TYPES_MAX = 1024, WAITING_MAX = 8, RANGE_BYTES_MAX = 8 * 1024 * 1024 };
 
 struct type {
   const char *name; /* NULL: all */

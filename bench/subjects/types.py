@@ -1,13 +1,15 @@
 """Several types in one worker: as fast together as one, and none starves."""
 import drains
-from figures import ratios, raw, rows, table
+from figures import ratios, raw, rows, spread, table
 from harness import interleave
 
-TYPES = (1, 4, 16)
+TYPES = (1, 4, 16, 100, 1000)
+MANY = 16  # types of the limit that pawl is set beside in "Wanted and measured"
 SMALL = ("small1", "small2", "small3")
 MIXED = "16, mixed"
 # Of the limit: threads that delete, messages in one delete, threads that read.
 LIMITS = [(2, 2_000, 1), (2, 5_000, 1), (3, 5_000, 1), (2, 2_000, 4), (3, 2_000, 4), (3, 5_000, 4)]
+MANY_LIMIT = (3, 2_000, 4)  # for more types than that
 FULL_BYTES = 4096  # of messages that fill a block before there are too many of them
 
 
@@ -16,11 +18,12 @@ def run(bench):
     full = bench.size(4_000, 160_000)
     turns = interleave(bench, {**{("pawl", str(n)): lambda n=n: once(bench, n, count) for n in TYPES},
                                **{("limit", limit_name(n, how)): lambda n=n, how=how: limit(bench, n, names(n), count, how)
-                                  for n in (TYPES[0], TYPES[-1]) for how in bench.size(LIMITS[:1] + LIMITS[-1:], LIMITS) if n > 1 or how[2] == 1},
-                               ("limit", MIXED): lambda: limit(bench, TYPES[-1], ["*"], count, LIMITS[1])})
+                                  for n in (1, MANY) for how in bench.size(LIMITS[:1] + LIMITS[-1:], LIMITS) if n > 1 or how[2] == 1},
+                               **{("limit", limit_name(n, MANY_LIMIT)): lambda n=n: limit(bench, n, names(n), count, MANY_LIMIT) for n in TYPES[3:]},
+                               ("limit", MIXED): lambda: limit(bench, MANY, ["*"], count, LIMITS[1])})
     together, alone = ({name: values for (who, name), values in turns.items() if who == wanted} for wanted in ("pawl", "limit"))
     best = drains.best_of({name: values for name, values in alone.items() if name.startswith("16, limit")})
-    filled = interleave(bench, {str(n): lambda n=n: once(bench, n, full, bytes=FULL_BYTES) for n in TYPES})
+    filled = interleave(bench, {str(n): lambda n=n: once(bench, n, full, bytes=FULL_BYTES) for n in TYPES[:3]})
     fairness = interleave(bench, {"alone": lambda: beside(bench, 0, small),
                                   f"beside one of {large:,}": lambda: beside(bench, large, small)})
     return {"tables": [table("Drain by types in one worker, messages of 256 bytes, clustered",
@@ -31,6 +34,8 @@ def run(bench):
                               "Deleted entries gone over: of the indexes, by the server's cursors (serverStatus, entries skipped), on their way to one "
                               "that is there. What was deleted stays for five minutes, and a look for the last message of a type goes over that of "
                               "the types behind it in the index as well."]),
+                       table("Beside one type, and beside the limit program", ["types", "times one type", "times the limit of as many"],
+                             [[n, *(spread(found) if found else "not measured" for found in beside_one(n, together, alone, best))] for n in TYPES[2:]]),
                        table(f"The same, messages of {FULL_BYTES:,} bytes", ["types", "messages/s, all together", "mongod CPU, µs a message",
                                                                              "memory, peak, MB"],
                              rows(filled, "rate", "mongod_us", "peak_mb"),
@@ -46,9 +51,15 @@ def run(bench):
                                                                 "the large one after, s"],
                              [[*row[:2], "" if row[0] == "alone" else row[2]] for row in rows(fairness, "small_s", "large_s")],
                              ["Counted from the first block of any type to the last of these, by the times in the blocks, which is when each was written."])],
-            "targets": {"types": ratios(together[str(TYPES[-1])], together[str(TYPES[0])]),
-                        "types, limit": ratios(together[str(TYPES[-1])], alone[best]) if best else None},
+            "targets": {"types": ratios(together[str(MANY)], together["1"]),
+                        "types, limit": ratios(together[str(MANY)], alone[best]) if best else None},
             "raw": {"together": raw(together), "filled": raw(filled), "limit": raw(alone), "fairness": raw(fairness)}}
+
+
+def beside_one(types, together, alone, best):
+    """The ratios of that number of types to one type, and to the limit."""
+    name = best if types == MANY else limit_name(types, MANY_LIMIT)
+    return ratios(together[str(types)], together["1"]), ratios(together[str(types)], alone.get(name))
 
 
 def names(types):
