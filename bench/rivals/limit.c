@@ -62,6 +62,7 @@ static mongoc_client_pool_t *pool;
 static struct type types[TYPES_MAX];
 static int types_count, types_taken;
 static int64_t deleted, transactions;
+static uint32_t filled_seconds, filled_increment; /* the server's time by which all was inserted */
 
 static void channel_put(struct channel *channel, struct range *range)
 {
@@ -168,10 +169,23 @@ static void append_type(bson_t *filter, const struct type *type)
     BSON_APPEND_UTF8(filter, "type", type->name);
 }
 
+/* Without a time the server may show a snapshot of before the last inserts. */
+static void note_filled(mongoc_client_t *client)
+{
+  bson_t reply, *command = BCON_NEW("ping", BCON_INT32(1));
+  bson_iter_t time;
+  send_command_in(client, db, command, NULL, &reply);
+  if (!bson_iter_init_find(&time, &reply, "operationTime"))
+    die("the limit needs a replica set");
+  bson_iter_timestamp(&time, &filled_seconds, &filled_increment);
+  bson_destroy(&reply);
+  bson_destroy(command);
+}
+
 static bson_t *find_command(const struct type *type)
 {
   bson_t *command = BCON_NEW("find", "messages", "sort", "{", "_id", BCON_INT32(1), "}", "batchSize", BCON_INT64(batch), "readConcern", "{",
-                             "level", "snapshot", "}");
+                             "level", "snapshot", "afterClusterTime", BCON_TIMESTAMP(filled_seconds, filled_increment), "}");
   bson_t filter;
   BSON_APPEND_DOCUMENT_BEGIN(command, "filter", &filter);
   append_type(&filter, type);
@@ -397,6 +411,7 @@ int main(int argc, char **argv)
   pool = pool_open(argument(argv, "uri", NULL));
   for (int64_t i = 0; i < readers + deleters; i++) /* as with every program of the benchmark, the clock begins after that */
     clients[i] = client_connected(pool);
+  note_filled(clients[0]);
   int64_t begin = wall_ns();
   start(&writing, writer, NULL);
   for (int64_t i = 0; i < readers; i++)
