@@ -1,6 +1,6 @@
 """Whatever empties a queue, each in the same terms.
 
-The seconds run from the first read to the last acknowledged delete, without the start and end of the program: whoever has a clock of its
+The seconds run from the first read to the last acknowledged delete, without the start and end of the program: a rival with a clock of its
 own starts it when it has spoken with the server. A worker's are between two lines of its log: `takeover`, and the last that leaves the
 state `draining`.
 """

@@ -25,8 +25,9 @@
 struct mongo;
 
 /*
- * A client without threads looks at its servers between two requests, when this time is over (heartbeatFrequencyMS). Of one connection
- * that says nothing a request does not say, and where the server is gone drivers before 1.25 may wait for themselves for good.
+ * heartbeatFrequencyMS of a client without threads, which looks at its servers between two requests when that time is over. With one
+ * connection the look tells nothing that a request does not tell; and where the server is gone, drivers before 1.25 may wait for themselves
+ * for good (CDRIVER-4666).
  */
 enum { MONGO_NEVER_MS = INT32_MAX };
 

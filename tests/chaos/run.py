@@ -395,9 +395,8 @@ class Chaos:
         threading.Thread(target=self.lose_ledger, args=(fault,), daemon=True).start()
 
     def lose_ledger(self, fault):
-        mine = [worker for worker in self.ground.workers if worker.type == fault.type]
+        mine, begin = [worker for worker in self.ground.workers if worker.type == fault.type], self.now()
         try:
-            self.disturb(fault.type, 3600)  # its end is not known
             for worker in mine:
                 worker.away = True
             while any(worker.process for worker in mine) or any(name == fault.type and one.poll() is None for name, one in self.under_lock):
@@ -416,8 +415,7 @@ class Chaos:
         except Exception:
             self.problem(traceback.format_exc())
         finally:
-            scope = next(index for index, (name, begin, end) in enumerate(self.disturbances) if name == fault.type and end - begin > 3599)
-            self.disturbances[scope] = (fault.type, self.disturbances[scope][1], self.now())
+            self.disturbances.append((fault.type, begin, self.now()))
             for worker in mine:
                 worker.away = False
                 self.after(0, lambda worker=worker: self.start_again(worker))

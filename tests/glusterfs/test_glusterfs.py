@@ -263,7 +263,7 @@ def test_block_arrives_after_the_successors(shared):
 
 @pytest.mark.parametrize("sees", ["marks", "folder"])
 def test_brick_is_refused(shared, sees):
-    """It looks like any directory, and what is written there reaches neither the other bricks nor the mounts. Whoever is not root sees the
+    """It looks like any directory, and what is written there reaches neither the other bricks nor the mounts. A user who is not root sees the
     folder .glusterfs and no marks."""
     brick = shared.volume.bricks[0]
     prefix = [] if sees == "marks" else ["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin"]

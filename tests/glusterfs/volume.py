@@ -127,7 +127,7 @@ class Mount:
         os.kill(self.pid, signal.SIGCONT)
 
     def kill(self):
-        """As a crash does: whoever uses the mount gets ENOTCONN."""
+        """As a crash does: a process that uses the mount gets ENOTCONN."""
         self.process.kill()
         self.process.wait()
 

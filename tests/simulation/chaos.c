@@ -90,7 +90,7 @@ static int64_t pause_us(void)
 }
 
 /*
- * What was seen before may be old by the time of the first write. These moments are few, and count: somebody else may have come and gone
+ * What was seen before may be old by the time of the first write. These moments are few, and count: another process may have come and gone
  * while the lease still runs.
  */
 static bool before_writing(void)

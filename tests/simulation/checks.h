@@ -14,7 +14,7 @@
  *   when a worker exits because all is empty   each of its queues was, at some moment since it asked
  *   when an end becomes clean          its epoch leaves no segment that the ledger does not name
  *   when a worker has synced a block   its file was there afterwards
- *   when it gives up for its disk      a call failed, or somebody else changed its file
+ *   when it gives up for its disk      a call failed, or another process changed its file
  *   at every call to the disk          committed bytes are not written to, cut or unlinked (disk.c)
  *   when a machine has crashed         committed bytes are what they were (disk.c)
  *   now and then, and in the end       pawl's own reader accepts the whole chain by the ledger, and finds the messages that were

@@ -39,7 +39,7 @@ struct name {
   struct inode *now, *durable; /* NULL: does not exist */
   int creator;                 /* machine; the others see it from then on: */
   int64_t seen_us;
-  int64_t removed_until_us; /* somebody has moved it away, and puts it back */
+  int64_t removed_until_us; /* another process has moved it away, and puts it back */
   int remover;              /* while this process synced it, */
   uint64_t remover_action;  /* in this action */
 };
@@ -366,7 +366,7 @@ void disk_check_removed(const char *name, int process, uint64_t action)
     world_fail("worker %d takes its block for written, and %s was removed before it could know that it is safe", process, name);
 }
 
-/* Somebody moves it away, just while it is synced. */
+/* Another process moves it away, just while it is synced. */
 static void name_remove_for_a_while(const char *name)
 {
   struct name *entry = name_find(name);

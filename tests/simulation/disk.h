@@ -25,7 +25,7 @@ void disk_write_back(void);
 void disk_scribble(const char *name);
 /* How often a call of this process failed, or what it had open was changed by others. */
 int64_t disk_faults(int process);
-/* Is there such a name, for whoever looks now? */
+/* Is such a name seen by a look now? */
 bool disk_has(const char *name);
 /* The caller's action has synced this file, and believes that it is there. */
 void disk_check_removed(const char *name, int process, uint64_t action);

@@ -180,7 +180,7 @@ static void message_remove(struct message *message, size_t at)
   }
 }
 
-static bool somebody_is_behind(void)
+static bool a_node_is_behind(void)
 {
   bool behind = false;
   for (int i = 0; i < chaos_plan.processes; i++)
@@ -191,7 +191,7 @@ static bool somebody_is_behind(void)
 static void removed_trim(int type)
 {
   struct list *removed = &queues[type].removed;
-  if (server_in_election() || somebody_is_behind() || removed->count < 2 * REMOVED_KEPT)
+  if (server_in_election() || a_node_is_behind() || removed->count < 2 * REMOVED_KEPT)
     return;
   memmove(removed->at, removed->at + removed->count - REMOVED_KEPT, REMOVED_KEPT * sizeof *removed->at);
   removed->count = REMOVED_KEPT;

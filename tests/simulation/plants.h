@@ -64,7 +64,7 @@ enum plant {
   PLANT_RANGESHIFT, /* it begins behind the first message, and ends with the one behind the last */
   PLANT_STANDALONE, /* a standalone server is asked for them, and has no snapshot */
   /* of renewals: several in one request */
-  PLANT_RENEWANY,    /* of whoever has the lock */
+  PLANT_RENEWANY,    /* the lock is renewed for any owner */
   PLANT_RENEWOVER,   /* a lease that is over is renewed */
   PLANT_LOCKNOFENCE, /* pawl-lock runs its command under the lock alone */
   PLANT_COUNT
