@@ -274,10 +274,15 @@ void checks_adopted(int type)
   watches[type].adopted = true;
 }
 
-/* By what the fence found, if that was seen: an epoch may have been passed over, and rolled on. */
+static bool end_moved(const struct committed *a, const struct committed *b)
+{
+  return strcmp(a->file, b->file) != 0 || a->length != b->length || a->link != b->link || a->seq != b->seq;
+}
+
+/* By what the fence found, if that was seen: an epoch or a block may have been passed over, when a majority has several at once. */
 static bool pad_wanted(const struct ledger *before, const struct ledger *now, struct caller fencer)
 {
-  if (now->epoch != before->epoch + 1 || fencer.process < 0)
+  if (now->epoch != before->epoch + 1 || end_moved(&before->end, &now->end) || fencer.process < 0)
     return false;
   const struct process *process = &processes[fencer.process];
   return strcmp(before->machine, process_machine(process)->boot_id) != 0 || ledger_vouched(before) != chaos_is_local(process->machine);
@@ -297,11 +302,6 @@ static void fenced(int type, const struct ledger *now)
   watch->fenced_order = take->order;
   watch->fencer = take->caller;
   watch->pad = pad_wanted(&watch->ledger, now, take->caller);
-}
-
-static bool end_moved(const struct committed *a, const struct committed *b)
-{
-  return strcmp(a->file, b->file) != 0 || a->length != b->length || a->link != b->link || a->seq != b->seq;
 }
 
 static void settled_rose(int type, int64_t from, int64_t to)
