@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from statistics import median
 
-from figures import column, measured
-from harness import NotMeasured, needs_package, program, wall_s
+from figures import column, measured, rows, table
+from harness import NotMeasured, interleave, needs_package, program, wall_s
 
 RIVALS = Path(__file__).parent / "rivals"
 
@@ -62,8 +62,25 @@ def limit_name(deleters, ids, by="range", readers=1):
 
 def best_of(results, key="rate"):
     """The name of the contestant with the best median, of those that could be measured."""
+    return next(iter(ranked(results, key)), None)
+
+
+def ranked(results, key="rate"):
     found = measured(results)
-    return max(found, key=lambda name: median(column(found[name], key)), default=None)
+    return sorted(found, key=lambda name: median(column(found[name], key)), reverse=True)
+
+
+def qualify(bench, settings, keep=2):
+    """Each setting of the limit once: (what that found, the `keep` fastest, which then compete in turns)."""
+    tried = interleave(bench, settings, repeat=1)
+    return tried, {name: settings[name] for name in ranked(tried)[:keep]}
+
+
+QUALIFIED = "Each setting is tried once, and the two fastest compete in turns with the others."
+
+
+def tried_table(title, tried):
+    return table(title, ["", "messages/s", "mongod CPU, µs a message"], rows(tried, "rate", "mongod_us"), [QUALIFIED])
 
 
 def find_and_modify(queue, messages):

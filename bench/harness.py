@@ -306,23 +306,24 @@ def printed(path):
     return found if isinstance(found, dict) else {}
 
 
-def interleave(bench, contestants):
+def interleave(bench, contestants, repeat=None):
     """Each contestant in turn, and all of that again, beginning with another one each time: {name: [result, …]}, or {name: NotMeasured}
     for one that cannot be measured."""
     results = {name: [] for name in contestants}
-    for turn in range(bench.repeat):
-        first = turn * len(contestants) // bench.repeat
+    repeat = repeat or bench.repeat
+    for turn in range(repeat):
+        first = turn * len(contestants) // repeat
         for name in [*list(contestants)[first:], *list(contestants)[:first]]:
             run = contestants[name]
             if isinstance(results[name], NotMeasured):
                 continue
             try:
                 results[name].append(run())
-                say(f"  {turn + 1}/{bench.repeat} {name}: {brief(results[name][-1])}")
+                say(f"  {turn + 1}/{repeat} {name}: {brief(results[name][-1])}")
             except (NotMeasured, subprocess.TimeoutExpired, BrokenPipeError) as reason:
                 results[name] = NotMeasured(str(reason))
                 bench.not_measured(name, reason)
-                say(f"  {turn + 1}/{bench.repeat} {name}: not measured: {reason}")
+                say(f"  {turn + 1}/{repeat} {name}: not measured: {reason}")
     return results
 
 

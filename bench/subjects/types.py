@@ -16,9 +16,14 @@ FULL_BYTES = 4096  # of messages that fill a block before there are too many of 
 def run(bench):
     count, large, small = bench.size(16_000, 800_000), bench.size(20_000, 300_000), bench.size(300, 60_000)
     full = bench.size(4_000, 160_000)
+    tried, limits = {}, {}
+    for n in (1, MANY):
+        found, fastest = drains.qualify(bench, {("limit", limit_name(n, how)): lambda n=n, how=how: limit(bench, n, names(n), count, how)
+                                                for how in bench.size(LIMITS[:1] + LIMITS[-1:], LIMITS) if n > 1 or how[2] == 1})
+        tried.update({name: values for (_, name), values in found.items()})
+        limits.update(fastest)
     turns = interleave(bench, {**{("pawl", str(n)): lambda n=n: once(bench, n, count) for n in TYPES},
-                               **{("limit", limit_name(n, how)): lambda n=n, how=how: limit(bench, n, names(n), count, how)
-                                  for n in (1, MANY) for how in bench.size(LIMITS[:1] + LIMITS[-1:], LIMITS) if n > 1 or how[2] == 1},
+                               **limits,
                                **{("limit", limit_name(n, MANY_LIMIT)): lambda n=n: limit(bench, n, names(n), count, MANY_LIMIT) for n in TYPES[3:]},
                                ("limit", MIXED): lambda: limit(bench, MANY, ["*"], count, LIMITS[1])})
     together, alone = ({name: values for (who, name), values in turns.items() if who == wanted} for wanted in ("pawl", "limit"))
@@ -47,13 +52,14 @@ def run(bench):
                               "readers take one type after another; a file a type.",
                               f"{MIXED}: in the order in which the collection has them, without the index, into one file. It is no way for "
                               "pawl: the messages of a type would wait for all older ones of the others, a small type for a large one."]),
+                       drains.tried_table("The settings of the limit by types", tried),
                        table("Small types beside a large one", [f"three types of {small // 3:,} messages", "in their files after, s",
                                                                 "the large one after, s"],
                              [[*row[:2], "" if row[0] == "alone" else row[2]] for row in rows(fairness, "small_s", "large_s")],
                              ["Counted from the first block of any type to the last of these, by the times in the blocks, which is when each was written."])],
             "targets": {"types": ratios(together[str(MANY)], together["1"]),
                         "types, limit": ratios(together[str(MANY)], alone[best]) if best else None},
-            "raw": {"together": raw(together), "filled": raw(filled), "limit": raw(alone), "fairness": raw(fairness)}}
+            "raw": {"together": raw(together), "filled": raw(filled), "limit": raw(alone), "settings of the limit": raw(tried), "fairness": raw(fairness)}}
 
 
 def beside_one(types, together, alone, best):
