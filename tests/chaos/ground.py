@@ -196,6 +196,7 @@ class Worker:
                  "--dir", disk.path, "--lease", f"{LEASE:g}s", "--stall", f"{3 * LEASE:g}s", "--linger", "1s", "--batch-messages", "100", *more]
         if disk.group:
             words = ["sh", "-c", 'echo 0 >"$0/cgroup.procs"; exec "$@"', disk.group, *words]
+        self.log_begin = self.log_path.stat().st_size
         with open(self.log_path, "ab") as out:
             self.process = self.ground.spawn([*self.space.inside, *words], stdout=out, stderr=out, env=environ)
         self.killed, self.asked, self.armed, self.holding, self.frozen = False, False, faults, False, 0
@@ -210,6 +211,10 @@ class Worker:
     def kill(self):
         self.killed = True
         self.process.kill()
+
+    def silent(self):
+        """It has not said a word since it was started: it had no time to take a signal in hand."""
+        return self.log_path.stat().st_size == self.log_begin
 
     def stopped(self):
         return process_state(self.process.pid) == "T"

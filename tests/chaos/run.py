@@ -134,6 +134,8 @@ class Chaos:
             pass
         elif worker.asked and status in (0, 1):
             self.exits[status] += not self.ending
+        elif worker.asked and status == -signal.SIGTERM and worker.silent():
+            self.events["asked to end before it had begun"] += 1
         else:
             self.problem(f"{worker.name} ended with {status} (killed: {worker.killed}, asked: {worker.asked}); the end of its log:\n"
                          + "\n".join(worker.log_path.read_text(errors="replace").splitlines()[-15:]))
