@@ -22,6 +22,7 @@ TARGETS = [
     ("memory", "memory of a worker at a backlog of 2 M: peak, MB", 120, "most"),
     ("verify", "`pawl-dump --verify`: GB/s", 1, "least"),
 ]
+APART = ("hour",)  # subjects that are one turn, and are not compared with anything
 MACHINE = ["cores", "processor", "memory", "kernel", "mongod", "file system", "fdatasync of 4 KiB"]
 
 
@@ -92,10 +93,11 @@ def page(results, quick):
     parts = [HEAD]
     if quick:
         parts.append("**By `--quick`: tiny counts, one turn. It shows that the benchmark runs, and nothing else.**\n\n")
-    if len({(found["commit"], found["repeat"]) for found in results.values()}) > 1:
+    if len({(found["commit"], found["repeat"]) for name, found in results.items() if name not in APART}) > 1:
         parts.append("**Not all of it is from one commit and of as many turns: compare only what is from one run.**\n\n")
     parts.append("![The main results](results.svg)\n\n## Measured where\n\n" + "".join(f"- {line}\n" for line in machines(results)))
     parts.append(f"\n## Wanted and measured\n\n{targets(results)}\n")
     for name, found in results.items():
-        parts.append(f"\n## {name.capitalize()}\n\n```sh\n{found['command']}\n```\n\n" + "\n".join(tables(found)))
+        drawn = f"![{name.capitalize()}]({name}.svg)\n\n" if "curves" in found else ""
+        parts.append(f"\n## {name.capitalize()}\n\n```sh\n{found['command']}\n```\n\n{drawn}" + "\n".join(tables(found)))
     return "".join(parts)

@@ -1,6 +1,6 @@
-"""The benchmark: runs the subjects, keeps what they found in results.json, and writes RESULTS.md and results.svg from it.
+"""The benchmark: runs the subjects, keeps what they found in results.json, and writes RESULTS.md and the pictures from it.
 
-scripts/bench calls this, with everything built. All three are in bench/, and of a quick run in build-bench/quick/.
+scripts/bench calls this, with everything built. All of these are in bench/, and of a quick run in build-bench/quick/.
 """
 import argparse
 import importlib
@@ -15,12 +15,14 @@ import time
 import traceback
 from pathlib import Path
 
+import curves
 import machine
 import picture
 import report
 from harness import BUILD, ROOT, Bench, NotMeasured, say
 
-SUBJECTS = ["drain", "sizes", "batches", "backlog", "types", "bundles", "latency", "together", "settings", "handover", "takeover", "waterfall", "idle", "dump"]
+SUBJECTS = ["drain", "sizes", "batches", "backlog", "types", "bundles", "latency", "together", "settings", "handover", "takeover", "waterfall", "idle", "dump", "hour"]
+APART = report.APART  # only if they are named, or all is quick
 
 
 def arguments():
@@ -28,7 +30,7 @@ def arguments():
     parser.add_argument("--quick", action="store_true", help="small counts, one turn, minutes instead of hours; the results go to "
                         "build-bench/quick/ and say nothing about pawl")
     parser.add_argument("--only", action="append", choices=SUBJECTS, metavar="SUBJECT", default=[],
-                        help=f"may be repeated: {', '.join(SUBJECTS)}")
+                        help=f"may be repeated: {', '.join(SUBJECTS)}; default: all but {', '.join(APART)}, with --quick these too")
     parser.add_argument("--repeat", type=int, metavar="N", help="turns of each contestant; default: 5, with --quick 1")
     parser.add_argument("--dir", type=Path, default=BUILD, help="where files and database go meanwhile: a real disk; default: build-bench")
     chosen = parser.parse_args()
@@ -69,15 +71,18 @@ def commit():
         done = subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=False)
         return done.stdout.strip() if done.returncode == 0 else ""
     changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!bench/RESULTS.md", ":!bench/results.svg",
-                  ":!bench/results.json")
+                  ":!bench/results.json", ":!bench/hour.svg")
     return (git("rev-parse", "--short=12", "HEAD") or "unknown") + (", with changes" if changed else "")
 
 
 def publish(results, out, quick):
-    """The page and the picture of all that was ever measured."""
+    """The page and the pictures of all that was ever measured."""
     ordered = {name: results[name] for name in SUBJECTS if name in results}
     (out / "RESULTS.md").write_text(report.page(ordered, quick))
     (out / "results.svg").write_text(picture.draw(ordered))
+    for name, found in ordered.items():
+        if "curves" in found:
+            (out / f"{name}.svg").write_text(curves.draw(found["curves"]))
     return report.targets(ordered)
 
 
@@ -97,8 +102,9 @@ def main():
     bench = Bench(work, chosen.quick, chosen.repeat)
     try:
         machine.refuse_memory_disk(work)
-        for name in chosen.only or SUBJECTS:
-            words = f"scripts/bench{' --quick' if chosen.quick else ''} --only {name} --repeat {chosen.repeat}"
+        for name in chosen.only or [name for name in SUBJECTS if chosen.quick or name not in APART]:
+            turns = "" if name in APART else f" --repeat {chosen.repeat}"
+            words = f"scripts/bench{' --quick' if chosen.quick else ''} --only {name}{turns}"
             results[name] = {**run_subject(bench, name, words), "commit": commit()}
             kept.write_text(json.dumps(results, indent=1))
             publish(results, out, chosen.quick)
@@ -106,7 +112,7 @@ def main():
         bench.stop_server()
         shutil.rmtree(work, ignore_errors=True)
     say(publish(results, out, chosen.quick))
-    say(f"written: {os.path.relpath(out / 'RESULTS.md', ROOT)}, results.svg and results.json beside it")
+    say(f"written: {os.path.relpath(out / 'RESULTS.md', ROOT)}, the pictures and results.json beside it")
     if bench.failed:
         sys.exit("\n".join(f"not measured: {one}" for one in bench.failed))
 
