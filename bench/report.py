@@ -89,13 +89,16 @@ Everything, database and clients, shares the cores of one machine: other machine
 """
 
 
-def page(results, quick):
+def page(results, quick, names):
+    """`names`: of all subjects, measured or not."""
     parts = [HEAD]
     if quick:
         parts.append("**By `--quick`: tiny counts, one turn. It shows that the benchmark runs, and nothing else.**\n\n")
     if len({(found["commit"], found["repeat"]) for name, found in results.items() if name not in APART}) > 1:
         parts.append("**Not all of it is from one commit and of as many turns: compare only what is from one run.**\n\n")
     parts.append("![The main results](results.svg)\n\n## Measured where\n\n" + "".join(f"- {line}\n" for line in machines(results)))
+    if absent := [name for name in names if name not in results]:
+        parts.append(f"- Not measured yet: {', '.join(absent)}.\n")
     parts.append(f"\n## Wanted and measured\n\n{targets(results)}\n")
     for name, found in results.items():
         drawn = f"![{name.capitalize()}]({name}.svg)\n\n" if "curves" in found else ""

@@ -31,6 +31,7 @@ def arguments():
                         "build-bench/quick/ and say nothing about pawl")
     parser.add_argument("--only", action="append", choices=SUBJECTS, metavar="SUBJECT", default=[],
                         help=f"may be repeated: {', '.join(SUBJECTS)}; default: all but {', '.join(APART)}, with --quick these too")
+    parser.add_argument("--page", action="store_true", help="measures nothing: writes page and pictures anew from results.json")
     parser.add_argument("--repeat", type=int, metavar="N", help="turns of each contestant; default: 5, with --quick 1")
     parser.add_argument("--dir", type=Path, default=BUILD, help="where files and database go meanwhile: a real disk; default: build-bench")
     chosen = parser.parse_args()
@@ -78,7 +79,7 @@ def commit():
 def publish(results, out, quick):
     """The page and the pictures of all that was ever measured."""
     ordered = {name: results[name] for name in SUBJECTS if name in results}
-    (out / "RESULTS.md").write_text(report.page(ordered, quick))
+    (out / "RESULTS.md").write_text(report.page(ordered, quick, SUBJECTS))
     (out / "results.svg").write_text(picture.draw(ordered))
     for name, found in ordered.items():
         if "curves" in found:
@@ -97,6 +98,9 @@ def main():
     out.mkdir(exist_ok=True)
     kept = out / "results.json"
     results = json.loads(kept.read_text()) if kept.exists() else {}
+    if chosen.page:
+        publish(results, out, chosen.quick)
+        return
     chosen.dir.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix="work.", dir=chosen.dir.resolve()))
     bench = Bench(work, chosen.quick, chosen.repeat)
