@@ -12,34 +12,45 @@ MESSAGE, TYPE = 256, "t1"
 LEASE = ("--lease", "2s")
 NEXT, KILLED = "the next holder", "killed as it drains"
 IN_A_COMMAND = (10_000, 50_000)  # of the delete loop; the faster one counts
+HOW = ["The next holder: between two lines of its log, takeover and the state draining. The lock is over when it starts, so no lease is waited "
+       "for. It reads the _ids from the file, deletes up to 1 MiB of them in a command, and records each in the ledger.",
+       "delete loop: in such a queue after such a crash, a pymongo program deletes the same _ids with the same filter, w: majority, one "
+       "command after another, and records nothing. It has read the _ids before its clock runs. The ratio is to the faster of the loops, "
+       "turn by turn."]
 
 
 def run(bench):
     cases = bench.size([(1, 1_000), (4, 2_000)], [(1, 10_000), (4, 25_000)])  # blocks, and messages in each
-    found = {}
-    for blocks, each in cases:
-        found[blocks * each] = interleave(bench, {
-            f"{NEXT}, {blocks * each:,} messages": lambda blocks=blocks, each=each: settled(bench, blocks, each),
-            **{f"delete loop, {blocks * each:,} messages, {some:,} in a command": lambda some=some, blocks=blocks, each=each: looped(bench, blocks, each, some)
-               for some in IN_A_COMMAND if some <= blocks * each or some == IN_A_COMMAND[0]}})
-    backlog, least = bench.size(60_000, 400_000), bench.size(10_000, 20_000)
+    backlog, least = bench.size((60_000, 10_000), (400_000, 20_000))
+    found = {case: interleave(bench, contestants(bench, *case)) for case in cases}
     killed = interleave(bench, {KILLED: lambda: killed_draining(bench, backlog, least)})
     return {"tables": [table("Settling what was committed and not deleted", ["", "ms", "µs a message", "times the loop"],
-                             [row for results in found.values() for row in case_rows(results)],
-                             ["The holder dies by SIGKILL, as soon as one block of 10,000 messages (the default) is committed, or four of 25,000, of which none is "
-                              "deleted yet: more than four are never outstanding. A transaction on the first message of each block keeps its deletes off until then; "
-                              "it is undone, and what the server still did for the dead worker is ended, before the next one starts." if not bench.quick else
-                              "The holder dies as soon as one block is committed, or four, of which none is deleted yet.",
-                              "The next holder: between two lines of its log, takeover and the state draining. The lock is over when it starts, so no lease is "
-                              "waited for. It reads the _ids from the file, deletes up to 1 MiB of them in a command, and records each in the ledger.",
-                              "delete loop: in such a queue after such a crash, a pymongo program deletes the same _ids with the same filter, w: majority, one command "
-                              "after another, and records nothing. It has read the _ids before its clock runs. The ratio is to the faster of the loops, turn by turn."]),
-                       table("The same, killed at any moment", ["", "to be settled, messages", "of them still in the queue", "ms", "µs a message"],
-                             rows(killed, "outstanding", "left", "ms", "us"),
-                             [f"SIGKILL while a worker at its defaults drains {backlog:,} messages, as soon as the ledger says that {least:,} or more are committed and not "
-                              "settled. Some may be deleted all the same, and a transaction of the dead worker may be open: the next holder ends it." if not bench.quick else
-                              "SIGKILL while a worker drains."])],
-            "raw": {"cases": {f"{count}": raw(results) for count, results in found.items()}, "killed": raw(killed)}}
+                             [row for results in found.values() for row in case_rows(results)], [how_died(cases), *HOW]),
+                       table("The same, killed at any moment",
+                             ["", "to be settled, messages", "of them still in the queue", "ms", "µs a message"],
+                             rows(killed, "outstanding", "left", "ms", "us"), [how_killed(backlog, least)])],
+            "raw": {"cases": {f"{blocks * each}": raw(results) for (blocks, each), results in found.items()}, "killed": raw(killed)}}
+
+
+def contestants(bench, blocks, each):
+    count = blocks * each
+    loops = [some for some in IN_A_COMMAND if some <= count] or IN_A_COMMAND[:1]
+    return {f"{NEXT}, {count:,} messages": lambda: settled(bench, blocks, each),
+            **{f"delete loop, {count:,} messages, {some:,} in a command": lambda some=some: looped(bench, blocks, each, some)
+               for some in loops}}
+
+
+def how_died(cases):
+    died = " or ".join(f"{blocks} block{'s' * (blocks > 1)} of {each:,} messages" for blocks, each in cases)
+    return (f"The holder dies by SIGKILL as soon as {died} are committed, of which none is deleted yet; more than four blocks are never "
+            "outstanding. A transaction on the first message of each block keeps its deletes off until then. It is undone, and what the server "
+            "still did for the dead worker is ended, before the next one starts.")
+
+
+def how_killed(backlog, least):
+    return (f"SIGKILL while a worker at its defaults drains {backlog:,} messages, as soon as the ledger says that {least:,} or more are "
+            "committed and not settled. Some may be deleted all the same, and a transaction of the dead worker may be open: the next holder "
+            "ends it.")
 
 
 def case_rows(results):
@@ -143,7 +154,8 @@ def killed_draining(bench, backlog, least):
     with bench.queue() as queue:
         queue.fill(backlog, bytes=MESSAGE)
         with Worker(queue, *LEASE) as victim:
-            wait_until(lambda: outstanding(queue) >= least or victim.process.poll() is not None, f"{least:,} messages committed and not settled", 60, 0.001)
+            wait_until(lambda: outstanding(queue) >= least or victim.process.poll() is not None,
+                       f"{least:,} messages committed and not settled", 60, 0.001)
             victim.process.kill()
             victim.process.wait()
         ready(queue)
