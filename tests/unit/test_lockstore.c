@@ -139,6 +139,20 @@ static void several_are_renewed_at_once(void **state)
   assert_uint_in_range(view.left_ms, 1, LONG_MS / 2);
 }
 
+/* Each command's locks are looked at by themselves, and a lock is its type and its slot. */
+static void more_than_a_command_takes_are_renewed(void **state)
+{
+  (void)state;
+  enum { RENEWALS = 1001 };
+  static struct lock_renewal renewals[RENEWALS];
+  for (int i = 0; i < RENEWALS; i++)
+    renewals[i] = (struct lock_renewal){"many", i, alice, LONG_MS, OUTCOME_UNKNOWN};
+  assert_int_equal(lock_take(store, "many", RENEWALS - 1, &alice, LONG_MS, &someone, &error), OUTCOME_YES);
+  assert_int_equal(lock_renew_all(store, renewals, RENEWALS, &error), OUTCOME_YES);
+  for (int i = 0; i < RENEWALS; i++)
+    assert_int_equal(renewals[i].outcome, i == RENEWALS - 1 ? OUTCOME_YES : OUTCOME_NO);
+}
+
 static void expired_lock_is_not_renewed(void **state)
 {
   (void)state;
@@ -930,6 +944,7 @@ int main(void)
       cmocka_unit_test(lock_of_a_jumped_clock_is_stolen),
       cmocka_unit_test(renewal_gives_a_full_lease),
       cmocka_unit_test(several_are_renewed_at_once),
+      cmocka_unit_test(more_than_a_command_takes_are_renewed),
       cmocka_unit_test(expired_lock_is_not_renewed),
       cmocka_unit_test(release_is_mine_and_once),
       cmocka_unit_test(one_of_many_wins),
