@@ -364,8 +364,10 @@ void rig_answer(struct rig *rig, enum activity activity, enum result result)
   completion.judged = action.judge;
   completion.missed_is_there = action.missed[0] != 0 && rig->late_files;
   completion.unnamed = action.kind == ACTION_CLOSE && action.discard && rig->discard_fails;
-  if (action.kind == ACTION_CHECK && result != RESULT_UNKNOWN)
+  if (action.kind == ACTION_CHECK && result != RESULT_UNKNOWN) {
     completion.ledger = rig->ledger;
+    completion.ledger.guarded = rig->vouched ? rig->ledger.epoch : 0;
+  }
   if (result == RESULT_YES)
     answer_yes(rig, &action, &completion);
   else if (result != RESULT_NO)

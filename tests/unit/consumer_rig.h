@@ -35,6 +35,7 @@ struct rig_watch {
   /* the lock */
   bool checked, locked, lost, unlock_tried;
   int64_t epoch_checked;
+  bool clean_checked, vouched_checked; /* its end, as the check saw it or a roll left it */
   bool seen_stealable;
   struct owner owner, seen;
   uint64_t taken_number;

@@ -74,6 +74,7 @@ static void started_fence(struct rig *rig, const struct action *action)
   struct rig_watch *watch = &rig->watch;
   rig_assert(rig, watch->locked);
   rig_assert(rig, action->epoch_seen == watch->epoch_checked);
+  rig_assert(rig, action->clean_seen == watch->clean_checked && action->vouched_seen == watch->vouched_checked);
   rig_assert(rig, watch->epoch == 0); /* one epoch a fence */
 }
 
@@ -356,6 +357,8 @@ static void answered_commit(struct rig *rig, const struct action *action, const 
     return;
   if (action->commit.set_clean) { /* unlock, or roll */
     watch->epoch_checked = watch->epoch;
+    watch->clean_checked = action->commit.clean;
+    watch->vouched_checked = watch->vouches;
     bool unlock_tried = watch->unlock_tried;
     epoch_forget(watch);
     watch->unlock_tried = unlock_tried;
@@ -424,6 +427,8 @@ void watch_answered(struct rig *rig, const struct action *action, const struct c
   case ACTION_CHECK:
     watch->checked = completion->result == RESULT_YES;
     watch->epoch_checked = completion->ledger.epoch;
+    watch->clean_checked = completion->ledger.clean;
+    watch->vouched_checked = ledger_vouched(&completion->ledger);
     return;
   case ACTION_LOOK:
     watch->seen_stealable = completion->result == RESULT_YES && completion->view.stealable;

@@ -654,6 +654,7 @@ static void test_failing_disk_backs_off(void **state)
     rig_play_all(&rig, "CLOSE YES; UNLOCK YES");
     rig_expect(&rig, STATE_BACKING_OFF, "");
     assert_int_equal(pause_ms(), pauses[i]);
+    assert_false(trusts()); /* nothing is written meanwhile */
     rig_play(&rig, "wake");
     rig_expect(&rig, STATE_IDLE, "PEEK");
   }
@@ -727,6 +728,14 @@ static void test_roll(void **state)
   rig_expect(&rig, STATE_DRAINING, "CREATE READ");
   assert_string_equal(running(ACTIVITY_MAIN)->reason, "roll");
   assert_int_equal(running(ACTIVITY_MAIN)->epoch, 9);
+}
+
+/* Whose lock is gone by then fences no more. */
+static void test_roll_after_the_lease(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_APPENDING "; APPEND YES:large; COMMIT YES; READ YES; DELETE YES; CLOSE YES; wait 10000; RENEW NO; COMMIT YES");
+  rig_expect(&rig, STATE_UNLOCKING, "UNLOCK");
 }
 
 /* It leaves nothing to settle to itself. */
@@ -993,6 +1002,34 @@ static void test_open_refused_long_ago(void **state)
   rig_play_all(&rig, "CHECK YES; LOOK NO; TAKE YES; FENCE YES; OPEN REFUSED; CLOSE YES; COMMIT YES; UNLOCK YES");
   rig_play_all(&rig, "wait 1000; PEEK YES; CHECK YES; LOOK YES:busy; wait 70000; CHECK YES; PEEK YES; LOOK NO; PEEK YES; CHECK YES:moved");
   rig_play_all(&rig, "TAKE YES; FENCE YES; OPEN REFUSED; CLOSE YES; UNLOCK YES");
+  rig_expect(&rig, STATE_CHECKING, "");
+}
+
+/* A commit of others behind the check: nothing is known yet of the end that they made. */
+static void test_open_refused_at_another_end(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK YES");
+  rig_play_all(&rig, "CHECK YES; LOOK NO; TAKE YES; FENCE YES; OPEN REFUSED; CLOSE YES; COMMIT YES; UNLOCK YES; wait 70000; PEEK YES; CHECK YES");
+  assert_false(trusts()); /* the check may only read */
+  rig_play_all(&rig, "LOOK NO; TAKE YES; FENCE YES:moved; OPEN REFUSED; CLOSE YES; UNLOCK YES");
+  rig_expect(&rig, STATE_CHECKING, "");
+}
+
+/* However long: the pawl that can append to it may be here already, as another worker. */
+static void test_open_newer_stands_by(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES; LOOK NO; TAKE YES; FENCE YES; OPEN NEWER; CLOSE YES; COMMIT YES; UNLOCK YES");
+  rig_play_all(&rig, "wait 70000; PEEK YES; CHECK YES; LOOK NO; TAKE YES; FENCE YES:clean; OPEN NEWER; CLOSE YES; COMMIT YES; UNLOCK YES");
+  rig_expect(&rig, STATE_CHECKING, "");
+}
+
+/* A ledger of a newer pawl is no fault of the storage: a minute that had begun is over. */
+static void test_newer_ends_the_minute(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK YES; CHECK REFUSED; wait 30000; PEEK YES; CHECK NEWER; wait 40000; PEEK YES; CHECK REFUSED");
   rig_expect(&rig, STATE_CHECKING, "");
 }
 
@@ -1298,6 +1335,29 @@ static void test_wakeups_do_not_shorten_a_back_off(void **state)
   assert_int_equal(pause_ms(), before);
 }
 
+/* Nor the pause after a pass that failed. */
+static void test_wakeups_do_not_begin_the_next_pass(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_DRAINING "; READ UNKNOWN; message");
+  rig_expect(&rig, STATE_DRAINING, "");
+  rig_play(&rig, "wake");
+  rig_expect(&rig, STATE_DRAINING, "READ");
+}
+
+/* 100 ms, doubling to 3 s, with jitter: half to all of it. */
+static void test_pauses_grow_while_nothing_answers(void **state)
+{
+  (void)state;
+  static const int64_t pauses[] = {100, 200, 400, 800, 1600, 3000, 3000, 3000};
+  rig_play(&rig, "wait 0");
+  for (size_t i = 0; i < sizeof pauses / sizeof pauses[0]; i++) {
+    rig_play(&rig, "PEEK UNKNOWN");
+    assert_uint_in_range(pause_ms(), pauses[i] / 2, pauses[i]);
+    rig_play(&rig, "wake");
+  }
+}
+
 static void test_told_that_the_lease_is_lost(void **state)
 {
   (void)state;
@@ -1329,6 +1389,8 @@ int main(void)
       STORY(test_glances_between_dear_looks),
       STORY(test_glances_after_a_look_without_an_answer),
       STORY(test_wakeups_do_not_shorten_a_back_off),
+      STORY(test_pauses_grow_while_nothing_answers),
+      STORY(test_wakeups_do_not_begin_the_next_pass),
       STORY(test_told_that_the_lease_is_lost),
       STORY(test_unclean_network_makes_a_segment),
       STORY(test_nothing_written),
@@ -1373,6 +1435,7 @@ int main(void)
       STORY(test_segment_perhaps_named),
       STORY(test_spent_name),
       STORY(test_roll),
+      STORY(test_roll_after_the_lease),
       STORY(test_roll_waits_for_the_deletes),
       STORY(test_roll_and_nothing_to_write),
       STORY(test_distrust),
@@ -1389,7 +1452,10 @@ int main(void)
       STORY(test_a_look_that_hangs),
       STORY(test_open_refused),
       STORY(test_open_refused_long_ago),
+      STORY(test_open_refused_at_another_end),
       STORY(test_newer_stands_by),
+      STORY(test_open_newer_stands_by),
+      STORY(test_newer_ends_the_minute),
       STORY(test_delete_refused),
       STORY(test_read_refused),
       STORY(test_deletes_refused_are_told_once),
