@@ -196,6 +196,19 @@ def everything(field, log):
     assert worker.wait() == 0
     field.drain(*SMALL, *CALM)
 
+    # A file that is gone when it is to be opened: whether that counts rests on the ledger as it is now.
+    field.fill(10)
+    note()
+    worker = stopped_at("fenced")
+    file = field.dir / field.ledger()["file"]
+    file.rename(field.dir / "aside")
+    worker.thaw()
+    worker.wait_log("does not compete")
+    note(cut=True)
+    (field.dir / "aside").rename(file)
+    field.wait_empty()
+    assert worker.stop()[0] == 0, str(worker)
+
     # A holder that renews, and a command that waits for the lock and is told when it is free.
     worker = field.worker("--linger", "1h")
     field.fill(10)

@@ -65,6 +65,21 @@ def test_ledger_and_lock_name_the_machine(field, disks):
     field.compare()
 
 
+def test_who_writes_nothing_is_not_the_writer(field, disks):
+    """The page at the end is still the other machine's, whoever held the lock since."""
+    turn(field, disks.machine(1))
+    field.fill(1)
+    worker = field.worker(*CALM, "--exit-when-empty", prefix=disks.machine(2), env={"PAWL_FAULT_STOP": "fenced"})
+    worker.wait_frozen()
+    field.messages.delete_many({})
+    worker.thaw()
+    assert worker.wait() == 0, str(worker)
+    ledger = field.ledger()
+    assert (ledger["machine"], ledger["epoch"], ledger["clean"], ledger["seq"]) == (boot_id(1), 2, True, 30), str(worker)
+    turn(field, disks.machine(2))
+    assert len(pads(field)) == 1 and field.ledger()["machine"] == boot_id(2)
+
+
 @pytest.mark.slow
 def test_pad_where_the_machine_changes_and_only_there(field, disks):
     one, two = disks.machine(1), disks.machine(2)

@@ -178,6 +178,16 @@ static void test_looks_less_and_less_while_lingering(void **state)
   rig_expect(&rig, STATE_RELEASING, "CLOSE");
 }
 
+static void test_looks_no_seldomer_than_the_poll(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_DRAINING "; READ NO");
+  for (rig_play(&rig, "wake"); rig.consumer.state == STATE_DRAINING; rig_play(&rig, "wake")) {
+    rig_play(&rig, "READ NO");
+    assert_uint_in_range(rig.consumer.read_ms - rig.moment.now_ms, 1, rig.consumer.options.poll_ms);
+  }
+}
+
 static void test_four_blocks_wait_for_their_deletes(void **state)
 {
   (void)state;
@@ -1070,6 +1080,15 @@ static void test_delete_refused(void **state)
   assert_true(rig.consumer.refused);
 }
 
+/* A block is under way for long: no other delete begins beside it. */
+static void test_delete_refused_is_the_last(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_APPENDING "; READ YES; APPEND YES; COMMIT YES; READ NO; DELETE REFUSED; wait 4000");
+  rig_expect(&rig, STATE_DRAINING, "");
+  assert_string_equal(rig_running(&rig), "APPEND");
+}
+
 /* The database is not as it should be, and a holder meets that when a pass begins: it lets the lock go, and stops as an idle one does. */
 static void test_read_refused(void **state)
 {
@@ -1400,6 +1419,7 @@ int main(void)
       STORY(test_let_go_after_the_lease),
       STORY(test_linger),
       STORY(test_looks_less_and_less_while_lingering),
+      STORY(test_looks_no_seldomer_than_the_poll),
       STORY(test_four_blocks_wait_for_their_deletes),
       STORY(test_pass_waits_for_deletes),
       STORY(test_slow_reply_keeps_the_lease),
@@ -1457,6 +1477,7 @@ int main(void)
       STORY(test_open_newer_stands_by),
       STORY(test_newer_ends_the_minute),
       STORY(test_delete_refused),
+      STORY(test_delete_refused_is_the_last),
       STORY(test_read_refused),
       STORY(test_deletes_refused_are_told_once),
       STORY(test_delete_refused_too_late),

@@ -30,6 +30,8 @@ void fixture_wait_expired(const char *type, int slot);
 /* Moves the end of that lock as far ahead as only a clock that jumped can have. */
 void fixture_jump(const char *type, int slot);
 void fixture_put_v2(const char *type);
+/* Makes that ledger one of v 2, all else as it was. */
+void fixture_raise_v(const char *type);
 /* One that ledger_read refuses, of no newer v. */
 void fixture_put_malformed(const char *type);
 /* Raises the epoch as the fence of an older pawl does, which knows no `guarded`. */

@@ -131,6 +131,13 @@ void fixture_put_v2(const char *type)
   real_run(store, NULL, json);
 }
 
+void fixture_raise_v(const char *type)
+{
+  char json[512];
+  snprintf(json, sizeof json, "{\"update\": \"ledger\", \"updates\": [{\"q\": {\"_id\": \"%s\"}, \"u\": {\"$set\": {\"v\": 2}}}]}", type);
+  real_run(store, NULL, json);
+}
+
 void fixture_put_malformed(const char *type)
 {
   char json[512];

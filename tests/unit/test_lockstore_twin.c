@@ -67,6 +67,15 @@ void fixture_put_v2(const char *type)
   memory_server_put_ledger(server, type, &ledger);
 }
 
+void fixture_raise_v(const char *type)
+{
+  struct ledger ledger;
+  struct error error;
+  assert_int_equal(ledger_read(store, type, &ledger, &error), OUTCOME_YES);
+  ledger.v = 2;
+  memory_server_put_ledger(server, type, &ledger);
+}
+
 void fixture_put_malformed(const char *type)
 {
   struct ledger ledger = {.epoch = 5};
