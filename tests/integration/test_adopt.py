@@ -431,6 +431,19 @@ def test_epoch_is_above_all_others(field):
     assert field.ledger()["epoch"] == 701
 
 
+def test_epoch_is_above_the_blocks(field):
+    """A file that was continued in place bears in its name and header only the epoch that began it."""
+    for _ in range(3):
+        field.fill(10)
+        field.drain()
+    field.ledgers.delete_one({"_id": "t1"})
+    adopt(field)
+    assert field.ledger()["epoch"] == 4
+    field.fill(10)
+    field.drain()
+    assert len(field.compare()["t1"]) == 40
+
+
 def test_epoch_is_above_a_malformed_ledgers(field):
     field.fill(10)
     field.drain()

@@ -1020,7 +1020,8 @@ static void test_open_refused_at_another_end(void **state)
 {
   (void)state;
   rig_play_all(&rig, "wait 0; PEEK YES");
-  rig_play_all(&rig, "CHECK YES; LOOK NO; TAKE YES; FENCE YES; OPEN REFUSED; CLOSE YES; COMMIT YES; UNLOCK YES; wait 70000; PEEK YES; CHECK YES");
+  rig_play_all(&rig,
+               "CHECK YES; LOOK NO; TAKE YES; FENCE YES; OPEN REFUSED; CLOSE YES; COMMIT YES; UNLOCK YES; wait 70000; PEEK YES; CHECK YES");
   assert_false(trusts()); /* the check may only read */
   rig_play_all(&rig, "LOOK NO; TAKE YES; FENCE YES:moved; OPEN REFUSED; CLOSE YES; UNLOCK YES");
   rig_expect(&rig, STATE_CHECKING, "");

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -19,6 +21,25 @@ static char folder[] = "/tmp/test_file_XXXXXX";
 static char path[100];
 static struct error error;
 static struct file file;
+
+/* What statfs(2) calls the file system, here and in what is tested; 0: as it is. */
+static unsigned long pretended;
+
+int fstatfs(int fd, struct statfs *fs)
+{
+  int result = (int)syscall(SYS_fstatfs, fd, fs);
+  if (pretended != 0)
+    fs->f_type = (__typeof__(fs->f_type))pretended;
+  return result;
+}
+
+int statfs(const char *name, struct statfs *fs)
+{
+  int result = (int)syscall(SYS_statfs, name, fs);
+  if (pretended != 0)
+    fs->f_type = (__typeof__(fs->f_type))pretended;
+  return result;
+}
 
 static const char *path_of(const char *name)
 {
@@ -133,6 +154,7 @@ static void test_in_place(void **state)
   make("b", "efgh");
   assert_int_equal(open_as("a", FILE_WRITE), FILE_OK);
   assert_int_equal(file_in_place(&file, folder, 4, &error), FILE_OK);
+  assert_int_equal(file_in_place(&file, folder, 3, &error), FILE_ABSENT);
   assert_int_equal(file_in_place(&file, folder, 5, &error), FILE_ABSENT);
   assert_non_null(strstr(error.text, "it has 4 bytes, and should have 5"));
   char from[sizeof path];
@@ -141,6 +163,14 @@ static void test_in_place(void **state)
   assert_int_equal(file_in_place(&file, folder, 4, &error), FILE_ABSENT);
   assert_non_null(strstr(error.text, "another file was put in its place"));
   assert_int_equal(unlink(path_of("a")), 0);
+  assert_int_equal(file_in_place(&file, folder, 4, &error), FILE_ABSENT);
+  assert_int_equal(file_close(&file, &error), FILE_OK);
+  /* A link that leads to it is not it: no worker opens one. */
+  make("c", "ijkl");
+  assert_int_equal(open_as("c", FILE_WRITE), FILE_OK);
+  strcpy(from, path_of("c"));
+  assert_int_equal(rename(from, path_of("moved")), 0);
+  assert_int_equal(symlink("moved", from), 0);
   assert_int_equal(file_in_place(&file, folder, 4, &error), FILE_ABSENT);
   assert_int_equal(file_close(&file, &error), FILE_OK);
 }
@@ -240,6 +270,47 @@ static void test_local(void **state)
   assert_int_equal(file_close(&other, &error), FILE_OK);
 }
 
+/* What is not known to be one kernel's, and to have one guard a file, is not. */
+static void test_local_file_systems(void **state)
+{
+  (void)state;
+  static const struct {
+    unsigned long type;
+    bool local;
+  } systems[] = {
+      {0xEF53, true},      /* ext2, ext3, ext4 */
+      {0x58465342, true},  /* XFS */
+      {0x9123683E, true},  /* Btrfs */
+      {0x2FC12FC1, true},  /* ZFS */
+      {0xF2F52010, true},  /* F2FS */
+      {0x01021994, true},  /* tmpfs */
+      {0x794C7630, false}, /* overlay */
+      {0x6969, false},     /* NFS */
+      {0x65735546, false}, /* FUSE: GlusterFS, virtiofs */
+      {0xFE534D42, false}, /* SMB */
+      {0xFF534D42, false}, /* CIFS */
+      {0x01021997, false}, /* 9p */
+      {0x00C36400, false}, /* CephFS */
+      {0x0BD00BD0, false}, /* Lustre */
+      {0x01161970, false}, /* GFS2 */
+      {0x7461636F, false}, /* OCFS2 */
+      {0x12345678, false},
+  };
+  make("a", "x");
+  assert_int_equal(open_as("a", FILE_READ), FILE_OK);
+  for (size_t i = 0; i < sizeof systems / sizeof *systems; i++) {
+    struct file_place place;
+    bool local = !systems[i].local;
+    pretended = systems[i].type;
+    assert_int_equal(file_place(folder, &place, &error), FILE_OK);
+    assert_int_equal(file_local(&file, &local, &error), FILE_OK);
+    pretended = 0;
+    if (local != systems[i].local || place.local != systems[i].local)
+      fail_msg("%lx is local: %d, its directory: %d", systems[i].type, local, place.local);
+  }
+  assert_int_equal(file_close(&file, &error), FILE_OK);
+}
+
 static void count_each(void *context, const char *name)
 {
   int *count = context;
@@ -328,10 +399,21 @@ int main(void)
 {
 #define TEST(test) cmocka_unit_test_teardown(test, folder_clear)
   const struct CMUnitTest tests[] = {
-      TEST(test_write_and_read), TEST(test_modes), TEST(test_not_appending), TEST(test_permissions_whatever_the_umask),
-      TEST(test_others_refused), TEST(test_guard), TEST(test_unlink),        TEST(test_place),
-      TEST(test_local),          TEST(test_list),  TEST(test_short_write),   TEST(test_failed_sync),
-      TEST(test_in_place),       TEST(test_brick),
+      TEST(test_write_and_read),
+      TEST(test_modes),
+      TEST(test_not_appending),
+      TEST(test_permissions_whatever_the_umask),
+      TEST(test_others_refused),
+      TEST(test_guard),
+      TEST(test_unlink),
+      TEST(test_place),
+      TEST(test_local),
+      TEST(test_list),
+      TEST(test_short_write),
+      TEST(test_failed_sync),
+      TEST(test_in_place),
+      TEST(test_brick),
+      TEST(test_local_file_systems),
   };
   return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }
