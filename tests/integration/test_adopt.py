@@ -1,4 +1,5 @@
 """pawl-setup --adopt: ledgers lost on purpose, at every moment of a drain, and the end compared exactly."""
+import errno
 import random
 import re
 import shutil
@@ -498,6 +499,19 @@ def test_frozen_holder_cuts_what_was_adopted(field, faulty_disk):
     wait_until(lambda: " fenced: " in frozen.log() or (field.dir / "t1.bin").stat().st_size < ledger["length"] or
                field.ledger()["seq"] > ledger["seq"], frozen.log)
     assert (field.dir / "t1.bin").stat().st_size >= ledger["length"], f"adopted bytes are gone: {done.stdout.decode()} {frozen}"
+
+
+def test_sync_fails(field, faulty_disk):
+    """What was read may be in this machine's memory alone."""
+    field.fill(10)
+    field.drain()
+    field.ledgers.delete_one({"_id": "t1"})
+    disk = FaultyDisk(faulty_disk, field.folder, field.dir)
+    disk.rule(f"fsync t1.bin 1 {errno.EIO}")
+    done = field.run("pawl-setup", "--adopt", "t1", "--dir", field.dir, "--yes", env=disk.env)
+    assert done.returncode == 74 and b"syncing t1.bin" in done.stdout + done.stderr and field.ledger() is None, done
+    adopt(field)
+    assert field.ledger()["seq"] == 10
 
 
 # --- the database while adopting ---

@@ -519,6 +519,11 @@ static void put_only_over_what_was_seen(void **state)
   begin_file(MY_TYPE);
   struct ledger seen = read_ledger(MY_TYPE);
   assert_int_equal(ledger_put(store, MY_TYPE, &none, NULL, &ledger, &error), OUTCOME_NO);
+  struct ledger_commit closed = commit_of(MY_TYPE, 1, &alice, 0, 0); /* a block without messages, in the epoch that was seen */
+  closed.after.link++;
+  assert_int_equal(ledger_commit(store, MY_TYPE, &closed, &error), OUTCOME_YES);
+  assert_int_equal(ledger_put(store, MY_TYPE, &seen, NULL, &ledger, &error), OUTCOME_NO);
+  seen = read_ledger(MY_TYPE);
   assert_int_equal(read_ledger(MY_TYPE).epoch, 1);
   assert_int_equal(ledger_put(store, MY_TYPE, &seen, NULL, &ledger, &error), OUTCOME_YES);
   assert_int_equal(read_ledger(MY_TYPE).epoch, 5);
