@@ -463,6 +463,30 @@ def test_file_changed_before_the_sync(written, change):
     assert len(field.compare()["t1"]) == 100
 
 
+def test_ledger_that_moves_during_a_look(field):
+    """The file is missing by the ledger that was read first. When it is read again it is another one: that look counts for nothing."""
+    field.fill(10)
+    field.drain(*CALM)
+    file = field.dir / "t1.bin"
+    file.rename(field.dir / "aside")
+    admin = field.server.client.admin
+
+    def reads():
+        return [op for op in admin.command("currentOp")["inprog"] if op.get("appName") == field.app_name() and op.get("command", {}).get("find") == "ledger"]
+    try:
+        admin.command({"configureFailPoint": "failCommand", "mode": {"skip": 2},  # whether it reads in snapshots, and the ledger before the files
+                       "data": {"failCommands": ["find"], "namespace": f"{field.name}.ledger", "appName": field.app_name(),
+                                "blockConnection": True, "blockTimeMS": 2000}})
+        worker = field.worker(*CALM)
+        wait_until(reads, lambda: f"a look at the ledger again; {worker}")
+        field.ledgers.update_one({"_id": "t1"}, {"$inc": {"epoch": Int64(1)}})
+        (field.dir / "aside").rename(file)
+    finally:
+        admin.command({"configureFailPoint": "failCommand", "mode": "off"})
+    field.fill(10)
+    assert len(ended(field, worker)) == 20 and not events(worker, "untrusted"), str(worker)
+
+
 def test_file_removed_between_epochs(field):
     """The worker has let go of the file: it notices at once."""
     field.fill(100)

@@ -520,10 +520,15 @@ static void becomes_a_loop(struct segment_header *header)
   header->number = 1;
 }
 
+static void epoch_two_before(struct segment_header *header)
+{
+  header->predecessor_epoch = 2;
+}
+
 static void test_headers_that_lie(void **state)
 {
   (void)state;
-  static void (*const lies[])(struct segment_header *) = {number_five, names_itself, names_newer, names_oldest};
+  static void (*const lies[])(struct segment_header *) = {number_five, names_itself, names_newer, names_oldest, epoch_two_before};
   for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
     begin(NULL);
     four_segments();
