@@ -947,8 +947,8 @@ static void theft_is_told_and_keeps_the_row(void **state)
   (void)state;
   struct neighbour holder = neighbour_open(MY_TYPE), thief = neighbour_open(MY_TYPE), waiter = neighbour_open(MY_TYPE);
   assert_int_equal(lock_take(holder.store, MY_TYPE, 0, &alice, SHORT_MS, &someone, &error), OUTCOME_YES);
-  neighbour_wait(&waiter, MY_TYPE, &alice);
   neighbour_wait(&thief, MY_TYPE, &alice);
+  neighbour_wait(&waiter, MY_TYPE, &alice);
   fixture_wait_expired(MY_TYPE, 0);
   assert_int_equal(lock_steal(thief.store, MY_TYPE, 0, &alice, &error), OUTCOME_YES);
   expect_woken(&holder, MY_TYPE, WAKEUP_LOST);
