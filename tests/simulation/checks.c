@@ -17,6 +17,7 @@ struct take { /* who had the lock, in the order in which they got it */
   struct owner owner;
   struct caller caller;
   int64_t order;
+  int64_t at_us; /* it was granted last */
 };
 
 struct renewed {
@@ -254,9 +255,12 @@ void checks_taken(int type, const struct owner *owner, struct caller caller)
   struct watch *watch = &watches[type];
   int64_t kept = watch->take_count < TAKES_KEPT ? watch->take_count : TAKES_KEPT;
   for (int64_t i = watch->take_count - kept; i < watch->take_count; i++)
-    if (memcmp(&watch->takes[i % TAKES_KEPT].owner, owner, sizeof *owner) == 0)
-      return; /* its request has come again */
-  watch->takes[watch->take_count % TAKES_KEPT] = (struct take){.owner = *owner, .caller = caller, .order = watch->take_count};
+    if (memcmp(&watch->takes[i % TAKES_KEPT].owner, owner, sizeof *owner) == 0) { /* its request has come again */
+      watch->takes[i % TAKES_KEPT].at_us = world.now_us;
+      return;
+    }
+  watch->takes[watch->take_count % TAKES_KEPT] =
+      (struct take){.owner = *owner, .caller = caller, .order = watch->take_count, .at_us = world.now_us};
   watch->take_count++;
 }
 
@@ -349,6 +353,14 @@ void checks_took_for_renewed(const struct station *station, const struct owner *
   int64_t sent_us = machine_boot_to_us(process_machine(station->process), sent_ms);
   if (memcmp(&renewed->owner, owner, sizeof *owner) != 0 || renewed->at_us + 2 * MS < sent_us)
     world_fail("t%d: worker %d takes its lock for renewed, and it is not", station->type, station->process->index);
+}
+
+void checks_took(const struct station *station, const struct owner *owner, int64_t sent_ms)
+{
+  const struct take *take = take_find(&watches[station->type], owner);
+  int64_t sent_us = machine_boot_to_us(process_machine(station->process), sent_ms);
+  if (take != NULL && take->at_us + 2 * MS < sent_us)
+    world_fail("t%d: worker %d counts its lease from after its lock was granted", station->type, station->process->index);
 }
 
 void checks_appended(const struct station *station, const struct completion *completion)

@@ -49,6 +49,8 @@ void checks_renewed(int type, const struct owner *owner, int process);
 /* What a renewal has done to a lock; `before` has no lease if there was none. */
 void checks_renewal(const struct lock_renewal *renewal, const struct lock_view *before, int process);
 void checks_took_for_renewed(const struct station *station, const struct owner *owner, int64_t sent_ms);
+/* Its worker takes the lock for its own, and counts its lease from `sent_ms`. */
+void checks_took(const struct station *station, const struct owner *owner, int64_t sent_ms);
 /* Its last look has found nothing. */
 void checks_exits_empty(const struct process *process);
 /* Its block is written and synced; its disk has failed. */

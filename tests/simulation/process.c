@@ -184,6 +184,8 @@ void station_done(struct station *station, struct completion *completion)
   plants_completion(station, completion);
   if (completion->kind == ACTION_APPEND && completion->result == RESULT_YES)
     checks_appended(station, completion);
+  if (completion->kind == ACTION_TAKE && completion->result == RESULT_YES)
+    checks_took(station, &station->consumer.owner, completion->sent_ms);
   if (completion->kind == ACTION_FENCE && completion->result == RESULT_NO)
     checks_not_fenced(station);
   feed(station, &event);
