@@ -4,7 +4,9 @@
  *
  *   - a message whose insert was acknowledged is in the file once, or still in the queue; in the queue no more once it is settled;
  *   - what was committed is never changed, moved or taken back, and the ledger's seq counts it;
- *   - messages of one producer are in the order in which it inserted them.
+ *   - messages of one producer are in the order in which it inserted them;
+ *   - a worker that ends because the queue is empty leaves no message behind;
+ *   - no worker stops for good: the storage is as it should be.
  *
  * tests/model/run runs it. By hand: spin -a append.pml && gcc -O2 -DSAFETY -DCOLLAPSE -o pan pan.c && ./pan -m100000 -w26
  *
@@ -19,11 +21,25 @@
  *                  Nobody is made to leave: a holder whose clock stands still must do no harm either.
  *   fence          One step, because a fence that fails changes nothing: having read epoch e, it succeeds only if e is the
  *                  epoch still. For a roll, which brings its own e, the comparison is there.
+ *                  Without an answer the ledger shows that it was done, but not whether the end was
+ *                  clean.
+ *   old answers    Of a primary that was replaced and does not know it: to each read that is not
+ *                  linearizable. They may say that the epoch is still mine, so where nothing is cut
+ *                  there is no such read here. The looks before the lock make a worker try, and no
+ *                  more.
  *   ledger         Epoch, clean, guarded, the committed end (segment and messages in it: this stands for file, length and link), seq,
  *                  settled. A request may arrive at once, later, twice, or never; the answer may be lost (the worker then asks
  *                  again, which the ledger cannot tell from a late copy, or dies, or leaves). One such copy at a time.
  *   queue          A set of messages. A delete is one request a block, but is done message by message, and what is not yet
  *                  done may be done late. A pass is one snapshot, and may end early.
+ *   ranges         With -DRANGES a delete may also be by the block's first and last, of what the
+ *                  pass has seen: in one step, if it removes as many as it should.
+ *   standalone     With -DSTANDALONE a pass is a plain cursor: it may miss what comes behind it and
+ *                  see what comes before it. No order is looked at.
+ *   last look      Of --exit-when-empty: a worker without the lock looks, and ends. (Then another
+ *                  one is started.) What is linearizable is one step.
+ *   first name     Who has no segment to go on from wants the name t1.bin. If another's with more
+ *                  than a header bears it, and the epoch is still his, he stops (74).
  *   file           A list of messages a segment. A block is one or two messages and is committed as a whole.
  *   failed sync    All of the block may be there, or a part, or nothing. The epoch is abandoned (which then looks like a crash).
  *   CLOSE          A write at the committed end that is no message. It takes no room here.
@@ -35,17 +51,24 @@
  *                  fences leave the number as it is.
  *   adopt, lock    With -DTOOLS: pawl-setup --adopt, which vouches for nothing, and pawl-lock, which carries on what it finds.
  *
- * What is not: bytes and pages (so no PAD), CRCs, names of files and the check before the lock (unit tests and the simulation have these); a file
- * that disagrees with the ledger; time; losing writes that MongoDB acknowledged; pruning; more than two blocks that are committed
- * and not deleted (pawl: four). A late copy of a commit does not carry `settled`, which $max would make the older value or a
- * true one; the next holder then only settles more.
+ * What is not: bytes and pages (so no PAD), CRCs, other names of files and the check before the
+ * lock (unit tests and the simulation have these); several types a worker, and one renewal for the
+ * locks of many (they meet in the lock, which any worker may have here at any time); a transaction
+ * that nobody ends (it delays, and no more); a file that disagrees with the ledger; time; losing
+ * writes that MongoDB acknowledged; pruning; more than two blocks that are committed and not
+ * deleted (pawl: four). A late copy of a commit does not carry `settled`, which $max would make the
+ * older value or a true one; the next holder then only settles more.
  *
  * What lies beyond the committed end when an epoch begins is forgotten in the model ("sweep"). Nobody may rely on it, and
  * whoever commits it without having written it in his own epoch is found out. This, and forgetting a late request of an
  * epoch that is over, which can match nothing, makes the model small. Three messages are the least that show a committed
  * byte changed in every case: with two, the late writer often writes what is there already.
  *
- * Planted bugs, given to spin as -D, one at a time; each must be found:
+ * A write that is taken back before a majority has it is a write that was never done, to all who
+ * read at majority. So it takes no state. Only who reads at local sees it: FENCELOCAL, COMMITLOCAL.
+ *
+ * Planted bugs, given to spin as -D, one at a time; each must be found, by an assertion that is its
+ * own (tests/model/run names it):
  *
  *   SAMEFILE    an unclean file is continued on a network file system
  *   NOFENCE     a commit does not look at the epoch
@@ -63,6 +86,24 @@
  *   LATEWRITE   at the deadline a holder does not wait for a write that hangs, and leaves with `clean: true`
  *   UNLINK      at the deadline a new segment is unlinked although its commit has been sent
  *   AHEAD       `settled` counts a block whose delete is not acknowledged
+ *   NOSNAPSHOT  a pass is a plain cursor: it may miss a message and see a later one of the same producer
+ *   STALEREAD   (with -DLOCAL) the read before a cut is answered by a primary that was replaced
+ *               (here the same as NOVERIFY)
+ *   STALENAME   and the read after the name of the first segment was found taken
+ *   EXITSTALE   and the last look of --exit-when-empty
+ *   EXITBLIND   there is no such look: a pass that found nothing is enough
+ *   EXITUNSETTLED  it leaves out what is committed and not yet deleted
+ *   FENCELOCAL  a fence without an answer is judged by what one server has, and that is taken back
+ *   COMMITLOCAL and a commit
+ *   FENCECLEAN  a fence without an answer, which the ledger shows, has found a clean end
+ *   FENCEOLD    (with -DLOCAL) it begins where the segment began, and not where it ends
+ *   LATEREAD    what was read in one epoch is written in a later one
+ *   RANGE       (with -DRANGES, as those that follow) a range delete is of what is there now, and
+ *               done if it removes as many as it should
+ *   RANGELATER  the same, and nobody counts
+ *   RANGESHIFT  it begins behind the block's first and ends behind its last
+ *   RANGEWIDE   it ends behind its last, and nobody counts
+ *   RANGEALONE  (with -DSTANDALONE) a standalone server is asked for ranges, and has no snapshot
  *   GUARDCOMMIT (with -DBOTH, as those that follow) no fence, but a commit over the network ends what is vouched for
  *   GUARDBOOL   vouched for once is vouched for, of whatever epoch (and -DOLDER)
  *   GUARDIGNORE a free guard is enough
@@ -70,7 +111,6 @@
  *   NETKEEP     a fence over the network goes on vouching
  *   NETVOUCH    a commit over the network vouches
  *   ADOPTVOUCH  adopting does (and -DTOOLS)
- *   NOSNAPSHOT  a pass is a plain cursor: it may miss a message and see a later one of the same producer
  */
 #ifndef W
 #define W 2 /* workers */
@@ -101,11 +141,19 @@
 #ifdef GUARDBOOL
 #define OLDER
 #endif
+#if defined(RANGE) || defined(RANGELATER) || defined(RANGEWIDE) || defined(RANGESHIFT)
+#define RANGES
+#endif
+#ifdef RANGEALONE
+#define STANDALONE
+#endif
 
 #define BIT(m) (1 << ((m) - 1))
 #define LOW(set) ((set) & (-(set)))
 #define SIZE(set) (((set) & 1) + (((set) >> 1) & 1) + (((set) >> 2) & 1) + (((set) >> 3) & 1))
 #define WITHOUT(set, gone) ((set) & (255 - (gone)))
+#define UP_TO(set) ((set) | ((set) >> 1) | ((set) >> 2) | ((set) >> 3)) /* to its last */
+#define BETWEEN(set) (UP_TO(set) & (255 - (LOW(set) - 1)))              /* from its first */
 
 /* ---- what everybody shares ---- */
 
@@ -118,7 +166,7 @@ typedef Segment {
   byte from_length;                    /* and its committed length */
   byte message[L];                     /* 0: anything but a message */
 };
-Segment file[E + 1];                   /* segment e was made in epoch e */
+Segment file[E + 2];                   /* segment e was made in epoch e; the last is FENCELOCAL's */
 byte history[M + 1], history_length;   /* all that was ever committed, for check() */
 #if defined(LOCAL) || defined(BOTH)
 byte guard[W + 1];                     /* the segment a worker has open, guarded; 0: none */
@@ -135,6 +183,11 @@ byte hung, hung_seg, hung_length; /* a write that has not returned */
 /* ---- what must hold ---- */
 
 #define NOWHERE 255
+
+/* Never set: each gives its name to what spin prints of an assertion, for tests/model/run. */
+hidden byte hollow, doubled, miscounted, taken_back, changed, disordered, unsettled, lost;
+hidden byte left_out, undeleted, stops;
+
 hidden byte s_, n_, i_, k_, seen_, chain_[M + 1], keep_[E + 1];
 
 /* chain_[0..n_-1]: what a reader sees from the ledger. keep_[s]: the committed length of each segment, if it is named. */
@@ -146,11 +199,11 @@ inline walk()
   do
   :: s_ == 0 -> break
   :: else ->
-     assert(file[s_].from != 0);                                   /* named, and not there */
+     assert(hollow || file[s_].from != 0);                         /* named, and not there */
      keep_[s_] = i_; n_ = n_ + i_;
      i_ = file[s_].from_length; s_ = file[s_].from - 1
   od;
-  assert(n_ <= M);                                                 /* more than there are: one is twice */
+  assert(doubled || n_ <= M);                                      /* more than there are */
   s_ = seg; k_ = n_;
   do
   :: s_ == 0 -> break
@@ -164,22 +217,24 @@ inline walk()
 inline check()                                                     /* part of the step that it follows */
 {
   walk();
-  assert(n_ == seq && settled <= seq);
-  assert(n_ >= history_length);                                  /* taken back */
+  assert(miscounted || (n_ == seq && settled <= seq));
+  assert(taken_back || n_ >= history_length);
   seen_ = 0; i_ = 0;
   do
   :: i_ < n_ ->
-     assert(chain_[i_] != 0);                                    /* committed, and not there */
-     assert((seen_ & BIT(chain_[i_])) == 0);                     /* twice */
-     assert(i_ >= history_length || history[i_] == chain_[i_]);  /* changed */
-     assert(chain_[i_] <= 2 || (seen_ & BIT(chain_[i_] - 2)));   /* not in its producer's order */
-     assert(i_ >= settled || !(queued & BIT(chain_[i_])));       /* settled, and in the queue */
+     assert(changed || i_ >= history_length || history[i_] == chain_[i_]);
+     assert(hollow || chain_[i_] != 0);                          /* committed, and not there */
+     assert(doubled || (seen_ & BIT(chain_[i_])) == 0);
+#ifndef STANDALONE
+     assert(disordered || chain_[i_] <= 2 || (seen_ & BIT(chain_[i_] - 2)));  /* one producer's */
+#endif
+     assert(unsettled || i_ >= settled || !(queued & BIT(chain_[i_])));
      seen_ = seen_ | BIT(chain_[i_]);
      history[i_] = chain_[i_]; i_++
   :: else -> break
   od;
   history_length = n_;
-  assert(WITHOUT(sent, queued | seen_) == 0);                    /* lost */
+  assert(lost || WITHOUT(sent, queued | seen_) == 0);
   s_ = 0; n_ = 0; i_ = 0; k_ = 0; seen_ = 0
 }
 
@@ -256,6 +311,20 @@ inline remove(set)                                                 /* from the q
 
 /* ---- a worker ---- */
 
+/* The last look of --exit-when-empty. An old answer: it was empty, if only at the beginning. */
+#ifdef EXITSTALE
+#define LOOKS_EMPTY true
+#elif defined(EXITBLIND)
+#define LOOKS_EMPTY saw_empty
+#else
+#define LOOKS_EMPTY (queued == 0)
+#endif
+inline say_empty()
+{
+  assert(left_out || SIZE(sent) == seq);                         /* acknowledged, not in the file */
+  assert(undeleted || queued == 0)                               /* or in both */
+}
+
 inline put(set)                                                    /* the bytes of a block, at the committed end */
 {
   assert(my_length + SIZE(set) <= L);
@@ -297,7 +366,7 @@ inline fence_guarded()
   fi
 }
 
-inline begin_epoch()
+inline know_the_end()
 {
   my_seg = seg; my_length = length; my_seq = seq; was_clean = clean;
 #ifdef GUARDBOOL
@@ -305,13 +374,24 @@ inline begin_epoch()
 #else
   was_vouched = guarded != 0 && guarded == epoch;
 #endif
-  wrote = false; begun = false; todo = 0; block = 0; second = 0;
+  wrote = false; begun = false; block = 0; second = 0;
+#ifdef EXITBLIND
+  saw_empty = false;
+#endif
+#ifndef LATEREAD
+  todo = 0;
+#endif
   /* what the last holder committed and perhaps did not delete */
   walk();
   first = 0; i_ = settled;
 #ifndef NOSETTLE
   do :: i_ < n_ -> first = first | BIT(chain_[i_]); i_++ :: else -> break od;
 #endif
+}
+
+inline begin_epoch()
+{
+  know_the_end();
   epoch++; e = epoch;
   fence_guarded();
 #ifdef GUARDIGNORE
@@ -328,10 +408,30 @@ inline begin_epoch()
   sweep()
 }
 
+/* The fence had no answer. The ledger shows that it was done, but not whether the end was clean. */
+inline begin_epoch_unanswered()
+{
+  begin_epoch();
+#ifdef FENCECLEAN
+  was_clean = true
+#else
+  was_clean = false; was_vouched = guarded == epoch
+#endif
+#ifdef FENCEOLD
+  ; if :: seg != 0 && seg == epoch - 1 -> my_seq = my_seq - my_length; my_length = 0 :: else fi
+#endif
+}
+
 inline forget()                                                    /* crashed, or done with the epoch */
 {
-  e = 0; my_seg = 0; my_length = 0; my_seq = 0; todo = 0; block = 0; first = 0; second = 0;
+  e = 0; my_seg = 0; my_length = 0; my_seq = 0; block = 0; first = 0; second = 0;
   was_clean = false; was_vouched = false; wrote = false; begun = false; rolling = false
+#ifndef LATEREAD
+  ; todo = 0
+#endif
+#ifdef RANGES
+  ; snapshot = 0
+#endif
 #if defined(LOCAL) || defined(BOTH)
   ; guard[me] = 0
 #endif
@@ -349,6 +449,41 @@ inline forget()                                                    /* crashed, o
 #endif
 #define CLOSED OPEN(0)
 
+/* No longer than it should be. It may be longer all the same: sweep() forgets what may be there. */
+#define IS_EXACT (file[my_seg].message[my_length] == 0)
+/* Is the epoch mine? Linearizable; an old answer says so as long as one likes. */
+#ifdef STALEREAD
+#define IS_MINE_BEFORE_CUT true
+#else
+#define IS_MINE_BEFORE_CUT (epoch == e)
+#endif
+
+/* The name of the first segment, t1.bin, is taken by more than a header, of another epoch. */
+#define IS_FIRST_OF_ANOTHER(s) ((s) != e && file[s].from == 1 && file[s].message[0] != 0)
+#define IS_TAKEN (my_seg == 0 && \
+  (IS_FIRST_OF_ANOTHER(2) || IS_FIRST_OF_ANOTHER(E - 1) || IS_FIRST_OF_ANOTHER(E)))
+#ifdef STALENAME
+#define IS_MINE_BEFORE_STOP true
+#else
+#define IS_MINE_BEFORE_STOP (epoch == e)
+#endif
+
+/* What a delete by range removes; and whether its transaction is committed. */
+#if defined(RANGELATER) || defined(RANGE)
+#define IN_RANGE(set) (BETWEEN(set) & queued)
+#elif defined(RANGEWIDE)
+#define IN_RANGE(set) (BETWEEN((set) | (UP_TO(set) + 1)) & snapshot & queued)
+#elif defined(RANGESHIFT)
+#define IN_RANGE(set) (WITHOUT(BETWEEN((set) | (UP_TO(set) + 1)), LOW(set)) & snapshot & queued)
+#else
+#define IN_RANGE(set) (BETWEEN(set) & snapshot & queued)
+#endif
+#if defined(RANGELATER) || defined(RANGEWIDE)
+#define COUNTS(set) true
+#else
+#define COUNTS(set) (SIZE(IN_RANGE(set)) == SIZE(set))
+#endif
+
 #define CONTINUED (!begun && !rolling && my_seg != 0)
 
 #ifdef NOBARRIER
@@ -358,9 +493,9 @@ inline forget()                                                    /* crashed, o
 #endif
 
 #ifdef STALE
-#define SNAPSHOT (queued | (sent & BIT(1)))
+#define NOW (queued | (sent & BIT(1)))
 #else
-#define SNAPSHOT queued
+#define NOW queued
 #endif
 
 #ifdef AHEAD
@@ -375,11 +510,23 @@ proctype worker(byte me)
   byte todo, block;                                                /* read in this pass and not written; the block in hand */
   byte first, second;                                              /* committed and not known to be deleted: two blocks at most */
   bool was_clean, was_vouched, wrote, begun, rolling;
+#ifdef RANGES
+  byte snapshot;                                                   /* what the pass sees */
+#endif
+#ifdef EXITBLIND
+  bool saw_empty;
+#endif
 
 idle:
   atomic { forget() }
   if
+  :: d_step { LOOKS_EMPTY -> say_empty() } goto idle               /* --exit-when-empty */
   :: d_step { epoch < E && (me == FIRST || epoch > 0) -> begin_epoch(); check() }
+  :: d_step { epoch < E && (me == FIRST || epoch > 0) -> begin_epoch_unanswered(); check() }
+#ifdef FENCELOCAL
+  /* no answer; one server has it, and it is taken back: nothing matches this epoch and owner */
+  :: d_step { epoch < E && (me == FIRST || epoch > 0) -> know_the_end(); e = E + 1 }
+#endif
   :: epoch == E -> goto done
   fi;
 
@@ -404,7 +551,28 @@ drain:
   :: goto leave                                                    /* nothing more to do, asked to stop, the deadline, or large enough */
   :: d_step { first != 0 -> remove(first); first = second; second = 0; check() } goto drain
   :: d_step { WITHOUT(first & queued, late_delete) != 0 -> late_delete = late_delete | (first & queued) } goto drain   /* no answer */
-  :: d_step { MAY_BEGIN_PASS && queued != 0 -> todo = SNAPSHOT } goto drain
+#ifdef RANGES
+  :: d_step { first != 0 && COUNTS(first) ->
+       remove(IN_RANGE(first)); first = second; second = 0; check() } goto drain
+  :: d_step { MAY_BEGIN_PASS && queued != 0 -> todo = NOW; snapshot = todo } goto drain
+#else
+  :: d_step { MAY_BEGIN_PASS && queued != 0 -> todo = NOW } goto drain
+#endif
+#ifdef STANDALONE
+  /* what came behind the cursor, and before it */
+  :: d_step { SIZE(todo) > 1 -> todo = WITHOUT(todo, LOW(todo)) } goto drain
+  :: d_step { todo != 0 && WITHOUT(queued, UP_TO(todo)) != 0 ->
+       todo = todo | WITHOUT(queued, UP_TO(todo)) } goto drain
+#endif
+#ifdef RANGEALONE
+  :: d_step { first != 0 -> remove(BETWEEN(first)); first = second; second = 0; check() } goto drain
+#endif
+#ifdef EXITBLIND
+  :: d_step { MAY_BEGIN_PASS && queued == 0 -> saw_empty = true } goto idle
+#endif
+#ifdef EXITUNSETTLED
+  :: d_step { WITHOUT(queued, first | second) == 0 -> say_empty() } goto idle
+#endif
 #ifdef NOSNAPSHOT
   :: d_step { MAY_BEGIN_PASS && queued != 0 -> todo = WITHOUT(queued, LOW(queued)) } goto drain
 #endif
@@ -419,7 +587,12 @@ drain:
   :: begun -> goto append
   :: !begun && (rolling || my_seg == 0) -> goto create
 #if defined(LOCAL) || defined(BOTH)
-  :: d_step { CONTINUED && IS_LOCAL && !IS_GUARDED_BY_ANOTHER(my_seg) && (was_vouched || was_clean) -> OPEN(my_seg) }
+  :: d_step { CONTINUED && IS_LOCAL && !IS_GUARDED_BY_ANOTHER(my_seg) && was_vouched ->
+       OPEN(my_seg) }
+  /* nothing is to be cut: an old answer that the epoch is mine will do, so there is no read here */
+  :: d_step { CONTINUED && IS_LOCAL && !IS_GUARDED_BY_ANOTHER(my_seg) && IS_EXACT &&
+       (was_vouched || was_clean) -> OPEN(my_seg); begun = true } goto append
+  :: CONTINUED && IS_LOCAL && !was_vouched && was_clean && !IS_EXACT -> goto create
   :: CONTINUED && IS_LOCAL && (IS_GUARDED_BY_ANOTHER(my_seg) || !(was_vouched || was_clean)) -> goto create
 #endif
 #ifndef LOCAL
@@ -436,15 +609,14 @@ drain:
   if
   :: goto idle
   :: goto leave
-  :: epoch == e
+  :: IS_MINE_BEFORE_CUT
   :: epoch != e -> goto idle
   fi;
 #endif
   if
   :: goto idle
   :: goto leave
-  :: d_step { was_vouched -> cut(); begun = true; check() } goto append
-  :: !was_vouched -> begun = true; goto append                     /* clean: there is nothing to cut */
+  :: d_step { true -> cut(); begun = true; check() } goto append
   fi;
 #endif
 
@@ -452,6 +624,7 @@ create:
   if
   :: goto idle
   :: goto leave
+  :: d_step { IS_TAKEN && IS_MINE_BEFORE_STOP -> assert(stops || false) }            /* 74 */
   :: d_step { true -> file[e].from = my_seg + 1; file[e].from_length = my_length; OPEN(e) }
   fi;
   if
@@ -518,10 +691,22 @@ commit:                                                            /* also after
        if :: first == 0 -> first = block :: else -> second = block fi;
        block = 0; d_step { check() } goto drain
      }
+#ifdef COMMITLOCAL
+  /* no answer; one server has it, and it is taken back */
+  :: atomic {
+       my_length = my_length + SIZE(block); my_seq = my_seq + SIZE(block);
+       if :: first == 0 -> first = block :: else -> second = block fi;
+       block = 0; goto drain
+     }
+#endif
   fi;
 
 leave:                                                             /* by step 5: CLOSE, if a block was written */
+#ifdef LATEREAD
+  atomic { block = 0 }
+#else
   atomic { todo = 0; block = 0 }
+#endif
   if
   :: goto idle
   :: d_step { wrote -> file[my_seg].message[my_length] = 0; CLOSED; check() }
