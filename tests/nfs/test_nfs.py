@@ -29,9 +29,8 @@ class Shared:
 
     def close(self):
         self.field.close()
-        for client in self.clients:
-            if client.alive():
-                client.run("umount", "-l", MOUNT)
+        if self.server.alive():
+            self.server.run("rm", "-rf", f"{EXPORT}/{self.field.name}", "/run/disk/rest")
 
     def worker(self, machine, *arguments, env=None):
         field = self.field
@@ -102,6 +101,11 @@ class Shared:
             told = machine.out(program("pawl-dump"), "--verify", *field.mongo, "--dir", self.dir, "--type", "t1")
             assert re.search(rf"^t1: ok\b.*\b{self.sent} documents\b", told), told
 
+    def size_on(self, machine):
+        """Of the first segment, as that machine has it."""
+        folder = self.dir if machine in self.clients else f"{EXPORT}/{self.field.name}"
+        return int(machine.out("stat", "-c", "%s", f"{folder}/t1.bin"))
+
     def segments(self):
         return self.one.out("ls", self.dir).split()
 
@@ -120,4 +124,147 @@ def test_machine_changes_at_a_clean_end(shared):
         worker = shared.worker(shared.clients[n % 2], "--exit-when-empty")
         assert worker.wait() == 0, str(worker)
     assert shared.segments() == ["t1.bin"]
+    shared.judge()
+
+
+def test_workers_killed_and_frozen(shared):
+    for n in range(4):
+        shared.worker(shared.clients[n % 2])
+    frozen = []
+    for n in range(6):
+        shared.fill(300)
+        holder = wait_until(shared.holder, shared.field.logs)
+        shared.progress(100)
+        if n % 3 == 2:
+            holder.signal(signal.SIGTERM)
+        elif n % 3 == 1:
+            holder.freeze()
+            epoch = shared.epoch()
+            wait_until(lambda: shared.epoch() > epoch or shared.field.queued() == 0, shared.field.logs)
+            frozen.append(holder)
+        else:
+            holder.kill()
+            shared.worker(holder.machine)
+    for one in frozen:
+        one.thaw()
+    shared.judge()
+
+
+def test_machine_frozen(shared):
+    """Longer than its lease, in the middle of its work; the other one writes meanwhile, and loses it again."""
+    first = shared.holder_on(shared.one)
+    second = shared.worker(shared.two, "--linger", "1h")
+    shared.one.freeze()
+    shared.fill(300)
+    shared.wait_holder(second)
+    shared.progress()
+    shared.one.thaw()
+    shared.fill(300)
+    shared.field.wait_empty()
+    first.wait_log("fenced|lost")
+    second.kill()
+    shared.fill(300)
+    shared.wait_holder(first)
+    shared.judge()
+
+
+def stopped_before_its_sync(shared):
+    """A worker that has written a block and not synced it, on a machine that has not sent it: the pages are dirty there, and the server has a
+    shorter file."""
+    first = shared.worker(shared.one, "--linger", "1h", env={"PAWL_FAULT_STOP": "block-written:3"})
+    shared.fill(100)
+    first.wait_frozen()
+    written, arrived = shared.size_on(shared.one), shared.size_on(shared.server)
+    assert arrived < written, (arrived, written)
+    return first, written
+
+
+def test_block_arrives_after_the_successors(shared):
+    first, written = stopped_before_its_sync(shared)
+    shared.one.freeze()
+    seq = shared.seq()
+    second = shared.worker(shared.two, "--linger", "1h")
+    shared.wait_holder(second)
+    shared.field.wait_empty()
+    assert shared.seq() > seq
+    assert shared.size_on(shared.server) < written
+    shared.one.thaw()
+    first.thaw()
+    shared.fill(200)
+    wait_until(lambda: shared.size_on(shared.server) >= written, "the late block on the server")
+    shared.judge()
+
+
+def test_machine_turned_off(shared):
+    """With dirty pages. It starts again, and its worker can hold the type again."""
+    first, written = stopped_before_its_sync(shared)
+    shared.one.power_off()
+    second = shared.worker(shared.two, "--linger", "1h")
+    shared.wait_holder(second)
+    shared.field.wait_empty()
+    assert shared.size_on(shared.server) < written and not first.alive()
+    shared.one.boot()
+    shared.one.wait_up()
+    shared.mount(shared.one)
+    third = shared.worker(shared.one, "--linger", "1h")
+    second.kill()
+    shared.fill(300)
+    shared.wait_holder(third)
+    shared.judge()
+
+
+def test_machine_cut_off(shared):
+    """From server and MongoDB, for longer than the server waits for it."""
+    first = shared.holder_on(shared.two)
+    second = shared.worker(shared.one, "--linger", "1h")
+    shared.two.cut()
+    shared.fill(300)
+    shared.wait_holder(second)
+    shared.progress()
+    first.wait_log(" (stall|disk|lost|mongodb): ")
+    shared.two.join()
+    shared.fill(300)
+    shared.field.wait_empty()
+    second.kill()
+    shared.fill(300)
+    shared.wait_holder(first)
+    shared.judge()
+
+
+def test_server_turned_off(shared):
+    """Its power goes while a worker writes: what a sync has brought there is there when it is back."""
+    workers = [shared.holder_on(shared.one), shared.worker(shared.two)]
+    shared.server.power_off()
+    shared.fill(300)
+    shared.server.boot()
+    shared.server.wait_up().serve()
+    shared.progress(200)
+    assert all(worker.alive() for worker in workers)
+    shared.judge()
+
+
+def test_export_full(shared):
+    shared.server.run("sh", "-c", "dd if=/dev/zero of=/run/disk/rest bs=1M status=none; sync; truncate -s -3M /run/disk/rest; sync", check=False)
+    workers = [shared.holder_on(shared.one), shared.worker(shared.two)]
+    shared.fill(500, size=20000)
+    wait_until(lambda: any(" no-space: " in worker.log() for worker in workers), shared.field.logs)
+    shared.server.run("rm", "/run/disk/rest")
+    shared.judge()
+
+
+def test_follower_on_the_other_machine(shared):
+    """pawl-dump -f, which began when the file was short, prints each message once, in order, within seconds."""
+    shared.holder_on(shared.one)
+    follower = shared.two.spawn(program("pawl-dump"), "--dir", shared.dir, "--type", "t1", "-f")
+
+    def printed():
+        return [line for line in "".join(shared.two.told(follower, "log")).split("\n")[:-1] if line.startswith("{")]
+    for _ in range(3):
+        shared.fill(100)
+        shared.field.wait_empty()
+        wait_until(lambda: len(printed()) >= shared.sent - 10, lambda: f"{len(printed())} of {shared.sent} lines")
+    shared.holder().stop()
+    wait_until(lambda: len(printed()) >= shared.sent, lambda: f"{len(printed())} of {shared.sent} lines")
+    shared.two.signal(follower, signal.SIGTERM)
+    assert [int(re.search(r'"n": ?(\d+)', line)[1]) for line in printed()] == list(range(shared.sent))
     shared.judge()
