@@ -14,7 +14,7 @@ import termios
 import threading
 import tty
 
-NAME, ADDRESS, GATEWAY, HOST_FOLDER, MODULE = sys.argv[1:6]  # the kernel adds a word of its own
+NAME, ADDRESS, GATEWAY, HOST_FOLDER, MODULES = sys.argv[1:6]  # the kernel adds a word of its own
 LINE = os.open("/dev/ttyS0", os.O_RDWR | os.O_NOCTTY)
 sending = threading.Lock()
 
@@ -40,7 +40,8 @@ def set_up():
     for folder in ("/run/nfs", "/run/host", "/run/disk"):
         os.mkdir(folder)
     must("mount", "-t", "hostfs", "-o", HOST_FOLDER, "none", "/run/host")
-    must("modprobe", "-d", "/run", MODULE)
+    for module in MODULES.split(","):
+        must("modprobe", "-d", "/run", module)
     must("hostname", NAME)
     must("ip", "link", "set", "lo", "up")
     must("ip", "address", "add", f"{ADDRESS}/24", "dev", "vec0")

@@ -39,9 +39,9 @@ class Network:
 
 
 class Machine:
-    def __init__(self, network, number, name, folder, module, options=()):
+    def __init__(self, network, number, name, folder, modules, options=()):
         self.number, self.name, self.folder = number, name, Path(folder)
-        self.module, self.options = module, options
+        self.modules, self.options = modules, options
         self.address, self.cable = f"10.77.{number}.2", network.cable(number)
         self.shared = self.folder / "shared"  # /run/host there
         self.shared.mkdir(parents=True)
@@ -60,7 +60,7 @@ class Machine:
         words = ["linux.uml", "mem=192M", f"umid={self.name}", f"uml_dir={self.folder}/", "root=/dev/root", "rootfstype=hostfs", "rootflags=/",
                  "ro", f"init={HERE}/agent.py", f"vec0:transport=tap,ifname={self.cable},depth=64,gro=1", *self.options,
                  f"ssl0=fd:{to_read},fd:{from_write}", "con=null", "con0=null,fd:1", "quiet", "panic=1",
-                 "--", self.name, self.address, f"10.77.{self.number}.1", self.shared, self.module]
+                 "--", self.name, self.address, f"10.77.{self.number}.1", self.shared, self.modules]
         with open(self.console, "wb") as console:
             self.process = subprocess.Popen([*map(str, words)], stdin=subprocess.DEVNULL, stdout=console, stderr=console,
                                             pass_fds=(to_read, from_write), start_new_session=True,
@@ -174,7 +174,7 @@ class Machine:
 
 
 class Server(Machine):
-    """Exports a folder of an ext4 that is on a disk of its own. `sync`, as is the default: what it has acknowledged outlives its power."""
+    """Exports a folder of an ext4 that is on a disk of its own. With `sync`, its default, what it has acknowledged outlives its power."""
 
     def __init__(self, network, number, folder):
         disk = Path(folder) / "disk"
@@ -183,7 +183,7 @@ class Server(Machine):
         command("mkfs.ext4", "-q", "-m", "0", disk)
         super().__init__(network, number, "server", folder, "nfsd", [f"ubd0={disk}"])
 
-    def serve(self):
+    def serve(self, durable="sync"):
         self.run("mount", "-t", "ext4", "/dev/ubda", "/run/disk")
         self.run("mkdir", "-p", EXPORT, "/run/disk/state/nfsdcld", "/run/rpc_pipefs")
         self.run("mount", "--bind", "/run/disk/state", "/var/lib/nfs")
@@ -191,18 +191,20 @@ class Server(Machine):
         self.run("mount", "-t", "nfsd", "none", "/proc/fs/nfsd")
         for name in ("etab", "rmtab"):
             self.run("touch", f"/var/lib/nfs/{name}")
-        self.run("exportfs", "-i", "-o", "rw,sync,no_root_squash,no_subtree_check,fsid=0", f"*:{EXPORT}")
+        self.run("exportfs", "-i", "-o", f"rw,{durable},no_root_squash,no_subtree_check,fsid=0", f"*:{EXPORT}")
         for name in ("nfsv4leasetime", "nfsv4gracetime"):
             self.run("sh", "-c", f"echo {LEASE_S} >/proc/fs/nfsd/{name}")
         self.spawn("nfsdcld", "-F", "-p", "/run/rpc_pipefs", "-s", "/var/lib/nfs/nfsdcld")
-        self.spawn("rpc.mountd", "-F", "-N", "3")
-        self.run("rpc.nfsd", "-N", "3", "-V", "4.2", "8")
+        self.spawn("rpcbind", "-f")
+        wait_until(lambda: self.run("rpcinfo", "-p", check=False)["exit"] == 0, "an answer of rpcbind")
+        self.spawn("rpc.mountd", "-F")
+        self.run("rpc.nfsd", "-V", "4.2", "8")
         return self
 
 
 class Client(Machine):
     def __init__(self, network, number, name, folder):
-        super().__init__(network, number, name, folder, "nfsv4")
+        super().__init__(network, number, name, folder, "nfsv3,nfsv4")
         self.mounted = None, None
 
     def mount(self, server, options):
@@ -210,7 +212,9 @@ class Client(Machine):
         if self.mounted != (self.boots, options):
             if self.mounted[0] == self.boots:
                 self.run("umount", MOUNT)
-            self.run("mount", "-t", "nfs", "-o", f"{options},hard,proto=tcp", f"{server.address}:/", MOUNT)
+                self.mounted = None, None
+            path = EXPORT if "vers=3" in options else "/"
+            self.run("mount", "-t", "nfs", "-o", f"{options},hard,proto=tcp", f"{server.address}:{path}", MOUNT)
             self.mounted = self.boots, options
 
 
