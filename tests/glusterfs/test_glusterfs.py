@@ -223,6 +223,26 @@ def test_volume_full(make_shared):
         shared.disks.undo.append(("umount", "-l", brick.parent))
 
 
+@pytest.mark.parametrize("seen, said", [("on", "no-space"), ("off", "disk")])
+def test_quota_reached(shared, seen, said):
+    """The volume has room for more. By default what is free says so beforehand; without that, a write or a sync fails. A quota is not exact to
+    the byte, and less so with its timeouts, which are 0 here."""
+    quota = shared.volume.quota
+    quota("enable")
+    shared.volume.set("features.quota-deem-statfs", seen)
+    for which in ("soft-timeout", "hard-timeout"):
+        quota(which, "0")
+    quota("limit-usage", "/", "3MB")
+    workers = [shared.holder_on(shared.one), shared.worker(shared.two)]
+    shared.fill(500, size=20000)
+    wait_until(lambda: any(f" {said}: " in worker.log() for worker in workers), shared.field.logs)
+    seq = shared.seq()
+    pause(2)
+    assert shared.seq() == seq < shared.sent and all(worker.alive() for worker in workers)
+    quota("limit-usage", "/", "100MB")
+    shared.judge()
+
+
 def test_client_killed(shared):
     """ENOTCONN under the holder. The other takes over; and after a new mount, the first can be the holder again."""
     first = shared.holder_on(shared.one, own_machine=False)

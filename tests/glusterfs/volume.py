@@ -49,6 +49,9 @@ class Volume:
     def set(self, option, value):
         gluster("volume", "set", self.name, option, value)
 
+    def quota(self, *words):
+        gluster("volume", "quota", self.name, *words)
+
     def mount(self, name, **options):
         self.mounts.append(Mount(self, self.folder / name, **options))
         return self.mounts[-1]
