@@ -49,6 +49,7 @@ class Machines:
     def stop(self):
         for machine in self.all:
             machine.power_off()
+            machine.join()
 
 
 @pytest.fixture(scope="session")

@@ -45,7 +45,7 @@ class Machine:
         self.address, self.cable = f"10.77.{number}.2", network.cable(number)
         self.shared = self.folder / "shared"  # /run/host there
         self.shared.mkdir(parents=True)
-        self.boots, self.process = 0, None
+        self.boots, self.process, self.is_cut = 0, None, False
 
     # power
 
@@ -120,9 +120,12 @@ class Machine:
     def cut(self):
         """No packet reaches it or leaves it any more."""
         self._rules("-I")
+        self.is_cut = True
 
     def join(self):
-        self._rules("-D")
+        if self.is_cut:
+            self._rules("-D")
+            self.is_cut = False
 
     # programs on it
 

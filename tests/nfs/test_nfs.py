@@ -119,7 +119,11 @@ def make_shared(field, machines):
     made = []
 
     def make(options):
-        made.append(Shared(field, machines, options))
+        try:
+            made.append(Shared(field, machines, options))
+        except AssertionError:
+            machines.stop()
+            raise
         return made[-1]
     yield make
     for one in made:
