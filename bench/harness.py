@@ -38,7 +38,7 @@ def say(text):
 
 def program(name):
     """A program of pawl, or one of the benchmark's own."""
-    for folder in ("pawl/worker", "pawl/storage", "pawl/lockstore", "pawl", "."):
+    for folder in ("pawl/bin", "."):
         if (BUILD / folder / name).is_file():
             return str(BUILD / folder / name)
     raise NotMeasured(f"there is no {name}")

@@ -4,8 +4,8 @@
  * reads it: nothing but printable UTF-8 where it is text, one message a line.
  */
 #include "image.h"
-#include "storage/dump_json.h"
-#include "storage/dump_ledger.h"
+#include "tools/dump/json.h"
+#include "tools/dump/ledger.h"
 #include "target.h"
 #include "unit/memory_disk.h"
 

@@ -4,7 +4,7 @@
  */
 #include "image.h"
 #include "target.h"
-#include "worker/enqueue_input.h"
+#include "tools/enqueue/input.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -39,7 +39,7 @@ bson.ObjectId._inc = 0  # it begins anywhere, and where it overflows the _ids of
 
 
 def program(name):
-    for folder in (BIN, BIN / "worker", BIN / "storage", BIN / "lockstore", BIN / "bin"):
+    for folder in (BIN, BIN / "bin"):
         if (folder / name).is_file():
             return str(folder / name)
     raise FileNotFoundError(f"{name} is not built in {BIN} (PAWL_BIN)")

@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "storage/dump_json.h"
-#include "storage/dump_print.h"
+#include "tools/dump/json.h"
+#include "tools/dump/print.h"
 
 /* What is printed, in memory. */
 struct printed {

@@ -1,7 +1,7 @@
 /* pawl-enqueue: what becomes a message, what is a bad line, and that _ids rise. */
-#include "worker/enqueue_id.h"
-#include "worker/enqueue_input.h"
-#include "worker/enqueue_insert.h"
+#include "tools/enqueue/id.h"
+#include "tools/enqueue/input.h"
+#include "tools/enqueue/insert.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,0 +1,324 @@
+#include "tools/dump/follow.h"
+#include "tools/dump/messages.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+  LOOK_MS = 1000,        /* between two looks without a notice */
+  PAUSE_MS = 50,         /* between two looks, at least: many blocks are then seen at once */
+  PAUSE_LEDGER_MS = 200, /* the same where a look is a question to the ledger, and a commit follows each write */
+  ASK_LOOKS = 10,        /* the ledger is asked at every so manieth look, although the file has not grown */
+};
+
+struct stream {
+  struct source source;
+  struct feed feed;
+  bool over;
+  unsigned idle_looks;
+};
+
+struct streams {
+  struct dump *dump;
+  struct stream **all; /* each on its own, for a feed points to its source */
+  size_t count;
+  int notices; /* inotify; -1: none */
+};
+
+enum { END_S = 1 }; /* after a signal: what hangs longer, such as a write to a pipe that is full, is not waited for */
+
+static void on_alarm(int number)
+{
+  (void)number;
+  _exit(DUMP_FINE);
+}
+
+static void on_signal(int number)
+{
+  (void)number;
+  dump_interrupted = 1;
+  alarm(END_S);
+}
+
+static void signals_prepare(void)
+{
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+  action.sa_handler = on_alarm;
+  sigaction(SIGALRM, &action, NULL);
+}
+
+/* Keeps them back, so that none comes between the look at dump_interrupted and the wait; *before is what to wait with. */
+static void signals_block(sigset_t *before)
+{
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGINT);
+  sigaddset(&blocked, SIGTERM);
+  sigprocmask(SIG_BLOCK, &blocked, before);
+}
+
+/* ---- streams ---- */
+
+static void watch(struct streams *streams, const char *dir)
+{
+  if (streams->notices >= 0 &&
+      inotify_add_watch(streams->notices, dir, IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE) < 0)
+    dump_note(streams->dump, "%s: changes are not told (%s): looking once a second", dir, strerror(errno));
+}
+
+static bool streams_append(struct streams *streams, struct stream *stream)
+{
+  struct stream **all = realloc(streams->all, (streams->count + 1) * sizeof *all);
+  if (all == NULL)
+    return false;
+  streams->all = all;
+  all[streams->count++] = stream;
+  return true;
+}
+
+/* Opens the FILE or the type. False: said and noted. */
+static bool stream_add(struct streams *streams, const char *name, bool single)
+{
+  struct dump *dump = streams->dump;
+  struct error error;
+  struct stream *stream = calloc(1, sizeof *stream);
+  if (stream == NULL || !streams_append(streams, stream)) {
+    free(stream);
+    dump_say("%s: no memory", name);
+    dump_note_exit(dump, DUMP_IO);
+    return false;
+  }
+  enum read_status status =
+      single ? source_open_file(&stream->source, dump, name, &error) : source_open_type(&stream->source, dump, name, &error);
+  if (status == READ_DAMAGED)
+    source_say_damage(&stream->source, &error);
+  dump_note_status(dump, status, &error);
+  stream->over = status != READ_OK && (status != READ_DAMAGED || !dump->config->keep_going);
+  if (!stream->over || status == READ_DAMAGED)
+    feed_init(&stream->feed, dump, &stream->source);
+  else
+    stream->feed.source = NULL;
+  if (!stream->over) {
+    source_note_oddities(&stream->source, dump);
+    watch(streams, stream->source.dir);
+  }
+  return !stream->over;
+}
+
+static bool streams_know(const struct streams *streams, const char *type)
+{
+  for (size_t i = 0; i < streams->count; i++)
+    if (strcmp(streams->all[i]->source.type, type) == 0)
+      return true;
+  return false;
+}
+
+/* All types in the directory, those that come later too. */
+static bool streams_add_types(struct streams *streams)
+{
+  struct dump *dump = streams->dump;
+  char(*types)[TYPE_BYTES_MAX + 1] = NULL;
+  size_t count = 0;
+  struct error error;
+  bool added = true;
+  enum read_status status = chain_list_types(dump->config->dir, &types, &count, &error);
+  dump_note_status(dump, status, &error);
+  for (size_t i = 0; status == READ_OK && added && i < count; i++)
+    added = streams_know(streams, types[i]) || stream_add(streams, types[i], false);
+  free(types);
+  return status == READ_OK && added;
+}
+
+static bool streams_open(struct streams *streams)
+{
+  const struct config *config = streams->dump->config;
+  bool opened = true;
+  for (int i = 0; opened && i < config->argument_count; i++)
+    opened = stream_add(streams, config->arguments[i], true);
+  if (config->argument_count > 0)
+    return opened;
+  for (size_t i = 0; opened && i < config->type_count; i++)
+    opened = stream_add(streams, config->types[i], false);
+  if (config->type_count == 0) {
+    watch(streams, config->dir);
+    opened = streams_add_types(streams);
+  }
+  return opened;
+}
+
+static void streams_close(struct streams *streams)
+{
+  for (size_t i = 0; i < streams->count; i++) {
+    if (streams->all[i]->feed.source != NULL)
+      feed_deinit(&streams->all[i]->feed);
+    source_close(&streams->all[i]->source);
+    free(streams->all[i]);
+  }
+  free(streams->all);
+  if (streams->notices >= 0)
+    close(streams->notices);
+}
+
+/* ---- pumping ---- */
+
+/* False: leave off altogether. */
+static bool stream_pump(struct streams *streams, struct stream *stream)
+{
+  enum feed_status status = feed_pump(&stream->feed);
+  const struct source *source = &stream->source;
+  if (status == FEED_STOPPED)
+    return false;
+  stream->over = status == FEED_DONE;
+  if (status == FEED_END && source->over && source->chain.segments[0].has_end) {
+    dump_note(streams->dump, "%s ends here; %s follows it (--dir follows the type)", source_name(source), source->successor);
+    stream->over = true;
+  }
+  return true;
+}
+
+/* Without a notice the ledger is asked only if the file is longer than it said, or from time to time. */
+static bool is_worth_asking(struct stream *stream, bool noticed)
+{
+  struct error ignored;
+  struct reader *reader = &stream->feed.walk.at.reader;
+  int64_t size = 0;
+  if (noticed || ++stream->idle_looks % ASK_LOOKS == 0 || !stream->feed.walk.at.open)
+    return true;
+  return file_size(&reader->file, &size, &ignored) != FILE_OK || size > reader->end.length;
+}
+
+/* What happened to the file that is read, in words; NULL: it is where it was, and whole. */
+static const char *file_trouble(const struct stream *stream, struct stat *open_one)
+{
+  const struct walk *walk = &stream->feed.walk;
+  const struct reader *reader = &walk->at.reader;
+  char path[4096 + FILE_NAME_SIZE];
+  struct stat named_one;
+  bool newest = walk->at.open && walk->at.index + 1 == stream->source.chain.count; /* older ones may be moved away */
+  if (!newest || fstat(reader->file.fd, open_one) != 0)
+    return NULL;
+  snprintf(path, sizeof path, "%s/%s", stream->source.dir, walk_segment(walk)->name);
+  if (stat(path, &named_one) != 0)
+    return errno == ENOENT ? "it was removed or renamed" : NULL; /* a network file system may be away for a while */
+  if (named_one.st_dev != open_one->st_dev || named_one.st_ino != open_one->st_ino)
+    return "another file was put in its place";
+  bool known = memcmp(stream->feed.confirmed_id, reader->header.uuid, sizeof stream->feed.confirmed_id) == 0;
+  return known && open_one->st_size < stream->feed.confirmed_end ? "it was cut, and committed documents are gone" : NULL;
+}
+
+/* False: nothing more will come of this file, and that is said. */
+static bool stream_in_place(struct streams *streams, struct stream *stream)
+{
+  struct stat status;
+  const char *trouble = file_trouble(stream, &status);
+  if (trouble == NULL)
+    return true;
+  bool cut = status.st_nlink > 0 && status.st_size < stream->feed.confirmed_end;
+  feed_say_held(&stream->feed);
+  dump_say("%s: %s while it was followed (%lld bytes, the first %" PRId64 " of them read as committed): it is not followed any more",
+           walk_segment_name(&stream->feed.walk), trouble, (long long)status.st_size, stream->feed.confirmed_end);
+  dump_note_exit(streams->dump, cut ? DUMP_DAMAGED : DUMP_IO);
+  stream->over = true;
+  return false;
+}
+
+/* Looks whether there is more. False: leave off altogether. */
+static bool stream_look(struct streams *streams, struct stream *stream, bool noticed)
+{
+  struct error error;
+  bool changed = false;
+  if (!stream_in_place(streams, stream))
+    return true;
+  if (streams->dump->config->uri_given && !is_worth_asking(stream, noticed))
+    return true;
+  enum read_status status = source_refresh(&stream->source, streams->dump, &changed, &error);
+  if (dump_interrupted)
+    return false;
+  if (status == READ_DAMAGED)
+    source_say_damage(&stream->source, &error);
+  dump_note_status(streams->dump, status, &error);
+  if (status != READ_OK)
+    return false;
+  feed_rewind(&stream->feed, changed);
+  return true;
+}
+
+static bool follows_all_types(const struct dump *dump)
+{
+  return dump->config->argument_count == 0 && dump->config->type_count == 0;
+}
+
+enum look { LOOK_NOT, LOOK_IDLE, LOOK_NOTICED };
+
+static bool streams_pump(struct streams *streams, enum look look)
+{
+  struct dump *dump = streams->dump;
+  size_t open = 0;
+  bool held = false; /* messages that --limit has counted and that wait to be proved */
+  for (size_t i = 0; i < streams->count; i++) {
+    struct stream *stream = streams->all[i];
+    if (stream->over)
+      continue;
+    if (look != LOOK_NOT && !stream_look(streams, stream, look == LOOK_NOTICED))
+      return false;
+    if (stream->over)
+      continue;
+    if (!stream_pump(streams, stream))
+      return false;
+    if (look == LOOK_IDLE && !stream->over)
+      feed_say_held(&stream->feed);
+    open += !stream->over;
+    held = held || (!stream->over && stream->feed.holds && stream->feed.picked.count > 0);
+  }
+  fflush(dump->out);
+  return dump_goes_on(dump) && (open > 0 || follows_all_types(dump)) && (dump->remaining > 0 || held);
+}
+
+/* ---- waiting ---- */
+
+static bool notices_drop(int notices)
+{
+  char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+  bool any = false;
+  while (notices >= 0 && read(notices, buffer, sizeof buffer) > 0)
+    any = true;
+  return any;
+}
+
+/* Until something changed, or a second is over. LOOK_NOT: it was told to end, or nobody reads what is printed. */
+static enum look wait_for_growth(const struct streams *streams)
+{
+  struct pollfd polls[] = {{.fd = STDOUT_FILENO, .events = 0}, {.fd = streams->notices, .events = POLLIN}};
+  struct timespec second = {.tv_sec = LOOK_MS / 1000}, pause = {.tv_nsec = PAUSE_MS * 1000000L};
+  sigset_t before;
+  if (streams->dump->config->uri_given)
+    pause.tv_nsec = PAUSE_LEDGER_MS * 1000000L;
+  signals_block(&before);
+  if (!dump_interrupted && ppoll(polls, 1, &pause, &before) == 0)
+    ppoll(polls, 2, &second, &before);
+  sigprocmask(SIG_SETMASK, &before, NULL);
+  bool noticed = notices_drop(streams->notices);
+  if (dump_interrupted || (polls[0].revents & (POLLERR | POLLNVAL)) != 0)
+    return LOOK_NOT;
+  return noticed ? LOOK_NOTICED : LOOK_IDLE;
+}
+
+void follow(struct dump *dump)
+{
+  struct streams streams = {.dump = dump, .notices = inotify_init1(IN_CLOEXEC | IN_NONBLOCK)};
+  enum look look = LOOK_NOT;
+  signals_prepare();
+  bool going = streams_open(&streams) && streams_pump(&streams, LOOK_NOT);
+  while (going && (look = wait_for_growth(&streams)) != LOOK_NOT)
+    going = (!follows_all_types(dump) || streams_add_types(&streams)) && streams_pump(&streams, look);
+  streams_close(&streams);
+}

@@ -1,0 +1,100 @@
+#include "tools/dump/stale.h"
+
+#include <inttypes.h>
+
+/* What a file proves of itself. */
+struct proof {
+  const char *name;
+  uint8_t uuid[16];
+  int64_t committed; /* bytes, at least; 0: nothing behind the place where the look began */
+  int64_t epoch;     /* the highest */
+};
+
+/* From behind the marker at `tail` (0: from the beginning) to the end of the file. False: it cannot be read so. */
+static bool proof_find(const char *dir, const char *name, int64_t tail, struct proof *proof)
+{
+  struct reader reader;
+  struct error ignored;
+  bool ends_a_commit = false;
+  *proof = (struct proof){.name = name};
+  if (reader_open(&reader, dir, name, NULL, &ignored) != READ_OK)
+    return false;
+  memcpy(proof->uuid, reader.header.uuid, sizeof proof->uuid);
+  proof->epoch = reader.header.epoch;
+  enum read_status status = reader_place_after(&reader, tail, &ignored);
+  while (status == READ_OK && (status = reader_next_marker(&reader, &ignored)) == READ_OK) {
+    if (ends_a_commit)
+      proof->committed = reader.block.offset;
+    ends_a_commit = reader.block.kind == BLOCK_DATA || reader.block.kind == BLOCK_CLOSE;
+    proof->epoch = reader.block.epoch > proof->epoch ? reader.block.epoch : proof->epoch;
+  }
+  if (status == READ_DAMAGED && reader.proof_offset > 0)
+    proof->committed = reader.proof_offset;
+  reader_close(&reader);
+  return true;
+}
+
+static bool ledger_explains(const struct ledger_answer *ledger, const struct chain *chain, const struct proof *proof, int64_t looked_behind)
+{
+  if (proof->epoch > ledger->epoch)
+    return false;
+  if (proof->committed <= looked_behind)
+    return true;
+  if (memcmp(ledger->end.uuid, proof->uuid, sizeof proof->uuid) == 0)
+    return ledger->end.length >= proof->committed;
+  for (size_t i = 0; i < chain->count; i++)
+    if (memcmp(chain->segments[i].header.uuid, proof->uuid, sizeof proof->uuid) == 0)
+      return chain->segments[i].has_end && chain->segments[i].end.length >= proof->committed;
+  return false;
+}
+
+static void stale_say(const struct source *source, const struct dump *dump, const struct ledger_answer *ledger, const struct proof *proof,
+                      struct error *why)
+{
+  const char *db = config_db_name(dump->config);
+  if (proof->epoch > ledger->epoch)
+    error_set(why, "%s was written in epoch %" PRId64 ", and the ledger of type %s in database %s is at epoch %" PRId64, proof->name,
+              proof->epoch, source->type, db, ledger->epoch);
+  else if (memcmp(ledger->end.uuid, proof->uuid, sizeof proof->uuid) == 0)
+    error_set(why, "%s proves %" PRId64 " bytes committed, and the ledger of type %s in database %s ends at %" PRId64, proof->name,
+              proof->committed, source->type, db, ledger->end.length);
+  else
+    error_set(why, "%s proves %" PRId64 " bytes committed, and the ledger of type %s in database %s does not lead to it", proof->name,
+              proof->committed, source->type, db);
+}
+
+/* `from`: the committed end as it was known when the files were read. */
+static enum stale proof_judge(const struct source *source, const struct dump *dump, const struct proof *proof, int64_t from,
+                              struct error *why)
+{
+  struct ledger_answer later = source->ledger;
+  struct chain chain = {0};
+  enum stale stale = STALE_NOT;
+  if (ledger_explains(&source->ledger, &source->chain, proof, from))
+    return STALE_NOT;
+  enum read_status status = source_ask_again(source, dump, &later, &chain, why);
+  if (status == READ_FAILED)
+    stale = STALE_FAILED;
+  else if (!ledger_explains(&later, &chain, proof, from)) {
+    stale_say(source, dump, &later, proof, why);
+    stale = STALE_YES;
+  }
+  chain_free(&chain);
+  return stale;
+}
+
+enum stale stale_look(const struct source *source, const struct dump *dump, struct error *why)
+{
+  const struct chain *chain = &source->chain;
+  struct proof proof;
+  enum stale stale = STALE_NOT;
+  if (chain->count > 0 && !source->over) {
+    const struct segment *newest = &chain->segments[chain->count - 1];
+    if (newest->has_end && proof_find(source->dir, newest->name, newest->end.tail, &proof))
+      stale = proof_judge(source, dump, &proof, newest->end.length, why);
+  }
+  for (size_t i = 0; i < chain->orphan_count && stale == STALE_NOT; i++)
+    if (proof_find(source->dir, chain->orphans[i], 0, &proof))
+      stale = proof_judge(source, dump, &proof, 0, why);
+  return stale;
+}

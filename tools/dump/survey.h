@@ -1,0 +1,34 @@
+/*
+ * survey: the formats that show no messages: `blocks`, one line a block, and `summary`, what each segment holds.
+ * Also the sums that --verify tells.
+ */
+#ifndef PAWL_TOOLS_DUMP_SURVEY_H
+#define PAWL_TOOLS_DUMP_SURVEY_H
+
+#include "tools/dump/walk.h"
+
+struct totals {
+  int64_t blocks;                  /* of any kind */
+  int64_t documents, messages;     /* a bundle is one document and has many messages */
+  int64_t stored_bytes;            /* of the blocks, markers included */
+  int64_t decoded_bytes;           /* of the documents */
+  int64_t seq_first, seq_last;     /* 0: none */
+  int64_t epoch_first, epoch_last; /* 0: none */
+  int64_t time_first_us, time_last_us;
+};
+
+void totals_add_block(struct totals *totals, const struct block_marker *block);
+void totals_add(struct totals *totals, const struct totals *more);
+
+/* With the headers of so many segments. */
+int64_t totals_file_bytes(const struct totals *totals, size_t segments);
+
+/* 1.1 GiB */
+enum { SIZE_TEXT_SIZE = 32 };
+const char *size_text(int64_t bytes, char text[SIZE_TEXT_SIZE]);
+
+/* Prints the source as dump->printer.format says; the selection by seq and time applies to whole blocks, --limit to lines. */
+void survey_blocks(struct dump *dump, const struct source *source);
+void survey_summary(struct dump *dump, const struct source *source);
+
+#endif

@@ -1,0 +1,218 @@
+#include "tools/lock/command.h"
+#include "config/stop.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { WAIT_MS_MAX = 3600000 };
+
+static const int handled[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGALRM};
+enum { HANDLED = sizeof handled / sizeof *handled };
+
+static sigset_t mask_given;
+static timer_t alarm_timer;
+
+/* What the handler reads. */
+static volatile sig_atomic_t command_pid; /* 0: none, or it is reaped */
+static volatile sig_atomic_t holding, remembered, overdue;
+static _Atomic int64_t term_ms, kill_ms;
+
+int64_t command_now_ms(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static struct timespec timespec_of(int64_t ms)
+{
+  return (struct timespec){.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+}
+
+/* ---- the handler ---- */
+
+static void signals_block(sigset_t *before)
+{
+  sigset_t ours;
+  sigemptyset(&ours);
+  for (int i = 0; i < HANDLED; i++)
+    sigaddset(&ours, handled[i]);
+  sigprocmask(SIG_BLOCK, &ours, before);
+}
+
+/* Each third of the lease. Whoever was frozen until its end cannot know whether the command had ended before. */
+static void on_third(void)
+{
+  int64_t now_ms = command_now_ms();
+  siginfo_t ended = {0};
+  if (command_pid == 0 || now_ms < term_ms)
+    return;
+  waitid(P_PID, (id_t)command_pid, &ended, WEXITED | WNOHANG | WNOWAIT);
+  if (ended.si_pid == 0 || now_ms >= kill_ms)
+    overdue = true;
+  kill(command_pid, now_ms >= kill_ms ? SIGKILL : SIGTERM);
+}
+
+static void on_signal(int number, siginfo_t *from, void *context)
+{
+  int before = errno;
+  (void)context;
+  if (number == SIGALRM)
+    on_third();
+  else if (number == SIGPIPE)
+    ;                                             /* nobody reads what is said: the command goes on */
+  else if (command_pid > 0 && from->si_code <= 0) /* a process sent it */
+    kill(command_pid, number);
+  else if (command_pid > 0) /* the terminal: to all of the foreground, the command too */
+    ;
+  else if (holding)
+    remembered = number;
+  else
+    stop_by(number);
+  errno = before;
+}
+
+bool command_init(struct error *error)
+{
+  struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART}, given;
+  struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
+  sigset_t blocked, unblocked;
+  for (int i = 0; i < HANDLED; i++)
+    if (handled[i] == SIGALRM || (sigaction(handled[i], NULL, &given) == 0 && given.sa_handler != SIG_IGN))
+      sigaction(handled[i], &action, NULL);
+  /* Waited for with sigtimedwait: blocked in all threads, for those that follow have this mask. */
+  signal(SIGCHLD, SIG_DFL);
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &blocked, &mask_given);
+  sigemptyset(&unblocked);
+  sigaddset(&unblocked, SIGALRM);
+  sigprocmask(SIG_UNBLOCK, &unblocked, NULL);
+  if (timer_create(CLOCK_BOOTTIME, &event, &alarm_timer) == 0)
+    return true;
+  error_set(error, "making a timer: %s", strerror(errno));
+  return false;
+}
+
+void command_signals_hold(void)
+{
+  holding = true;
+}
+
+void command_signals_release(void)
+{
+  holding = false;
+  if (remembered)
+    stop_by(remembered);
+}
+
+bool command_signalled(void)
+{
+  return remembered != 0;
+}
+
+/* ---- the command ---- */
+
+/* In the child, where little is allowed. */
+static void complain(const char *word, int why)
+{
+  const char *texts[] = {"pawl-lock: cannot run ", word, ": ", strerrordesc_np(why), "\n"};
+  struct iovec parts[sizeof texts / sizeof *texts];
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    parts[i] = (struct iovec){(char *)texts[i], strlen(texts[i])};
+  (void)writev(STDERR_FILENO, parts, (int)(sizeof parts / sizeof *parts));
+}
+
+/* The driver marks its sockets to be closed by exec. Descriptors that this process was given are, as flock(1) has it, the command's too. */
+static void become(char **words, pid_t parent)
+{
+  struct sigaction action;
+  for (int i = 0; i < HANDLED; i++) /* what is ignored was so when this process began */
+    if (sigaction(handled[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+      signal(handled[i], SIG_DFL);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent)
+    _exit(EXIT_SIGNAL + SIGTERM);
+  sigprocmask(SIG_SETMASK, &mask_given, NULL);
+  execvp(words[0], words);
+  int why = errno;
+  complain(words[0], why);
+  _exit(why == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
+}
+
+bool command_start(char **words, struct error *error)
+{
+  sigset_t before;
+  pid_t me = getpid();
+  signals_block(&before);
+  pid_t pid = fork();
+  if (pid == 0)
+    become(words, me);
+  if (pid > 0)
+    command_pid = pid;
+  else
+    error_set(error, "starting %.200s: %s", words[0], strerror(errno));
+  if (pid > 0 && remembered)
+    kill(pid, remembered);
+  sigprocmask(SIG_SETMASK, &before, NULL);
+  return pid > 0;
+}
+
+void command_grant(int64_t from_ms, int64_t third_ms)
+{
+  struct itimerspec thirds = {.it_value = timespec_of(from_ms + third_ms), .it_interval = timespec_of(third_ms)};
+  kill_ms = from_ms + 3 * third_ms;
+  term_ms = from_ms + 2 * third_ms;
+  timer_settime(alarm_timer, TIMER_ABSTIME, &thirds, NULL);
+}
+
+void command_end(void)
+{
+  overdue = true;
+  if (command_pid > 0)
+    kill(command_pid, SIGTERM);
+}
+
+bool command_overdue(void)
+{
+  return overdue;
+}
+
+/* Once it is reaped its number may be another's. */
+static bool reap(int *code)
+{
+  sigset_t before;
+  int status;
+  signals_block(&before);
+  pid_t ended = waitpid(command_pid, &status, WNOHANG);
+  assert(ended >= 0);
+  if (ended > 0)
+    command_pid = 0;
+  sigprocmask(SIG_SETMASK, &before, NULL);
+  if (ended > 0)
+    *code = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_SIGNAL + WTERMSIG(status);
+  return ended > 0;
+}
+
+bool command_wait(int64_t until_ms, int *code)
+{
+  bool was_overdue = overdue;
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  while (!reap(code)) {
+    int64_t left_ms = until_ms - command_now_ms();
+    if (left_ms <= 0 || overdue != was_overdue)
+      return false;
+    struct timespec limit = timespec_of(left_ms < WAIT_MS_MAX ? left_ms : WAIT_MS_MAX);
+    sigtimedwait(&child, NULL, &limit); /* any signal ends it */
+  }
+  return true;
+}
