@@ -104,6 +104,11 @@ void source_environment(struct config *config);
 MUST_CHECK bool source_file(struct config *config, const char *path, struct error *error);
 void source_defaults(struct config *config);
 
+/* ---- keep.c ---- */
+
+/* Memory that config_free frees. Never NULL. */
+char *config_keep(struct config *config, char *heap);
+
 /* ---- unknown.c ---- */
 
 /* The option of one of these programs (bits) whose name comes nearest to `length` bytes of what was given; NULL: none is near. */
@@ -116,8 +121,6 @@ void environment_warn(const struct config *config, FILE *err);
 /* The database that the URI names; empty: none. False: what stands there is not clear, and nothing of it may be shown. */
 MUST_CHECK bool uri_db(const char *uri, char *db, size_t size);
 
-/* Memory that config_free frees. Never NULL. */
-char *config_keep(struct config *config, char *heap);
 /* A copy fit for a message: one line, not too long. */
 void config_quote(const char *value, char *text, size_t size);
 

@@ -15,16 +15,6 @@ enum {
   LONG_BASE = 1000,   /* getopt's value of a flag: this and the row; below it: a letter */
 };
 
-/* Without the few bytes of its configuration a program cannot even say what is wrong, so no memory is treated as a bug. */
-char *config_keep(struct config *config, char *heap)
-{
-  char **owned = reallocarray(config->owned, config->owned_count + 1, sizeof *owned);
-  assert(heap && owned);
-  config->owned = owned;
-  owned[config->owned_count++] = heap;
-  return heap;
-}
-
 /* Something may well be named mongodb-backup. */
 static bool is_uri(const char *value)
 {

@@ -1,6 +1,7 @@
 #include "storage/reader.h"
 #include "storage/body.h"
 #include "storage/reader_parts.h"
+#include "storage/search.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -225,7 +226,35 @@ static const char *block_contradicts_last(const struct reader *reader)
 
 bool reader_marker_is_here(const struct reader *reader, const struct block_marker *marker, int64_t offset)
 {
-  return memcmp(marker->file_id, reader->header.uuid, sizeof marker->file_id) == 0 && marker->offset == offset;
+  return search_marker_is_here(marker, reader->header.uuid, offset);
+}
+
+static enum read_status find(struct reader *reader, int64_t from, int64_t to, bool last, reader_fits *fits, struct block_marker *found,
+                             struct error *error)
+{
+  const struct search search = {
+      .file = &reader->file, .uuid = reader->header.uuid, .from = from, .to = to, .last = last, .fits = fits, .context = reader};
+  switch (search_marker(&search, found, error)) {
+  case SEARCH_FOUND:
+    return READ_OK;
+  case SEARCH_NONE:
+    return READ_END;
+  case SEARCH_FAILED:
+    return READ_FAILED;
+  }
+  return READ_FAILED;
+}
+
+enum read_status reader_find_first(struct reader *reader, int64_t from, int64_t to, reader_fits *fits, struct block_marker *found,
+                                   struct error *error)
+{
+  return find(reader, from, to, false, fits, found, error);
+}
+
+enum read_status reader_find_last(struct reader *reader, int64_t from, int64_t to, reader_fits *fits, struct block_marker *found,
+                                  struct error *error)
+{
+  return find(reader, from, to, true, fits, found, error);
 }
 
 static MUST_CHECK bool buffer_reserve(uint8_t **buffer, size_t *size, size_t needed)
@@ -350,14 +379,16 @@ static enum read_status block_read(struct reader *reader, int64_t limit, bool bo
 }
 
 /* Proves that committed messages are missing at the position. */
-static bool fits_above_expected(const struct reader *reader, const struct block_marker *marker)
+static bool fits_above_expected(const void *context, const struct block_marker *marker)
 {
+  const struct reader *reader = context;
   return marker->seq > reader->next_seq;
 }
 
 /* May follow the damage at the position. */
-static bool fits_after_damage(const struct reader *reader, const struct block_marker *marker)
+static bool fits_after_damage(const void *context, const struct block_marker *marker)
 {
+  const struct reader *reader = context;
   if (marker->seq < reader->next_seq || marker->epoch < last_epoch(reader))
     return false;
   if (!reader->has_last)
@@ -380,10 +411,10 @@ static enum read_status tail_or_damage(struct reader *reader, bool body, struct 
   enum read_status proof = READ_END;
   /* What proved the last loss may prove this one, too: otherwise each of many bad blocks would be a search of all that follows. */
   if (reader->proof_offset > reader->offset)
-    proof = reader_search(reader, reader->proof_offset, reader->proof_offset + FORMAT_MARKER_BYTES, SEARCH_FIRST, fits_above_expected,
-                          &found, &failure);
+    proof =
+        reader_find_first(reader, reader->proof_offset, reader->proof_offset + FORMAT_MARKER_BYTES, fits_above_expected, &found, &failure);
   if (proof == READ_END)
-    proof = reader_search(reader, reader->offset, size, SEARCH_FIRST, fits_above_expected, &found, &failure);
+    proof = reader_find_first(reader, reader->offset, size, fits_above_expected, &found, &failure);
   if (proof == READ_FAILED)
     *error = failure;
   if (proof != READ_OK)
@@ -448,7 +479,7 @@ enum read_status reader_pass_damage(struct reader *reader, struct error *error)
   }
   if (!reader->has_end && file_size(&reader->file, &limit, error) != FILE_OK)
     return READ_FAILED;
-  enum read_status status = reader_search(reader, reader->offset + 1, limit, SEARCH_FIRST, fits_after_damage, &found, error);
+  enum read_status status = reader_find_first(reader, reader->offset + 1, limit, fits_after_damage, &found, error);
   if (status == READ_FAILED)
     return status;
   reader->resync = true;

@@ -14,13 +14,11 @@ enum read_status reader_damaged(struct reader *reader, int64_t offset);
 /* Is `marker`, found at `offset`, a marker of this very place in this very file? */
 bool reader_marker_is_here(const struct reader *reader, const struct block_marker *marker, int64_t offset);
 
-enum search_which { SEARCH_FIRST, SEARCH_LAST };
-/*
- * Looks in [from, to) for a marker whose own checks pass and that fits. READ_OK: *found; READ_END: none. Only whole
- * markers count; one of a newer version counts too.
- */
-enum read_status reader_search(struct reader *reader, int64_t from, int64_t to, enum search_which which,
-                               bool (*fits)(const struct reader *, const struct block_marker *), struct block_marker *found,
-                               struct error *error);
+/* The first marker in [from, to) that fits, or the last; `fits` gets the reader. READ_OK: *found; READ_END: none. */
+typedef bool reader_fits(const void *reader, const struct block_marker *marker);
+enum read_status reader_find_first(struct reader *reader, int64_t from, int64_t to, reader_fits *fits, struct block_marker *found,
+                                   struct error *error);
+enum read_status reader_find_last(struct reader *reader, int64_t from, int64_t to, reader_fits *fits, struct block_marker *found,
+                                  struct error *error);
 
 #endif

@@ -4,48 +4,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* ---- searching for markers ---- */
-
-enum { SEARCH_WINDOW_BYTES = 1 << 20, BLOCKS_IN_A_WRITE = 3 /* PAD, OPEN, DATA */ };
-
-enum read_status reader_search(struct reader *reader, int64_t from, int64_t to, enum search_which which,
-                               bool (*fits)(const struct reader *, const struct block_marker *), struct block_marker *found,
-                               struct error *error)
-{
-  uint8_t *window = malloc(SEARCH_WINDOW_BYTES);
-  enum read_status status = window != NULL ? READ_END : READ_FAILED;
-  if (window == NULL)
-    error_set(error, "%s: no memory to search in", reader->file.name);
-  while (status != READ_FAILED && to - from >= FORMAT_MARKER_BYTES && (which == SEARCH_LAST || status == READ_END)) {
-    size_t size = to - from < SEARCH_WINDOW_BYTES ? (size_t)(to - from) : SEARCH_WINDOW_BYTES, got = 0;
-    if (file_read(&reader->file, from, window, size, &got, error) != FILE_OK) {
-      status = READ_FAILED;
-      break;
-    }
-    for (size_t at = 0; at + FORMAT_MARKER_BYTES <= got && (which == SEARCH_LAST || status == READ_END); at++) {
-      struct block_marker marker;
-      struct error ignored;
-      uint8_t *hit = memchr(window + at, 0x80, got - FORMAT_MARKER_BYTES + 1 - at);
-      if (hit == NULL)
-        break;
-      at = (size_t)(hit - window);
-      if (format_marker_begins(hit) && format_marker_decode(hit, &marker, &ignored) != FORMAT_INVALID &&
-          reader_marker_is_here(reader, &marker, from + (int64_t)at) && fits(reader, &marker)) {
-        *found = marker;
-        status = READ_OK;
-      }
-    }
-    if (got < size)
-      break;
-    from += SEARCH_WINDOW_BYTES - FORMAT_MARKER_BYTES + 1;
-  }
-  free(window);
-  return status;
-}
-
 /* ---- seeking ---- */
 
-static bool fits_any(const struct reader *reader, const struct block_marker *marker)
+enum { WINDOW_BYTES = 1 << 20, BLOCKS_IN_A_WRITE = 3 /* PAD, OPEN, DATA */ };
+
+static bool fits_any(const void *reader, const struct block_marker *marker)
 {
   (void)reader, (void)marker;
   return true;
@@ -144,9 +107,9 @@ static enum read_status seek_start(struct reader *reader, struct block_marker *t
     return READ_FAILED;
   /* A block is at most so long, so that a window of twice that before the end holds a marker. */
   int64_t reach = 2 * (int64_t)FORMAT_DECODED_BYTES_MAX, to = size;
-  for (int64_t step = SEARCH_WINDOW_BYTES; to > FORMAT_HEADER_BYTES && size - to < reach;) {
+  for (int64_t step = WINDOW_BYTES; to > FORMAT_HEADER_BYTES && size - to < reach;) {
     int64_t from = to - step > FORMAT_HEADER_BYTES ? to - step : FORMAT_HEADER_BYTES;
-    enum read_status status = reader_search(reader, from, to, SEARCH_LAST, fits_any, tail, error);
+    enum read_status status = reader_find_last(reader, from, to, fits_any, tail, error);
     if (status != READ_END)
       return status;
     to = from + FORMAT_MARKER_BYTES - 1 < to ? from + FORMAT_MARKER_BYTES - 1 : from;

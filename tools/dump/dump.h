@@ -1,7 +1,7 @@
 /*
  * dump: what the parts of pawl-dump share. One thread.
  *
- *   dump.c     main: options, sources one after the other, the exit code
+ *   main.c     options, sources one after the other, the exit code
  *   ledger     asks pawl-status for the committed end (--uri)
  *   source     what is read: one FILE, or the chain of one type;  spool  a pipe as a FILE
  *   stale      is the ledger older than the files?
