@@ -1,7 +1,7 @@
 /*
  * metrics: what a worker tells of itself, in the text format of Prometheus, and whether it is ready.
  *
- * Pure but for memory: it reads the consumers, so it is for the loop's thread. docs/operations.md lists the metrics.
+ * Pure but for memory: it reads the consumers, so it is for the loop's thread. docs/monitoring.md lists the metrics.
  */
 #ifndef PAWL_WORKER_METRICS_H
 #define PAWL_WORKER_METRICS_H

@@ -1,4 +1,4 @@
-"""What docs/operations.md says of GlusterFS. Each case ends with the same comparison: each acknowledged message is in the files exactly once,
+"""What docs/running.md says of GlusterFS. Each case ends with the same comparison: each acknowledged message is in the files exactly once,
 in order, read by an independent reader and by pawl-dump, through both mounts, and all three bricks have the same bytes."""
 import re
 import signal

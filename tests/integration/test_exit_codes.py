@@ -1,4 +1,4 @@
-"""The same cause has the same exit code in every program: the table of docs/operations.md, row by row."""
+"""The same cause has the same exit code in every program: the table of docs/configuration.md, row by row."""
 import re
 import subprocess
 
@@ -31,7 +31,7 @@ def codes(folder, *words):
 
 def table():
     """Cause -> code, of the page."""
-    page = (ROOT / "docs/operations.md").read_text().partition("\n## Exit codes\n")[2].partition("\n## ")[0]
+    page = (ROOT / "docs/configuration.md").read_text().partition("\n## Exit codes\n")[2].partition("\n## ")[0]
     return {cause: int(code) for cause, code in re.findall(r"^\| ([^|`]+?) \| (\d+) \| ", page, re.M)}
 
 

@@ -233,7 +233,7 @@ def test_format(field, listening):
 
 def test_every_metric_is_in_the_docs(listening):
     _, port = listening()
-    documented = set(re.findall(r"`(pawl_\w+|process_start_time_seconds)", (ROOT / "docs/operations.md").read_text()))
+    documented = set(re.findall(r"`(pawl_\w+|process_start_time_seconds)", (ROOT / "docs/monitoring.md").read_text()))
     names = set(re.findall(r"^# TYPE (\S+)", port.ask("/metrics")[1], re.M))
     assert names == {name for name in documented if not name.startswith("pawl_test")}
 

@@ -1,4 +1,5 @@
-"""The recipes of docs/operations.md, followed with the page's own lines: on a real server, real files, real file systems."""
+"""The recipes of docs/recovery.md and docs/troubleshooting.md, followed with the pages' own lines: on a real server, real files, real file
+systems. And the tables of the pages, compared with the programs."""
 import os
 import re
 import shutil
@@ -14,28 +15,29 @@ from disks import need_program
 from harness import CALM, DEADLINE, ROOT, environment, program, run, wait_until
 from test_faults import DISTRUST, events, stays
 
-PAGE = (ROOT / "docs/operations.md").read_text()
+RECOVERY, TROUBLESHOOTING, RUNNING, MONITORING, LOCK = (
+    (ROOT / f"docs/{name}.md").read_text() for name in ("recovery", "troubleshooting", "running", "monitoring", "pawl-lock"))
 SMALL = ["--batch-messages", 20]
 ROLLS = ["--segment-bytes", "65536"]
 
 
-def section(heading):
-    """Its text, up to the next heading."""
-    found = re.search(rf"^##+ {re.escape(heading)}\n(.*?)(?=^##|\Z)", PAGE, re.M | re.S)
+def section(heading, page=RECOVERY):
+    """Its text with that of its subsections."""
+    found = re.search(rf"^(##+) {re.escape(heading)}\n(.*)", page, re.M | re.S)
     assert found, f"the page has no section {heading}"
-    return found[1]
+    return re.split(rf"^#{{2,{len(found[1])}}} ", found[2], flags=re.M)[0]
 
 
-def blocks(heading):
+def blocks(heading, page=RECOVERY):
     """(language, lines) of each."""
-    return re.findall(r"^```(\w+)\n(.*?)^```", section(heading), re.M | re.S)
+    return re.findall(r"^```(\w+)\n(.*?)^```", section(heading, page), re.M | re.S)
 
 
-PRELUDE = next(text for language, text in re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.M | re.S) if "pymongo.MongoClient" in text)
+[(_, PRELUDE)] = blocks("How to read the commands")
 
 
 class Operator:
-    """Who follows the page, with directories and a database of this test's own in place of the page's."""
+    """Follows a page, with directories and a database of this test's own in place of the page's."""
 
     def __init__(self, field):
         self.field = field
@@ -57,9 +59,9 @@ class Operator:
         folders = {os.path.dirname(program(name)) for name in ("pawl-setup", "pawl-dump", "pawl-lock")}
         return environment(PAWL_URI=self.field.server.uri, PAWL_DB=self.field.name, PATH=":".join([*folders, os.environ["PATH"]]))
 
-    def follow(self, heading, *which, codes=(0,)):
+    def follow(self, heading, *which, codes=(0,), page=RECOVERY):
         """All blocks of a section, or those of these numbers. Returns what they print."""
-        chosen = [block for number, block in enumerate(blocks(heading)) if not which or number in which]
+        chosen = [block for number, block in enumerate(blocks(heading, page)) if not which or number in which]
         assert chosen and len(chosen) >= len(which), heading
         return self.do(*chosen, codes=codes)
 
@@ -311,7 +313,7 @@ def test_stuck_lock(field, operator):
     field.fill(5)
     worker = field.worker("-v")
     worker.wait_log("busy: held by")
-    assert f"'pid': {dead.pid}" in operator.follow("A stuck lock")
+    assert f"'pid': {dead.pid}" in operator.follow("A stuck lock", page=TROUBLESHOOTING)
     field.wait_settled()
     assert worker.stop()[0] == 0, str(worker)
     field.compare()
@@ -332,11 +334,11 @@ def test_lock_deleted_under_a_live_holder(field):
     assert any(events(worker, event) for worker in workers for event in ("lost", "fenced")), field.logs()
 
 
-# --- the page against the sources ---
+# --- the pages against the programs ---
 
 
 def sources():
-    return {path: path.read_text() for folder in ("worker", "lockstore", "storage", "config") for path in (ROOT / folder).glob("*.c")}
+    return {path: path.read_text() for folder in ("worker", "lockstore", "storage", "config", "tools") for path in (ROOT / folder).rglob("*.c")}
 
 
 def test_every_event_is_on_the_page():
@@ -346,7 +348,7 @@ def test_every_event_is_on_the_page():
     # Of these the level depends on something.
     made |= {("pass", "warn"), ("pass", "debug"), ("wakeups", "warn"), ("wakeups", "info")}
     told, event = set(), None
-    for name, level in re.findall(r"^\| (?:`([a-z-]+)`)? ?\| (error|warn|info|debug) \|", section("Reading the log"), re.M):
+    for name, level in re.findall(r"^\| (?:`([a-z-]+)`)? ?\| (error|warn|info|debug) \|", section("Reading the log", MONITORING), re.M):
         event = name or event
         told.add((event, level))
     assert len(made) > 25 and made == told, (made - told, told - made)
@@ -359,11 +361,16 @@ FROM_ELSEWHERE = {"Permission denied", "Too many levels of symbolic links", "Add
                   "is a member of a shard of a sharded cluster, reached directly"}
 
 
-def test_messages_of_the_page_are_those_of_the_programs():
+TABLES = [("Error messages", TROUBLESHOOTING), ("Exit code 74, and the way out", RECOVERY), ("pawl-enqueue", RUNNING), ("Messages", LOCK)]
+
+
+def test_messages_of_the_pages_are_those_of_the_programs():
     """Between the places for names and numbers each is found word by word in some text of the sources."""
     adjacent = re.compile(r'"\s*(?:PRI\w+\s*)?(?:"|(?=[,)]))')
     texts = " ".join(adjacent.sub("", text) for text in sources().values()).replace('\\"', '"')
-    rows = re.findall(r"^\| (`.*?) \|", "".join(map(section, ("Error messages", "Exit code 74, and the way out", "pawl-enqueue", "pawl-lock"))), re.M)
+    tables = [re.findall(r"^\| (`.*?) \|", section(*table), re.M) for table in TABLES]
+    assert all(len(table) > 5 for table in tables)
+    rows = [row for table in tables for row in table]
     places = re.compile(r'…|"|\b[A-Z]+(?:\.\.?[A-Z])?\b|\(?\d+\)?')
     pieces = {piece.strip(" :,;.") for row in rows for span in re.findall(r"`([^`]+)`", row) for piece in places.split(span)}
     missing = sorted(piece for piece in pieces - FROM_ELSEWHERE if len(piece) >= 8 and piece not in texts)

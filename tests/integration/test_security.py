@@ -395,7 +395,7 @@ def test_the_health_port_tells_of_a_refusal_and_no_secret(prepared):
 
 
 def test_another_user_without_a_gap(prepared, users):
-    """As docs/operations.md says: a second user of the same role, the workers one after the other, then the first user goes."""
+    """As docs/running.md says: a second user of the same role, the workers one after the other, then the first user goes."""
     field = prepared
     users.add("second", documented_roles(field.name)["worker"], pwd=PASSWORDS["worker"])
     second = ["--uri", users.uri("second"), "--db", field.name]

@@ -1,5 +1,5 @@
 /*
- * adopt: a new ledger for files that have lost theirs: the way out of exit 74 (docs/operations.md). The messages that the files hold are
+ * adopt: a new ledger for files that have lost theirs: the way out of exit 74 (docs/recovery.md). The messages that the files hold are
  * then deleted from the queue by the next holder, so that nothing is written twice.
  *
  * For pawl-setup: one call, blocking on database and disk for as long as reading the type's segments takes.
