@@ -15,8 +15,8 @@ from disks import need_program
 from harness import CALM, DEADLINE, ROOT, environment, program, run, wait_until
 from test_faults import DISTRUST, events, stays
 
-RECOVERY, TROUBLESHOOTING, RUNNING, MONITORING, LOCK = (
-    (ROOT / f"docs/{name}.md").read_text() for name in ("recovery", "troubleshooting", "running", "monitoring", "pawl-lock"))
+RECOVERY, TROUBLESHOOTING, RUNNING, MONITORING, CONFIGURATION, LOCK = (
+    (ROOT / f"docs/{name}.md").read_text() for name in ("recovery", "troubleshooting", "running", "monitoring", "configuration", "pawl-lock"))
 SMALL = ["--batch-messages", 20]
 ROLLS = ["--segment-bytes", "65536"]
 
@@ -375,3 +375,39 @@ def test_messages_of_the_pages_are_those_of_the_programs():
     pieces = {piece.strip(" :,;.") for row in rows for span in re.findall(r"`([^`]+)`", row) for piece in places.split(span)}
     missing = sorted(piece for piece in pieces - FROM_ELSEWHERE if len(piece) >= 8 and piece not in texts)
     assert len(pieces) > 50 and not missing, missing
+
+
+PROGRAMS = ["pawl-worker", "pawl-enqueue", "pawl-status", "pawl-setup", "pawl-dump", "pawl-lock"]
+NEEDED = {"pawl-worker": ["--type", "t1"], "pawl-lock": ["n", "--", "true"]}
+
+
+def option_rows(heading):
+    """{--flag: cells} of the tables of a section."""
+    rows = [re.split(r"(?<!\\)\|", row)[1:-1] for row in re.findall(r"^\| `-.*$", section(heading, CONFIGURATION), re.M)]
+    return {re.search("--[a-z-]+", row[0])[0]: [cell.strip().replace("\\|", "|") for cell in row] for row in rows}
+
+
+def options_of(name):
+    """(letter, flag, placeholder, [range; default]) of each, from --help."""
+    text = run(name, "--help").stdout.decode().partition("\n\nTimes carry")[0]
+    for letter, flag, placeholder, what in re.findall(r"^  (?:(-.), |    )(--\S+)( \S+)?(?:  +|\n +)((?:.*)(?:\n {20,}.*)*)", text, re.M):
+        limits = re.search(r" \[([^\[\]]*)\]$", " ".join(what.split()))
+        yield letter, flag, placeholder, limits[1].split("; ") if limits else []
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_option_is_on_the_page(name):
+    """With its letter, variable, default and range; and none that the program has not."""
+    shared, own = option_rows("Options of all programs"), option_rows(name)
+    settings = set(re.findall(r"^(?:; )?([a-z-]+) ", run(name, "--print-config", *NEEDED.get(name, [])).stdout.decode(), re.M))
+    taken = {}
+    for letter, flag, placeholder, limits in options_of(name):
+        option, variable, default, values, *_ = taken[flag] = own.get(flag) or shared[flag]
+        assert f"`{letter}" in option and f"{flag}{placeholder}`" in option, option
+        assert variable == (f"`PAWL_{flag[2:].replace('-', '_').upper()}`" if flag[2:] in settings else ""), option
+        for limit in limits:
+            assert default.strip("`") == limit.removeprefix("default ") if limit.startswith("default ") else limit in values, (option, limit)
+    assert len(taken) > 5 and own.keys() <= taken.keys()
+    for flag, cells in shared.items():
+        programs = cells[4] if len(cells) == 6 else "all"  # the second table has a column that says which
+        assert (flag in taken) == ((name not in programs) if programs.startswith("all") else (f"`{name}`" in programs)), flag
