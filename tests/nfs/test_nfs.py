@@ -1,4 +1,4 @@
-"""What docs/operations.md says of NFS. Each case ends with the same comparison: each acknowledged message is in the files exactly once, in
+"""What docs/running.md says of NFS. Each case ends with the same comparison: each acknowledged message is in the files exactly once, in
 order, read by an independent reader and by pawl-dump, as both clients see the files and as the server has them."""
 import json
 import re
