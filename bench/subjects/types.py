@@ -14,7 +14,7 @@ FULL_BYTES = 4096  # of messages that fill a block before there are too many of 
 
 
 def run(bench):
-    count, large, small = bench.size(16_000, 800_000), bench.size(20_000, 300_000), bench.size(300, 60_000)
+    count, large, small = bench.size(16_000, 400_000), bench.size(20_000, 300_000), bench.size(300, 60_000)
     several = bench.size(TYPES[:4], TYPES)  # a thousand need a machine that does nothing else
     full = bench.size(4_000, 160_000)
     tried, limits = {}, {}
