@@ -32,6 +32,12 @@ enum exit_code {
  */
 struct error {
   char text[1024];
+  enum error_reason {
+    ERROR_OTHER,
+    ERROR_ANSWERED, /* MongoDB answered, and refused: the text is a sentence of its own, and somebody can put it right at the server */
+    ERROR_LOGIN,    /* the same, for it does not take the user or the password */
+    ERROR_RIGHT,    /* the same, for the user lacks a right */
+  } reason;
 };
 
 __attribute__((format(printf, 2, 3))) static inline void error_set(struct error *error, const char *format, ...)
@@ -40,6 +46,7 @@ __attribute__((format(printf, 2, 3))) static inline void error_set(struct error 
   va_start(arguments, format);
   vsnprintf(error->text, sizeof error->text, format, arguments);
   va_end(arguments);
+  error->reason = ERROR_OTHER;
 }
 
 /*

@@ -227,7 +227,7 @@ static void list_one(void *context, const bson_t *document)
 {
   struct listing *listing = context;
   struct ledger ledger;
-  struct error error = {""};
+  struct error error = {.text = ""};
   char type[TYPE_BYTES_MAX + 1];
   bool named = document_text(document, "_id", type, sizeof type);
   if (!named)

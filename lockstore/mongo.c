@@ -351,12 +351,27 @@ static int read_code(const bson_t *document)
   return bson_iter_init_find(&at, document, "code") && BSON_ITER_HOLDS_NUMBER(&at) ? (int)bson_iter_as_int64(&at) : 0;
 }
 
+static const char *headline_of(enum error_reason reason)
+{
+  switch (reason) {
+  case ERROR_OTHER:
+  case ERROR_ANSWERED:
+    return "";
+  case ERROR_LOGIN:
+    return "MongoDB refuses these credentials: ";
+  case ERROR_RIGHT:
+    return "MongoDB does not permit it: ";
+  }
+  return "";
+}
+
 /* What the server says may hold line feeds (an index build's error does), and what somebody else wrote. The sentence goes on. */
-static void set_text(struct error *error, const char *headline, const char *doing, const bson_t *document, const char *fallback)
+static void set_text(struct error *error, enum error_reason reason, const char *doing, const bson_t *document, const char *fallback)
 {
   bson_iter_t at;
   bool has = bson_iter_init_find(&at, document, "errmsg") && BSON_ITER_HOLDS_UTF8(&at);
-  error_set(error, "%s%s: %s", headline, doing, has ? bson_iter_utf8(&at, NULL) : fallback);
+  error_set(error, "%s%s: %s", headline_of(reason), doing, has ? bson_iter_utf8(&at, NULL) : fallback);
+  error->reason = reason;
   document_make_printable(error->text);
   size_t length = strlen(error->text);
   if (length > 1 && error->text[length - 1] == '.' && error->text[length - 2] != '.')
@@ -371,21 +386,12 @@ static void cut_command(struct error *error)
     snprintf(behind, sizeof error->text - (size_t)(behind - error->text), ", ... }");
 }
 
-/*
- * A refusal is an answer, and begins with "MongoDB ", for whoever shows it. The outcome is UNKNOWN all the same: it may be put right at
- * the server while a worker waits.
- */
-static const char *headline_of(const bson_error_t *driver, int code)
+/* A refusal is an answer. The outcome is UNKNOWN all the same: it may be put right at the server while a worker waits. */
+static enum error_reason reason_of(const bson_error_t *driver, int code)
 {
   if (code == CODE_AUTHENTICATION_FAILED || (driver->domain == MONGOC_ERROR_CLIENT && driver->code == MONGOC_ERROR_CLIENT_AUTHENTICATE))
-    return "MongoDB refuses these credentials: ";
-  return code == CODE_UNAUTHORIZED ? "MongoDB does not permit it: " : "";
-}
-
-bool mongo_denied(const struct error *error)
-{
-  static const char begin[] = "MongoDB does not permit it: ";
-  return strncmp(error->text, begin, sizeof begin - 1) == 0;
+    return ERROR_LOGIN;
+  return code == CODE_UNAUTHORIZED ? ERROR_RIGHT : ERROR_OTHER;
 }
 
 int mongo_exit_code(enum outcome outcome, const struct error *error)
@@ -398,7 +404,7 @@ int mongo_exit_code(enum outcome outcome, const struct error *error)
   case OUTCOME_REFUSED:
     return EXIT_USAGE;
   case OUTCOME_UNKNOWN:
-    return mongo_denied(error) ? EXIT_USAGE : EXIT_UNAVAILABLE;
+    return error->reason == ERROR_RIGHT ? EXIT_USAGE : EXIT_UNAVAILABLE;
   }
   return EXIT_FAILED;
 }
@@ -406,7 +412,9 @@ int mongo_exit_code(enum outcome outcome, const struct error *error)
 void mongo_explain(const bson_error_t *driver, struct error *error)
 {
   int code = driver->domain == MONGOC_ERROR_SERVER ? (int)driver->code : 0;
-  error_set(error, "%s%s", headline_of(driver, code), driver->message);
+  enum error_reason reason = reason_of(driver, code);
+  error_set(error, "%s%s", headline_of(reason), driver->message);
+  error->reason = reason;
   document_make_printable(error->text);
   if (code == CODE_UNAUTHORIZED)
     cut_command(error);
@@ -430,12 +438,12 @@ static enum outcome reply_judge(bool ok, const char *doing, const bson_t *reply,
   bson_t part;
   if (reply_document(reply, "writeConcernError", &part)) {
     *code = read_code(&part);
-    set_text(error, "", doing, &part, "writeConcernError");
+    set_text(error, ERROR_OTHER, doing, &part, "writeConcernError");
     return OUTCOME_UNKNOWN;
   }
   if (reply_document(reply, "writeErrors.0", &part)) {
     *code = read_code(&part);
-    set_text(error, "", doing, &part, "writeErrors");
+    set_text(error, ERROR_OTHER, doing, &part, "writeErrors");
     return *code == CODE_DUPLICATE_KEY ? OUTCOME_NO : OUTCOME_UNKNOWN;
   }
   *code = 0;
@@ -444,7 +452,7 @@ static enum outcome reply_judge(bool ok, const char *doing, const bson_t *reply,
   *code = read_code(reply);
   if (driver->domain == MONGOC_ERROR_PROTOCOL && driver->code == MONGOC_ERROR_PROTOCOL_BAD_WIRE_VERSION)
     *code = CODE_WIRE_VERSION;
-  set_text(error, headline_of(driver, *code), doing, reply, driver->message);
+  set_text(error, reason_of(driver, *code), doing, reply, driver->message);
   if (*code == CODE_UNAUTHORIZED)
     cut_command(error);
   return *code == CODE_DUPLICATE_KEY ? OUTCOME_NO : OUTCOME_UNKNOWN;
@@ -490,8 +498,8 @@ enum outcome mongo_db_command(struct mongo *mongo, mongoc_client_t *client, cons
     mongo_forget(mongo);
   if (outcome == OUTCOME_UNKNOWN && mongo_login_lost(mongo, client, *code, error->text)) {
     *code = CODE_LOGIN_LOST; /* no right that is missing */
-    error_set(error, "MongoDB refuses these credentials: %s: it does not know the user of this connection any more; connecting anew",
-              doing);
+    error_set(error, "%s%s: it does not know the user of this connection any more; connecting anew", headline_of(ERROR_LOGIN), doing);
+    error->reason = ERROR_LOGIN;
   }
   return outcome;
 }

@@ -124,8 +124,6 @@ MUST_CHECK enum outcome mongo_db_command(struct mongo *mongo, mongoc_client_t *c
  * is missing; 69 no answer, or the credentials are refused.
  */
 int mongo_exit_code(enum outcome outcome, const struct error *error);
-/* A right is missing: the text says so, as mongo_command makes it. */
-bool mongo_denied(const struct error *error);
 
 /* What the driver says of a request that was not made by these: as one printable line, with the same beginnings for a refusal. */
 void mongo_explain(const bson_error_t *driver, struct error *error);

@@ -438,7 +438,7 @@ static void list_one(void *context, const bson_t *document)
 {
   struct listing *listing = context;
   struct lock_view view;
-  struct error error = {""};
+  struct error error = {.text = ""};
   char type[TYPE_BYTES_MAX + 1];
   int64_t slot = 0;
   bool ok = parse_view(listing->store, document, &view, &error) == OUTCOME_YES;

@@ -408,7 +408,7 @@ enum outcome lockstore_inspect(struct lockstore *store, struct error *error)
   if (outcome == OUTCOME_YES && !missing) /* the last is the ledger */
     outcome = snapshots_look(store->mongo, error);
   /* That this user may not look says nothing of a worker's. */
-  return outcome == OUTCOME_REFUSED && strncmp(error->text, "MongoDB does not permit", 23) == 0 ? OUTCOME_UNKNOWN : outcome;
+  return outcome == OUTCOME_REFUSED && error->reason == ERROR_RIGHT ? OUTCOME_UNKNOWN : outcome;
 }
 
 static int64_t now_ms(void)

@@ -120,7 +120,7 @@ static enum read_status beyond_check(struct reader *reader, int64_t epoch, struc
 static enum check_status segment_check(struct reader *reader, const char *dir, const char *type, const struct committed *end, int64_t epoch,
                                        struct error *error)
 {
-  struct error cause = {""};
+  struct error cause = {.text = ""};
   enum read_status status = reader_open(reader, dir, end->file, end, &cause);
   if (status == READ_OK) {
     if (reader->header.ro_compat != 0) {

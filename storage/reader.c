@@ -67,7 +67,7 @@ static enum read_status header_read(struct reader *reader, struct error *error)
 {
   uint8_t bytes[FORMAT_HEADER_BYTES];
   size_t got = 0;
-  struct error cause = {""};
+  struct error cause = {.text = ""};
   enum file_status status = file_read(&reader->file, 0, bytes, sizeof bytes, &got, error);
   if (status != FILE_OK)
     return reader_status_of(status);
@@ -278,7 +278,7 @@ static enum read_status marker_read(struct reader *reader, int64_t limit, struct
 {
   uint8_t bytes[FORMAT_MARKER_BYTES];
   size_t got = 0;
-  struct error cause = {""};
+  struct error cause = {.text = ""};
   enum file_status status = file_read(&reader->file, reader->offset, bytes, sizeof bytes, &got, error);
   if (status != FILE_OK)
     return reader_status_of(status);

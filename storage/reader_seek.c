@@ -19,7 +19,7 @@ static enum read_status marker_load(struct reader *reader, int64_t offset, struc
 {
   uint8_t bytes[FORMAT_MARKER_BYTES];
   size_t got = 0;
-  struct error cause = {"it is cut"};
+  struct error cause = {.text = "it is cut"};
   enum file_status status = file_read(&reader->file, offset, bytes, sizeof bytes, &got, error);
   if (status != FILE_OK)
     return reader_status_of(status);

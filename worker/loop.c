@@ -140,8 +140,8 @@ static void refusals_forget(struct loop *loop, int64_t now_ms)
 }
 
 /*
- * One line when the database goes away, one when it is back, whatever the number of types. What it refuses (user, password, a right: the
- * text begins so) is said once for a kind of action, until one of that kind succeeds; others may well succeed meanwhile, and some are not
+ * One line when the database goes away, one when it is back, whatever the number of types. What it refuses (user, password, a right) is
+ * said once for a kind of action, until one of that kind succeeds; others may well succeed meanwhile, and some are not
  * sent again when the lock is gone.
  */
 static void away_note(struct loop *loop, const struct completion *completion)
@@ -151,7 +151,7 @@ static void away_note(struct loop *loop, const struct completion *completion)
     return;
   const char *why = completion->error.text;
   unsigned kind = 1u << completion->kind;
-  bool away = completion->result == RESULT_UNKNOWN, refused = away && strncmp(why, "MongoDB ", 8) == 0;
+  bool away = completion->result == RESULT_UNKNOWN, refused = away && completion->error.reason != ERROR_OTHER;
   struct error text;
   if (refused && !(loop->refused & kind)) {
     error_set(&text, "%.800s; trying again", why);
@@ -168,7 +168,7 @@ static void away_note(struct loop *loop, const struct completion *completion)
     loop->refused_ms[completion->kind] = clock_boot_ms();
   else if (!away)
     refusals_forget(loop, clock_boot_ms());
-  loop->denied = loop->refused != 0 && (refused ? mongo_denied(&completion->error) : loop->denied);
+  loop->denied = loop->refused != 0 && (refused ? completion->error.reason == ERROR_RIGHT : loop->denied);
   loop->away = away && !refused;
   loop->said_away = away && (!refused || loop->said_away);
 }
@@ -638,7 +638,7 @@ static void stations_init(struct loop *loop)
 _Noreturn void loop_run(const struct loop_options *options)
 {
   struct loop loop = {.options = options, .ev = ev_default_loop(0), .started_wall_us = clock_wall_us()};
-  struct error error = {"no memory, or libev cannot start"};
+  struct error error = {.text = "no memory, or libev cannot start"};
   size_t count = options->type_count;
   loop.stations = calloc(count, sizeof *loop.stations);
   loop.consumers = calloc(count, sizeof *loop.consumers);

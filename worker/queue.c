@@ -82,13 +82,15 @@ static void append_hint(bson_t *command)
   bson_append_document_end(command, &hint);
 }
 
-/* What the server says to a hint for which it has no index explains nothing, and begins with the whole query. */
-static void explain(int code, const bson_t *reply, struct error *error)
+/* In a command that is otherwise always the same, a bad value is the hint, for which there is no index. What the server says of it begins
+ * with the whole query. */
+static void explain(int code, struct error *error)
 {
   enum { BAD_VALUE = 2 };
-  static const char hint[] = "hint provided";
-  if (code == BAD_VALUE && memmem(bson_get_data(reply), reply->len, hint, sizeof hint - 1) != NULL)
-    error_set(error, "MongoDB has not made the index {type: 1, _id: 1} on messages yet");
+  if (code != BAD_VALUE)
+    return;
+  error_set(error, "MongoDB has not made the index {type: 1, _id: 1} on messages yet");
+  error->reason = ERROR_ANSWERED;
 }
 
 /* {cursor: {atClusterTime}}, which a snapshot has. */
@@ -174,7 +176,7 @@ static enum outcome find_ids(struct mongo *mongo, const char *doing, bson_t *com
   BSON_APPEND_INT32(command, "batchSize", limit); /* else 101 */
   BSON_APPEND_BOOL(command, "singleBatch", true);
   enum outcome outcome = mongo_command(mongo, doing, command, reply, &code, error);
-  explain(code, reply, error);
+  explain(code, error);
   bson_destroy(command);
   if (outcome == OUTCOME_YES && !reply_cursor(reply, "firstBatch", &cursor, documents)) {
     error_set(error, "%s: the server's answer has no cursor", doing);
@@ -358,7 +360,7 @@ enum outcome queue_delete(struct lockstore *store, const char *type, const bson_
   append_delete(&command, &filter);
   mongo_append_write_concern(&command);
   enum outcome outcome = mongo_command(lockstore_mongo(store), "deleting messages", &command, &reply, &code, error);
-  explain(code, &reply, error);
+  explain(code, error);
   if (outcome == OUTCOME_YES && !(bson_iter_init_find(&n, &reply, "n") && BSON_ITER_HOLDS_NUMBER(&n))) {
     error_set(error, "deleting messages: the server's answer has no count");
     outcome = OUTCOME_UNKNOWN;
@@ -528,7 +530,7 @@ static enum outcome pass_send(struct queue_pass *pass, const bson_t *command, st
     return OUTCOME_UNKNOWN;
   }
   enum outcome outcome = mongo_client_command(pass->mongo, pass->client, "reading the queue", command, &opts, &pass->reply, &code, error);
-  explain(code, &pass->reply, error);
+  explain(code, error);
   bson_destroy(&opts);
   pass->has_reply = true;
   if (outcome != OUTCOME_YES) {

@@ -143,7 +143,7 @@ static int run(const struct config *config)
   const char **types = calloc(config->type_count, sizeof *types);
   struct lockstore *store = lockstore_open(&connection, &error);
   if (types == NULL || store == NULL) {
-    struct error why = {"no memory"};
+    struct error why = {.text = "no memory"};
     if (store == NULL)
       error_set(&why, "--uri or --db: %.900s", error.text);
     log_say(CONFIG_LOG_ERROR, "start", why.text);

@@ -173,7 +173,7 @@ static void begin(void)
 static void load(enum config_program program)
 {
   struct config config;
-  struct error error = {""};
+  struct error error = {.text = ""};
   char *said = NULL;
   size_t size = 0;
   FILE *out = open_memstream(&said, &size);

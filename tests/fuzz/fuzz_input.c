@@ -33,7 +33,7 @@ static void message_check(const bson_t *message, bool id_wanted, const struct in
 
 static void read_all(struct input *input, int64_t size)
 {
-  struct error error = {""};
+  struct error error = {.text = ""};
   for (int64_t steps = 0;; steps++) {
     bson_t message;
     bool id_wanted = false;

@@ -6,7 +6,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
   struct ledger_answer answer;
-  struct error error = {""};
+  struct error error = {.text = ""};
   char *line = malloc(size + 1);
   CHECK(line != NULL);
   if (size > 0)

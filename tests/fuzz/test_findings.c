@@ -60,7 +60,7 @@ static void test_password_in_a_wrong_place(void **state)
                                       "--log-level=" URI, "--uri" URI, "--urii=" URI, URI};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
     struct config config;
-    struct error error = {""};
+    struct error error = {.text = ""};
     char *argv[] = {"pawl-status", (char *)words[i], NULL};
     assert_int_equal(config_load(&config, CONFIG_STATUS, 2, argv, &error), CONFIG_WRONG);
     if (strstr(error.text, "TopSecretWord") != NULL)
@@ -76,7 +76,7 @@ static void test_one_line(void **state)
   static const char *const words[] = {"--uri-file=a\nb\x1b[2J", "--config=a\nb\x1b[2J"};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
     struct config config;
-    struct error error = {""};
+    struct error error = {.text = ""};
     char *argv[] = {"pawl-status", (char *)words[i], NULL};
     assert_int_equal(config_load(&config, CONFIG_STATUS, 2, argv, &error), CONFIG_WRONG);
     assert_null(strpbrk(error.text, "\n\x1b"));

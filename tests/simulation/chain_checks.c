@@ -49,7 +49,7 @@ static enum read_status chain_read(int type, const struct committed *end, struct
 void checks_chain(int type)
 {
   struct found found = {0};
-  struct error error = {""};
+  struct error error = {.text = ""};
   int64_t committed;
   const struct ledger *ledger = checks_ledger_last(type);
   (void)checks_committed(type, &committed);
@@ -64,7 +64,7 @@ void checks_chain(int type)
 void checks_chain_offline(int type)
 {
   struct found found = {0};
-  struct error error = {""};
+  struct error error = {.text = ""};
   int64_t committed;
   (void)checks_committed(type, &committed);
   enum read_status status = chain_read(type, NULL, &found, &error);

@@ -167,7 +167,7 @@ static void walk_block(int type, const uint8_t *bytes, size_t size, struct commi
 {
   struct watch *watch = &watches[type];
   struct block_marker marker;
-  struct error error = {""};
+  struct error error = {.text = ""};
   size_t left = size - (size_t)at->length;
   if (left < FORMAT_MARKER_BYTES || format_marker_decode(bytes + at->length, &marker, &error) != FORMAT_OK ||
       left - FORMAT_MARKER_BYTES < marker.stored_bytes) {
@@ -206,7 +206,7 @@ static void segment_check(int type, const struct segment_header *header)
 static void walk_segment(int type, const uint8_t *bytes, size_t size, const struct committed *to, struct committed *at)
 {
   struct segment_header header;
-  struct error error = {""};
+  struct error error = {.text = ""};
   if (size < FORMAT_HEADER_BYTES || format_header_decode(bytes, &header, &error) != FORMAT_OK) {
     world_fail("t%d: the segment %s has no whole header: %.300s", type, to->file, error.text);
     return;

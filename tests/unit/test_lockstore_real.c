@@ -13,7 +13,7 @@ struct lockstore *real_open(const char *name, int64_t timeout_ms)
 {
   struct lockstore_options options = {
       .uri = getenv("PAWL_TEST_URI"), .db = name, .timeout_ms = timeout_ms, .connections_max = 16, .program = REAL_PROGRAM};
-  struct error error = {""};
+  struct error error = {.text = ""};
   struct lockstore *opened = lockstore_open(&options, &error);
   if (!opened)
     fail_msg("%s", error.text);
@@ -84,7 +84,7 @@ static struct lockstore_options watch_options(void)
 struct watcher *fixture_watcher(struct lockstore *of, const char *type)
 {
   struct lockstore_options options = watch_options();
-  struct error error = {""};
+  struct error error = {.text = ""};
   struct watcher *watcher = watcher_open(of, &options, &type, 1, &error);
   if (!watcher)
     fail_msg("%s", error.text);
@@ -94,7 +94,7 @@ struct watcher *fixture_watcher(struct lockstore *of, const char *type)
 struct watcher *fixture_box(struct lockstore *of)
 {
   struct lockstore_options options = watch_options();
-  struct error error = {""};
+  struct error error = {.text = ""};
   struct watcher *watcher = watcher_open_box(of, &options, &error);
   if (!watcher)
     fail_msg("%s", error.text);

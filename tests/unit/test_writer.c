@@ -867,7 +867,7 @@ static bool epoch_write(void)
 /* All that was committed is read; what is read beyond it can only be the one block that was not. */
 static void everything_read(void)
 {
-  struct error why = {""};
+  struct error why = {.text = ""};
   if (holder.committed.file[0] != 0) {
     read_chain("t1", &holder.committed, &reading);
     if (reading.status != READ_END || reading.messages != holder.committed.seq)

@@ -160,7 +160,7 @@ static enum read_status source_open(struct source *source, struct dump *dump, co
 static void dump_source(struct dump *dump, const char *name, bool single)
 {
   struct source source;
-  struct error error = {""};
+  struct error error = {.text = ""};
   enum read_status status = source_open(&source, dump, name, single, &error);
   /* The ledger was asked before the directory was listed: a type's first file may have been made between the two. */
   if (status == READ_OK && source.asked && source.chain.count == 0 && source.chain.orphan_count > 0) {

@@ -522,7 +522,7 @@ static int connect_mongo(struct enqueue *enqueue)
     if (enqueue->client)
       return EXIT_DONE;
   }
-  bool refused = outcome == OUTCOME_REFUSED || strncmp(error.text, "MongoDB ", 8) == 0; /* the text says so itself */
+  bool refused = outcome == OUTCOME_REFUSED || error.reason != ERROR_OTHER; /* the text says so itself */
   say(enqueue, CONFIG_LOG_ERROR, "unavailable", "%s%s; nothing was enqueued", refused ? "" : "cannot reach MongoDB: ", error.text);
   return mongo_exit_code(outcome, &error);
 }

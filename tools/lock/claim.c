@@ -261,7 +261,7 @@ static void say_waiting(struct claim *claim)
 /* Said once when it begins and once when it is over. */
 static void say_away(struct claim *claim, bool away, const struct error *error)
 {
-  if (away && !claim->said_away && strncmp(error->text, "MongoDB ", 8) == 0)
+  if (away && !claim->said_away && error->reason != ERROR_OTHER)
     claim_say(claim, CONFIG_LOG_WARN, "%s; trying again", error->text);
   else if (away && !claim->said_away)
     claim_say(claim, CONFIG_LOG_WARN, "MongoDB gives no answer: %s; trying again until it does", error->text);
@@ -350,7 +350,7 @@ static enum outcome find_forgettable(struct claim *claim, int *code, struct erro
 /* Waiting gives nobody a right. */
 static bool forget_tries_again(enum outcome outcome, const struct error *error, int64_t until_ms)
 {
-  return outcome == OUTCOME_UNKNOWN && !mongo_denied(error) && command_now_ms() < until_ms;
+  return outcome == OUTCOME_UNKNOWN && error->reason != ERROR_RIGHT && command_now_ms() < until_ms;
 }
 
 static int forget_held(struct claim *claim)

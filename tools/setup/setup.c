@@ -37,7 +37,7 @@ static int fail(const struct error *error, int code)
 /* False: the time is over, or waiting gives nobody a right. A reason for waiting is said when it is new. */
 static bool wait_on(struct setup *setup, const struct error *error)
 {
-  if (clock_boot_ms() >= setup->deadline_ms || mongo_denied(error))
+  if (clock_boot_ms() >= setup->deadline_ms || error->reason == ERROR_RIGHT)
     return false;
   if (setup->config.log_level >= CONFIG_LOG_INFO && strcmp(setup->waiting.text, error->text) != 0)
     fprintf(stderr, "%spawl-setup: waiting: %s\n", config_priority(CONFIG_LOG_INFO), error->text);
