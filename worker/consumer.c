@@ -206,8 +206,8 @@ static void renew_done(struct turn *turn, const struct completion *completion)
     return;
   switch (completion->result) {
   case RESULT_YES:
-    consumer->deadline_ms = completion->sent_ms + lease * 2 / 3;
-    consumer->renew_ms = completion->sent_ms + lease / 3;
+    consumer->deadline_ms = completion->sent_ms + lease_safe_ms(lease);
+    consumer->renew_ms = completion->sent_ms + lease_renew_ms(lease);
     return;
   case RESULT_NO:
     if (consumer->state == STATE_UNLOCKING) /* it came behind the delete */
@@ -258,7 +258,7 @@ static void renew_step(struct turn *turn)
     consumer->lost = true;
     consumer_note(turn, NOTE_WARN, "lost", "the lease ran out, and no renewal was answered");
   } else if (stalled(turn))
-    consumer->renew_ms = turn->moment->now_ms + consumer->options.lease_ms / 12;
+    consumer->renew_ms = turn->moment->now_ms + lease_renew_ms(consumer->options.lease_ms) / 4;
   else
     consumer_start(turn, ACTION_RENEW);
 }
@@ -504,7 +504,7 @@ bool consumer_holds(const struct consumer *consumer)
 int64_t consumer_lease_end_ms(const struct consumer *consumer)
 {
   int64_t lease = consumer->options.lease_ms;
-  return consumer->deadline_ms + lease - lease * 2 / 3;
+  return consumer->deadline_ms + lease - lease_safe_ms(lease);
 }
 
 bool consumer_sees_nothing(const struct consumer *consumer)

@@ -203,8 +203,8 @@ static void taking_main(struct turn *turn, const struct completion *completion)
   consumer->lost = consumer->said_stall = false;
   consumer->epoch_left = 0;
   consumer->taken_number = completion->number;
-  consumer->deadline_ms = completion->sent_ms + consumer->options.lease_ms * 2 / 3;
-  consumer->renew_ms = completion->sent_ms + consumer->options.lease_ms / 3;
+  consumer->deadline_ms = completion->sent_ms + lease_safe_ms(consumer->options.lease_ms);
+  consumer->renew_ms = completion->sent_ms + lease_renew_ms(consumer->options.lease_ms);
   consumer->fence_until_ms = consumer->deadline_ms;
   if (completion->result == RESULT_YES)
     consumer_enter(turn, STATE_FENCING, "the lock is mine");
@@ -278,7 +278,7 @@ static void unlocking_main(struct turn *turn, const struct completion *completio
 {
   struct consumer *consumer = turn->consumer;
   /* Not known to be gone: the lease ends it. Nobody waits for that who was asked to stop. */
-  bool expired = turn->moment->now_ms > consumer->deadline_ms + consumer->options.lease_ms / 3;
+  bool expired = turn->moment->now_ms > consumer_lease_end_ms(consumer);
   if (completion->result == RESULT_UNKNOWN && !consumer_hurries(turn) && !expired)
     return;
   const char *why = completion->result == RESULT_UNKNOWN ? "the lock is left to its lease" : "the lock is released";

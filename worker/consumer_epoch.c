@@ -263,7 +263,7 @@ static void rolled(struct turn *turn)
   consumer_epoch_end(consumer);
   consumer->epoch_seen = epoch;
   consumer->clean_seen = consumer->rolling = true;
-  consumer->fence_until_ms = turn->moment->now_ms + consumer->options.lease_ms * 2 / 3;
+  consumer->fence_until_ms = turn->moment->now_ms + lease_safe_ms(consumer->options.lease_ms);
   consumer_enter(turn, STATE_FENCING, "the next segment is a new epoch");
 }
 

@@ -6,6 +6,7 @@
 #ifndef PAWL_WORKER_CONSUMER_PARTS_H
 #define PAWL_WORKER_CONSUMER_PARTS_H
 
+#include "lockstore/lease.h"
 #include "worker/consumer.h"
 
 /* One call of consumer_handle. */

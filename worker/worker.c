@@ -1,6 +1,7 @@
 /* pawl-worker: drains the queues of its types into their files. */
 #include "config/config.h"
 #include "config/stop.h"
+#include "lockstore/lease.h"
 #include "lockstore/mongo.h"
 #include "storage/brick.h"
 #include "worker/fault.h"
@@ -18,7 +19,6 @@
 #include <unistd.h>
 
 enum {
-  REQUEST_MS_MAX = 3000,
   AWAIT_MS = 10000, /* for wake-ups: six requests a minute */
   DISTRUST_MS = 60000,
   PREPARED_MS = 60000, /* then collections and indexes are looked at again */
@@ -135,8 +135,8 @@ static int run(const struct config *config)
   }
   struct lockstore_options connection = {.uri = config->uri,
                                          .db = config->db,
-                                         .timeout_ms = config->lease_ms / 3 < REQUEST_MS_MAX ? config->lease_ms / 3 : REQUEST_MS_MAX,
-                                         .majority_ms = config->lease_ms / 3,
+                                         .timeout_ms = lease_request_ms(config->lease_ms),
+                                         .majority_ms = lease_majority_ms(config->lease_ms),
                                          .prepared_ms = interval_ms("PAWL_TEST_PREPARED_MS", PREPARED_MS),
                                          .connections_max = loop_connections(config->type_count),
                                          .program = "pawl-worker"};

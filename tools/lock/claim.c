@@ -1,4 +1,5 @@
 #include "tools/lock/claim.h"
+#include "lockstore/lease.h"
 #include "lockstore/mongo.h"
 #include "tools/lock/command.h"
 
@@ -8,7 +9,6 @@
 #include <time.h>
 
 enum {
-  REQUEST_MS_MAX = 3000,
   AWAIT_MS_MAX = 1000,   /* for a wake-up: so often it looks in any case */
   WATCH_AGAIN_MS = 5000, /* after a watch was lost, or could not begin */
   BACKOFF_MS = 100,      /* when nothing answers; doubling */
@@ -158,7 +158,7 @@ static enum outcome confirm(struct claim *claim, struct error *error)
 static enum outcome fence(struct claim *claim, const struct ledger *seen, struct error *error)
 {
   const char *name = claim->config->name;
-  int64_t until_ms = least(claim->sent_ms + claim->config->lease_ms / 3 * 2, claim->deadline_ms);
+  int64_t until_ms = least(claim->sent_ms + lease_safe_ms(claim->config->lease_ms), claim->deadline_ms);
   struct ledger before;
   enum outcome outcome = ledger_fence(claim->store, name, seen->epoch, &claim->owner, FENCER_READER, &before, error);
   for (int64_t row = 1; outcome == OUTCOME_UNKNOWN && !command_signalled(); row++) {
@@ -193,7 +193,7 @@ static enum outcome take(struct claim *claim, const struct ledger *seen, struct 
   struct error ignored;
   command_signals_hold();
   enum outcome outcome = insert_and_fence(claim, seen, error);
-  bool late = command_now_ms() >= claim->sent_ms + claim->config->lease_ms / 3 * 2; /* it would be lost before the command has begun */
+  bool late = command_now_ms() >= claim->sent_ms + lease_safe_ms(claim->config->lease_ms); /* it would be lost before the command has begun */
   if (outcome == OUTCOME_YES && !late)
     return outcome;
   if (outcome == OUTCOME_YES)
@@ -395,12 +395,11 @@ int claim_forget(struct claim *claim)
 
 bool claim_open(struct claim *claim, const struct config *config, struct error *error)
 {
-  int64_t timeout_ms = least(config->lease_ms / 3, REQUEST_MS_MAX);
   *claim = (struct claim){.config = config};
   claim->options = (struct lockstore_options){.uri = config->uri,
                                               .db = config->db,
-                                              .timeout_ms = timeout_ms,
-                                              .majority_ms = config->lease_ms / 3,
+                                              .timeout_ms = lease_request_ms(config->lease_ms),
+                                              .majority_ms = lease_majority_ms(config->lease_ms),
                                               .connections_max = 1,
                                               .program = config_program_name(CONFIG_LOCK)};
   claim->deadline_ms = config->timeout_ms < 0 ? INT64_MAX : command_now_ms() + config->timeout_ms;

@@ -7,6 +7,7 @@
  * lower one.
  */
 #include "config/stop.h"
+#include "lockstore/lease.h"
 #include "tools/lock/claim.h"
 #include "tools/lock/command.h"
 
@@ -78,7 +79,7 @@ static void renew(struct lease *lease)
 /* The command's exit code, or EXIT_FAILED if it did not have the lock to its end. */
 static int run(struct claim *claim)
 {
-  struct lease lease = {.claim = claim, .third_ms = claim->config->lease_ms / 3};
+  struct lease lease = {.claim = claim, .third_ms = lease_renew_ms(claim->config->lease_ms)};
   struct error error;
   int code;
   snprintf(epoch_variable + strlen(EPOCH_VARIABLE), 21, "%" PRId64, claim->epoch);
