@@ -333,21 +333,10 @@ enum outcome ledger_fence(struct lockstore *store, const char *type, int64_t epo
 /* Sends and destroys the command, an update of one document. With `upsert` a duplicate is a NO: there is one by now, in another state. */
 static enum outcome send_update(struct lockstore *store, const char *doing, bson_t *command, bool upsert, struct error *error)
 {
-  struct mongo *mongo = lockstore_mongo(store);
-  mongo_append_write_concern(command);
-  mongo_append_max_time(mongo, command);
-  bson_t reply;
-  int code;
   int64_t matched = 0;
-  enum outcome outcome = mongo_command(mongo, doing, command, &reply, &code, error);
+  enum outcome outcome = mongo_write(lockstore_mongo(store), doing, command, &matched, error);
   if (outcome == OUTCOME_NO && !upsert) /* nothing is inserted: somebody's own index on `ledger` */
     outcome = OUTCOME_UNKNOWN;
-  if (outcome == OUTCOME_YES && !document_int64(&reply, "n", &matched)) {
-    error_set(error, "%s: the reply has no count", doing);
-    outcome = OUTCOME_UNKNOWN;
-  }
-  bson_destroy(&reply);
-  bson_destroy(command);
   return outcome == OUTCOME_YES && matched == 0 ? OUTCOME_NO : outcome;
 }
 

@@ -579,27 +579,56 @@ enum outcome mongo_command(struct mongo *mongo, const char *doing, const bson_t 
 
 /* ---- find ---- */
 
-void mongo_batch_each(const bson_t *reply, const char *path, mongo_each *each, void *context)
+bool mongo_reply_count(const bson_t *reply, const char *doing, int64_t *count, struct error *error)
 {
-  bson_iter_t at, batch, item;
-  if (!bson_iter_init(&at, reply) || !bson_iter_find_descendant(&at, path, &batch) || !bson_iter_recurse(&batch, &item))
-    return;
-  while (bson_iter_next(&item)) {
-    const uint8_t *bytes;
-    uint32_t length;
-    bson_t document;
-    if (!BSON_ITER_HOLDS_DOCUMENT(&item))
-      continue;
-    bson_iter_document(&item, &length, &bytes);
-    if (bson_init_static(&document, bytes, length))
-      each(context, &document);
-  }
+  if (document_int64(reply, "n", count))
+    return true;
+  error_set(error, "%s: the reply has no count", doing);
+  return false;
 }
 
-static int64_t cursor_id(const bson_t *reply)
+bool mongo_reply_batch(const bson_t *reply, struct mongo_batch *batch)
 {
-  bson_iter_t at, id;
-  return bson_iter_init(&at, reply) && bson_iter_find_descendant(&at, "cursor.id", &id) ? bson_iter_as_int64(&id) : 0;
+  static const uint8_t nothing[] = {5, 0, 0, 0, 0};
+  bson_iter_t cursor, id, list;
+  bool has = bson_iter_init_find(&cursor, reply, "cursor") && bson_iter_recurse(&cursor, &id);
+  list = id;
+  has = has && bson_iter_find(&id, "id");
+  while (has && bson_iter_next(&list))
+    if (strcmp(bson_iter_key(&list), "firstBatch") == 0 || strcmp(bson_iter_key(&list), "nextBatch") == 0)
+      break;
+  has = has && bson_iter_recurse(&list, &batch->documents);
+  batch->cursor = has ? bson_iter_as_int64(&id) : 0;
+  return has || !bson_iter_init_from_data(&batch->documents, nothing, sizeof nothing);
+}
+
+bool mongo_batch_next(struct mongo_batch *batch, bson_t *document)
+{
+  uint32_t length;
+  const uint8_t *bytes;
+  while (bson_iter_next(&batch->documents)) {
+    if (!BSON_ITER_HOLDS_DOCUMENT(&batch->documents))
+      continue;
+    bson_iter_document(&batch->documents, &length, &bytes);
+    if (bson_init_static(document, bytes, length))
+      return true;
+  }
+  return false;
+}
+
+enum outcome mongo_write(struct mongo *mongo, const char *doing, bson_t *command, int64_t *count, struct error *error)
+{
+  bson_t reply;
+  int code;
+  if (!document_has(command, "writeConcern"))
+    mongo_append_write_concern(command);
+  mongo_append_max_time(mongo, command);
+  enum outcome outcome = mongo_command(mongo, doing, command, &reply, &code, error);
+  if (outcome == OUTCOME_YES && !mongo_reply_count(&reply, doing, count, error))
+    outcome = OUTCOME_UNKNOWN;
+  bson_destroy(&reply);
+  bson_destroy(command);
+  return outcome;
 }
 
 /* A command begins with its name and the collection. */
@@ -607,6 +636,16 @@ static const char *command_collection(const bson_t *command)
 {
   bson_iter_t at;
   return bson_iter_init(&at, command) && bson_iter_next(&at) && BSON_ITER_HOLDS_UTF8(&at) ? bson_iter_utf8(&at, NULL) : NULL;
+}
+
+int64_t mongo_batch_each(const bson_t *reply, mongo_each *each, void *context)
+{
+  struct mongo_batch batch;
+  bson_t document;
+  mongo_reply_batch(reply, &batch);
+  while (mongo_batch_next(&batch, &document))
+    each(context, &document);
+  return batch.cursor;
 }
 
 static enum outcome find_in_session(struct mongo *mongo, mongoc_client_t *client, const char *doing, const bson_t *command,
@@ -617,17 +656,13 @@ static enum outcome find_in_session(struct mongo *mongo, mongoc_client_t *client
   bson_t reply;
   int code;
   enum outcome outcome = mongo_client_command(mongo, client, doing, command, opts, &reply, &code, error);
-  if (outcome == OUTCOME_YES)
-    mongo_batch_each(&reply, "cursor.firstBatch", each, context);
-  int64_t id = cursor_id(&reply);
-  while (outcome == OUTCOME_YES && id != 0) {
-    bson_t *more = BCON_NEW("getMore", BCON_INT64(id), "collection", BCON_UTF8(collection));
+  int64_t cursor = outcome == OUTCOME_YES ? mongo_batch_each(&reply, each, context) : 0;
+  while (cursor != 0) {
+    bson_t *more = BCON_NEW("getMore", BCON_INT64(cursor), "collection", BCON_UTF8(collection));
     bson_destroy(&reply);
     outcome = mongo_client_command(mongo, client, doing, more, opts, &reply, &code, error);
     bson_destroy(more);
-    if (outcome == OUTCOME_YES)
-      mongo_batch_each(&reply, "cursor.nextBatch", each, context);
-    id = cursor_id(&reply);
+    cursor = outcome == OUTCOME_YES ? mongo_batch_each(&reply, each, context) : 0;
   }
   bson_destroy(&reply);
   return outcome == OUTCOME_NO ? OUTCOME_UNKNOWN : outcome;

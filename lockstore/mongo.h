@@ -119,6 +119,25 @@ MUST_CHECK enum outcome mongo_client_command(struct mongo *mongo, mongoc_client_
 MUST_CHECK enum outcome mongo_db_command(struct mongo *mongo, mongoc_client_t *client, const char *db, const char *doing,
                                          const bson_t *command, const bson_t *opts, bson_t *reply, int *code, struct error *error);
 
+/* How many documents a write has met. False: the answer does not say, and `error` does. */
+MUST_CHECK bool mongo_reply_count(const bson_t *reply, const char *doing, int64_t *count, struct error *error);
+
+/* What a find, an aggregate, a list or a getMore answers: a walk over its documents, inside the reply. */
+struct mongo_batch {
+  int64_t cursor; /* 0: there is no more */
+  bson_iter_t documents;
+};
+/* False: the reply has no such shape; the batch is empty then. */
+bool mongo_reply_batch(const bson_t *reply, struct mongo_batch *batch);
+/* The next document, which borrows the reply's bytes; what is none is passed over. */
+MUST_CHECK bool mongo_batch_next(struct mongo_batch *batch, bson_t *document);
+
+/*
+ * A write of one statement: the command, destroyed, once; majority and journal unless it says otherwise; the server gives up first. YES:
+ * *count as above.
+ */
+MUST_CHECK enum outcome mongo_write(struct mongo *mongo, const char *doing, bson_t *command, int64_t *count, struct error *error);
+
 /*
  * The exit code of a program that ends with this outcome, the same in all: 0 YES; 1 NO; 2 what is there cannot be used (REFUSED), or a right
  * is missing; 69 no answer, or the credentials are refused.
@@ -133,8 +152,8 @@ void mongo_explain(const bson_error_t *driver, struct error *error);
  * NO.
  */
 typedef void mongo_each(void *context, const bson_t *document);
-/* Those of one reply: `path` is "cursor.firstBatch" or "cursor.nextBatch". */
-void mongo_batch_each(const bson_t *reply, const char *path, mongo_each *each, void *context);
+/* Those of one reply. Returns its cursor; 0: there is no more. */
+int64_t mongo_batch_each(const bson_t *reply, mongo_each *each, void *context);
 MUST_CHECK enum outcome mongo_find(struct mongo *mongo, const char *doing, const bson_t *command, mongo_each *each, void *context,
                                    struct error *error);
 

@@ -49,29 +49,10 @@ enum { RENEWALS_MAX = 1000 }; /* in one command: 0.1 s of the server's time */
 
 /* ---- requests ---- */
 
-/* Sends and destroys the command. *count is the reply's `n`. Majority and journal, unless it says otherwise. */
-static enum outcome send_command(struct lockstore *store, const char *doing, bson_t *command, int64_t *count, struct error *error)
-{
-  struct mongo *mongo = lockstore_mongo(store);
-  if (!document_has(command, "writeConcern"))
-    mongo_append_write_concern(command);
-  mongo_append_max_time(mongo, command);
-  bson_t reply;
-  int code;
-  enum outcome outcome = mongo_command(mongo, doing, command, &reply, &code, error);
-  if (outcome == OUTCOME_YES && !document_int64(&reply, "n", count)) {
-    error_set(error, "%s: the reply has no count", doing);
-    outcome = OUTCOME_UNKNOWN;
-  }
-  bson_destroy(&reply);
-  bson_destroy(command);
-  return outcome;
-}
-
 static enum outcome send_counted(struct lockstore *store, const char *doing, bson_t *command, struct error *error)
 {
   int64_t count = 0;
-  enum outcome outcome = send_command(store, doing, command, &count, error);
+  enum outcome outcome = mongo_write(lockstore_mongo(store), doing, command, &count, error);
   if (outcome == OUTCOME_NO) { /* a duplicate key answers an insert; here it would be somebody's own index */
     outcome = OUTCOME_UNKNOWN;
   }
@@ -102,7 +83,7 @@ enum outcome lock_take(struct lockstore *store, const char *type, int slot, cons
   if (slot == 0)
     BCON_APPEND(command, "writeConcern", "{", "w", BCON_INT32(1), "}");
   int64_t count = 0;
-  enum outcome outcome = send_command(store, "taking the lock", command, &count, error);
+  enum outcome outcome = mongo_write(lockstore_mongo(store), "taking the lock", command, &count, error);
   if (outcome == OUTCOME_YES && count != 1) {
     error_set(error, "taking the lock: the reply counts %lld documents, not 1", (long long)count);
     outcome = OUTCOME_UNKNOWN;
@@ -187,7 +168,7 @@ static enum outcome send_renewals(struct lockstore *store, const struct lock_ren
   bson_append_array_end(command, &updates);
   BSON_APPEND_BOOL(command, "ordered", false);
   int64_t matched = 0; /* one sum: whose lock is lost it does not say */
-  enum outcome outcome = send_command(store, "renewing the lock", command, &matched, error);
+  enum outcome outcome = mongo_write(lockstore_mongo(store), "renewing the lock", command, &matched, error);
   return outcome == OUTCOME_YES ? OUTCOME_YES : OUTCOME_UNKNOWN; /* a duplicate key: somebody's own index */
 }
 

@@ -125,15 +125,10 @@ static enum outcome collection_look(struct mongo *mongo, const char *name, struc
   int code;
   snprintf(doing, sizeof doing, "looking for the collection %s", name);
   enum outcome outcome = send_command(mongo, doing, command, &reply, &code, error);
-  bson_iter_t at, first;
+  struct mongo_batch batch;
   if (outcome == OUTCOME_YES) {
-    outcome = OUTCOME_NO;
-    if (bson_iter_init(&at, &reply) && bson_iter_find_descendant(&at, "cursor.firstBatch.0", &first) && BSON_ITER_HOLDS_DOCUMENT(&first)) {
-      uint32_t length;
-      const uint8_t *bytes;
-      bson_iter_document(&first, &length, &bytes);
-      outcome = bson_init_static(&found, bytes, length) ? collection_judge(mongo, name, &found, error) : OUTCOME_UNKNOWN;
-    }
+    mongo_reply_batch(&reply, &batch);
+    outcome = mongo_batch_next(&batch, &found) ? collection_judge(mongo, name, &found, error) : OUTCOME_NO;
   }
   bson_destroy(&reply);
   return outcome;
@@ -273,19 +268,13 @@ static enum outcome index_look(struct mongo *mongo, const struct wanted *want, s
   snprintf(doing, sizeof doing, "looking at the indexes of %s", want->collection);
   enum outcome outcome = send_command(mongo, doing, command, &reply, &code, error);
   struct index_look look = {.wanted = want, .db = mongo_db(mongo), .error = error};
-  bson_iter_t at, batch, item;
-  if (outcome == OUTCOME_YES && bson_iter_init(&at, &reply) && bson_iter_find_descendant(&at, "cursor.firstBatch", &batch) &&
-      bson_iter_recurse(&batch, &item))
-    while (!look.refused && bson_iter_next(&item)) {
-      uint32_t length;
-      const uint8_t *bytes;
-      bson_t index;
-      if (!BSON_ITER_HOLDS_DOCUMENT(&item))
-        continue;
-      bson_iter_document(&item, &length, &bytes);
-      if (bson_init_static(&index, bytes, length))
-        index_judge(&look, &index);
-    }
+  struct mongo_batch batch;
+  bson_t index;
+  if (outcome == OUTCOME_YES) {
+    mongo_reply_batch(&reply, &batch);
+    while (!look.refused && mongo_batch_next(&batch, &index))
+      index_judge(&look, &index);
+  }
   bson_destroy(&reply);
   if (outcome != OUTCOME_YES)
     return outcome;

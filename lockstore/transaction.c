@@ -96,8 +96,8 @@ static enum outcome transaction_run(struct mongo_transactor *transactor, const c
                                     struct error *error)
 {
   bson_t concern, reply;
-  bson_iter_t n;
   int code = 0;
+  int64_t count = 0;
   BSON_APPEND_DOCUMENT_BEGIN(command, "readConcern", &concern);
   BSON_APPEND_UTF8(&concern, "level", "snapshot");
   BSON_APPEND_TIMESTAMP(&concern, "atClusterTime", (uint32_t)(transactor->at >> 32), (uint32_t)transactor->at);
@@ -106,7 +106,7 @@ static enum outcome transaction_run(struct mongo_transactor *transactor, const c
   append_transaction(transactor, command);
   enum outcome outcome =
       mongo_client_command(transactor->mongo, transactor->client, doing, command, &transactor->opts, &reply, &code, error);
-  bool counted = outcome == OUTCOME_YES && bson_iter_init_find(&n, &reply, "n") && bson_iter_as_int64(&n) == expected;
+  bool counted = outcome == OUTCOME_YES && mongo_reply_count(&reply, doing, &count, error) && count == expected;
   bson_destroy(&reply);
   if (outcome == OUTCOME_UNKNOWN && code == 0) /* no answer: an abort would have none, either, and the transaction may be open */
     return OUTCOME_UNKNOWN;
@@ -172,12 +172,14 @@ enum outcome mongo_end_left_transactions(struct mongo *mongo, struct error *erro
   if (client) {
     outcome = mongo_db_command(mongo, client, "admin", doing, command, NULL, &reply, &code, error);
     mongo_client_give(mongo, client);
-    bson_iter_t at, batch, item;
-    if (outcome == OUTCOME_YES && bson_iter_init(&at, &reply) && bson_iter_find_descendant(&at, "cursor.firstBatch", &batch) &&
-        bson_iter_recurse(&batch, &item))
-      while (bson_iter_next(&item))
-        if (BSON_ITER_HOLDS_DOCUMENT(&item) && bson_append_iter(&sessions, bson_iter_key(&item), -1, &item))
+    struct mongo_batch batch;
+    bson_t session;
+    if (outcome == OUTCOME_YES) {
+      mongo_reply_batch(&reply, &batch);
+      while (mongo_batch_next(&batch, &session))
+        if (bson_append_document(&sessions, bson_iter_key(&batch.documents), -1, &session))
           count++;
+    }
     bson_destroy(&reply);
   }
   bson_destroy(command);

@@ -96,7 +96,7 @@ struct watcher {
   _Atomic int64_t cursor; /* 0: none */
   bool has_reply;         /* and its documents are read by */
   bson_t reply;
-  bson_iter_t documents;
+  struct mongo_batch batch;
 };
 
 static void reply_drop(struct watcher *watcher)
@@ -210,12 +210,6 @@ void watcher_close(struct watcher *watcher)
   free(watcher);
 }
 
-static int64_t reply_cursor(const bson_t *reply)
-{
-  bson_iter_t at, id;
-  return bson_iter_init(&at, reply) && bson_iter_find_descendant(&at, "cursor.id", &id) ? bson_iter_as_int64(&id) : 0;
-}
-
 /* The first batch is what was there before: it is dropped. A cursor of 0: the collection is missing, or empty. */
 static enum outcome find(struct watcher *watcher, int *code, struct error *error)
 {
@@ -225,7 +219,10 @@ static enum outcome find(struct watcher *watcher, int *code, struct error *error
   mongo_append_max_time(watcher->mongo, command);
   enum outcome outcome =
       mongo_client_command(watcher->mongo, watcher->client, "watching for wake-ups", command, &watcher->opts, &reply, code, error);
-  atomic_store(&watcher->cursor, outcome == OUTCOME_YES ? reply_cursor(&reply) : 0);
+  struct mongo_batch batch = {.cursor = 0};
+  if (outcome == OUTCOME_YES)
+    mongo_reply_batch(&reply, &batch);
+  atomic_store(&watcher->cursor, batch.cursor);
   bson_destroy(&reply);
   bson_destroy(command);
   return outcome;
@@ -296,16 +293,10 @@ static bool parse(struct watcher *watcher, const bson_t *document, struct wakeup
 /* The next one of the reply in hand; false: it has no more. */
 static bool reply_next(struct watcher *watcher, struct wakeup *wakeup)
 {
-  while (watcher->has_reply && bson_iter_next(&watcher->documents)) {
-    uint32_t length;
-    const uint8_t *bytes;
-    bson_t document;
-    if (!BSON_ITER_HOLDS_DOCUMENT(&watcher->documents))
-      continue;
-    bson_iter_document(&watcher->documents, &length, &bytes);
-    if (bson_init_static(&document, bytes, length) && parse(watcher, &document, wakeup))
+  bson_t document;
+  while (watcher->has_reply && mongo_batch_next(&watcher->batch, &document))
+    if (parse(watcher, &document, wakeup))
       return true;
-  }
   reply_drop(watcher);
   return false;
 }
@@ -314,7 +305,6 @@ static enum outcome get_more(struct watcher *watcher, struct error *error)
 {
   bson_t *command = BCON_NEW("getMore", BCON_INT64(atomic_load(&watcher->cursor)), "collection", BCON_UTF8(watcher->name.text), "maxTimeMS",
                              BCON_INT64(watcher->await_ms));
-  bson_iter_t at, batch;
   int code;
   enum outcome outcome =
       mongo_client_command(watcher->mongo, watcher->client, "waiting for wake-ups", command, &watcher->opts, &watcher->reply, &code, error);
@@ -322,14 +312,10 @@ static enum outcome get_more(struct watcher *watcher, struct error *error)
   bson_destroy(command);
   if (outcome != OUTCOME_YES)
     return OUTCOME_UNKNOWN;
-  if (reply_cursor(&watcher->reply) == 0) {
-    error_set(error, "waiting for wake-ups: the server has ended the cursor");
-    return OUTCOME_UNKNOWN;
-  }
-  if (!bson_iter_init(&at, &watcher->reply) || !bson_iter_find_descendant(&at, "cursor.nextBatch", &batch) ||
-      !bson_iter_recurse(&batch, &watcher->documents))
-    reply_drop(watcher);
-  return OUTCOME_YES;
+  if (mongo_reply_batch(&watcher->reply, &watcher->batch) && watcher->batch.cursor != 0)
+    return OUTCOME_YES;
+  error_set(error, "waiting for wake-ups: the server has ended the cursor");
+  return OUTCOME_UNKNOWN;
 }
 
 enum outcome watcher_next(struct watcher *watcher, struct wakeup *wakeup, struct error *error)

@@ -102,7 +102,7 @@ static enum outcome holds_wakeups(struct mongo *mongo, const char *name, int lim
   mongo_append_max_time(mongo, command);
   enum outcome outcome = mongo_command(mongo, "looking whose the collection for wake-ups is", command, &reply, &code, error);
   if (outcome == OUTCOME_YES)
-    mongo_batch_each(&reply, "cursor.firstBatch", look_at, &holding);
+    (void)mongo_batch_each(&reply, look_at, &holding);
   bson_destroy(&reply);
   bson_destroy(command);
   *count = holding.count;
@@ -179,7 +179,7 @@ static enum outcome shapes_look(struct mongo *mongo, struct shapes *shapes, stru
   *shapes = (struct shapes){{SHAPE_MISSING}};
   enum outcome outcome = mongo_command(mongo, "looking for the collections for wake-ups", command, &reply, &code, error);
   if (outcome == OUTCOME_YES)
-    mongo_batch_each(&reply, "cursor.firstBatch", shape_note, shapes);
+    (void)mongo_batch_each(&reply, shape_note, shapes);
   bson_destroy(&reply);
   bson_destroy(command);
   return outcome;

@@ -107,19 +107,6 @@ static uint64_t reply_read_at(const bson_t *reply)
 static const char no_snapshot[] =
     "reading the queue: the server's answer is empty and names no snapshot; is the collection messages missing?";
 
-/* {cursor: {id, firstBatch|nextBatch: […]}}; false: the reply has no such shape. */
-static bool reply_cursor(const bson_t *reply, const char *batch, int64_t *id, bson_iter_t *documents)
-{
-  bson_iter_t at, cursor, field;
-  if (!bson_iter_init_find(&at, reply, "cursor") || !bson_iter_recurse(&at, &cursor))
-    return false;
-  field = cursor;
-  if (!bson_iter_find(&field, "id"))
-    return false;
-  *id = bson_iter_as_int64(&field);
-  return bson_iter_find(&cursor, batch) && bson_iter_recurse(&cursor, documents);
-}
-
 /* ---- peek and delete ---- */
 
 void queue_describe(struct lockstore *store, struct error *text)
@@ -166,7 +153,7 @@ static enum outcome find_ids(struct mongo *mongo, const char *doing, bson_t *com
                              bson_iter_t *documents, struct error *error)
 {
   bson_t projection;
-  int64_t cursor = 0;
+  struct mongo_batch batch;
   int code = 0;
   append_hint(command);
   BSON_APPEND_DOCUMENT_BEGIN(command, "projection", &projection);
@@ -178,13 +165,13 @@ static enum outcome find_ids(struct mongo *mongo, const char *doing, bson_t *com
   enum outcome outcome = mongo_command(mongo, doing, command, reply, &code, error);
   explain(code, error);
   bson_destroy(command);
-  if (outcome == OUTCOME_YES && !reply_cursor(reply, "firstBatch", &cursor, documents)) {
+  if (outcome == OUTCOME_YES && !mongo_reply_batch(reply, &batch)) {
     error_set(error, "%s: the server's answer has no cursor", doing);
     return OUTCOME_UNKNOWN;
   }
   if (outcome != OUTCOME_YES)
     return OUTCOME_UNKNOWN;
-  bson_iter_t first = *documents;
+  bson_iter_t first = *documents = batch.documents;
   if (!snapshot || !mongo_is_replica_set(mongo) || reply_read_at(reply) != 0 || bson_iter_next(&first))
     return OUTCOME_YES;
   error_set(error, no_snapshot);
@@ -354,18 +341,15 @@ static void ids_filter(bson_t *filter, const char *type, const bson_t *ids)
 enum outcome queue_delete(struct lockstore *store, const char *type, const bson_t *ids, int64_t *removed, struct error *error)
 {
   bson_t command = BSON_INITIALIZER, filter = BSON_INITIALIZER, reply;
-  bson_iter_t n;
   int code = 0;
   ids_filter(&filter, type, ids);
   append_delete(&command, &filter);
   mongo_append_write_concern(&command);
   enum outcome outcome = mongo_command(lockstore_mongo(store), "deleting messages", &command, &reply, &code, error);
   explain(code, error);
-  if (outcome == OUTCOME_YES && !(bson_iter_init_find(&n, &reply, "n") && BSON_ITER_HOLDS_NUMBER(&n))) {
-    error_set(error, "deleting messages: the server's answer has no count");
+  *removed = 0;
+  if (outcome == OUTCOME_YES && !mongo_reply_count(&reply, "deleting messages", removed, error))
     outcome = OUTCOME_UNKNOWN;
-  }
-  *removed = outcome == OUTCOME_YES ? bson_iter_as_int64(&n) : 0;
   bson_destroy(&reply);
   bson_destroy(&command);
   return outcome == OUTCOME_YES ? OUTCOME_YES : OUTCOME_UNKNOWN;
@@ -542,16 +526,19 @@ static enum outcome pass_send(struct queue_pass *pass, const bson_t *command, st
   return OUTCOME_YES;
 }
 
-static enum outcome pass_command(struct queue_pass *pass, const bson_t *command, const char *batch, struct error *error)
+static enum outcome pass_command(struct queue_pass *pass, const bson_t *command, struct error *error)
 {
+  struct mongo_batch batch;
   int64_t began_ms = clock_boot_ms();
   if (pass_send(pass, command, error) != OUTCOME_YES)
     return OUTCOME_UNKNOWN;
   ask_more(pass->reader, clock_boot_ms() - began_ms);
-  if (!reply_cursor(&pass->reply, batch, &pass->cursor, &pass->next)) {
+  if (!mongo_reply_batch(&pass->reply, &batch)) {
     error_set(error, "reading the queue: the server's answer has no cursor");
     return OUTCOME_UNKNOWN;
   }
+  pass->cursor = batch.cursor;
+  pass->next = batch.documents;
   pass->has_next = bson_iter_next(&pass->next);
   return OUTCOME_YES;
 }
@@ -593,7 +580,7 @@ static enum outcome pass_find(struct queue_pass *pass, struct error *error)
     BSON_APPEND_INT64(&command, "batchSize", pass_asks(pass));
     mongo_append_read_concern(pass->mongo, &command, "snapshot", true);
     mongo_link_waits(pass->reader->link, true);
-    outcome = pass_command(pass, &command, "firstBatch", error);
+    outcome = pass_command(pass, &command, error);
     if (outcome == OUTCOME_YES)
       pass->read_at = reply_read_at(&pass->reply);
     if (outcome == OUTCOME_YES && !pass->has_next && pass->read_at == 0 && mongo_is_replica_set(pass->mongo)) {
@@ -612,7 +599,7 @@ static enum outcome pass_more(struct queue_pass *pass, struct error *error)
   BSON_APPEND_INT64(&command, "getMore", pass->cursor);
   BSON_APPEND_UTF8(&command, "collection", "messages");
   BSON_APPEND_INT64(&command, "batchSize", pass_asks(pass));
-  enum outcome outcome = pass_command(pass, &command, "nextBatch", error);
+  enum outcome outcome = pass_command(pass, &command, error);
   bson_destroy(&command);
   return outcome;
 }
