@@ -21,8 +21,8 @@ enum {
   WIRE_VERSION_CLUSTERED = 16, /* 5.3 */
   SPARE_CONNECTIONS = 2,
   LACKS_MS = 5000,
-  REACH_MS = 1000,               /* for the first word of the hosts */
-  HEARTBEAT_MS = 2000,           /* instead of 10 s: how long a primary that hangs, or was given up by mistake, goes unnoticed */
+  REACH_MS = 1000,     /* for the first word of the hosts */
+  HEARTBEAT_MS = 2000, /* instead of 10 s: how long a primary that hangs, or was given up by mistake, goes unnoticed */
 };
 
 enum {
@@ -43,16 +43,16 @@ struct mongo {
   int64_t timeout_ms, majority_ms;
   _Atomic uint64_t operation_time; /* the latest seen: seconds << 32 | increment; 0: none */
   _Atomic int deployment;
-  _Atomic uint64_t version;     /* major << 32 | minor << 16 | patch; 0: not known yet */
-  _Atomic bool clustered;       /* `messages` is */
-  _Atomic bool prepared;        /* lockstore_prepare has said YES */
-  _Atomic bool without_wakeups; /* their collections are missing, and may not be made */
-  _Atomic uint32_t avoided;     /* mongo_avoids */
-  _Atomic int64_t wire_version; /* of the primary; 0: not known yet */
+  _Atomic uint64_t version;                    /* major << 32 | minor << 16 | patch; 0: not known yet */
+  _Atomic bool clustered;                      /* `messages` is */
+  _Atomic bool prepared;                       /* lockstore_prepare has said YES */
+  _Atomic bool without_wakeups;                /* their collections are missing, and may not be made */
+  _Atomic uint32_t avoided;                    /* mongo_avoids */
+  _Atomic int64_t wire_version;                /* of the primary; 0: not known yet */
   _Atomic int64_t lacks_since_ms[MONGO_LACKS]; /* monotonic; 0: it does not */
-  _Atomic int64_t transactions; /* the number of the last one */
-  char server[300];             /* the URI's hosts */
-  char program[96];             /* the beginning of what the server knows this process by */
+  _Atomic int64_t transactions;                /* the number of the last one */
+  char server[300];                            /* the URI's hosts */
+  char program[96];                            /* the beginning of what the server knows this process by */
 };
 
 /* ---- opening ---- */

@@ -139,8 +139,8 @@ MUST_CHECK bool mongo_batch_next(struct mongo_batch *batch, bson_t *document);
 MUST_CHECK enum outcome mongo_write(struct mongo *mongo, const char *doing, bson_t *command, int64_t *count, struct error *error);
 
 /*
- * The exit code of a program that ends with this outcome, the same in all: 0 YES; 1 NO; 2 what is there cannot be used (REFUSED), or a right
- * is missing; 69 no answer, or the credentials are refused.
+ * The exit code of a program that ends with this outcome, the same in all: 0 YES; 1 NO; 2 what is there cannot be used (REFUSED), or a
+ * right is missing; 69 no answer, or the credentials are refused.
  */
 int mongo_exit_code(enum outcome outcome, const struct error *error);
 

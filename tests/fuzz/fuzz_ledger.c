@@ -1,7 +1,7 @@
 /* ledger: a line of pawl-status --json, as pawl-dump --uri reads it: whatever it is, it is an answer for the type or an error. */
 #include "image.h"
-#include "tools/dump/ledger.h"
 #include "target.h"
+#include "tools/dump/ledger.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {

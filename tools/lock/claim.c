@@ -193,7 +193,8 @@ static enum outcome take(struct claim *claim, const struct ledger *seen, struct 
   struct error ignored;
   command_signals_hold();
   enum outcome outcome = insert_and_fence(claim, seen, error);
-  bool late = command_now_ms() >= claim->sent_ms + lease_safe_ms(claim->config->lease_ms); /* it would be lost before the command has begun */
+  bool late =
+      command_now_ms() >= claim->sent_ms + lease_safe_ms(claim->config->lease_ms); /* it would be lost before the command has begun */
   if (outcome == OUTCOME_YES && !late)
     return outcome;
   if (outcome == OUTCOME_YES)
