@@ -1,9 +1,9 @@
 /*
- * batch: messages on their way into a block. They are copied once, from the reply of the database to where the block is
- * written from: room in front is kept for the markers.
+ * batch: documents on their way into a block. They are copied once, from the reply of the database to the buffer from which the block
+ * is written; the buffer keeps room before them for the markers.
  *
- * A `struct batch` is the caller's memory and owns a heap buffer between batch_init and batch_deinit. One thread at a time;
- * nothing blocks.
+ * The caller owns the memory of a `struct batch`. The struct owns a heap buffer between batch_init and batch_deinit. One thread at a
+ * time; nothing blocks.
  */
 #ifndef PAWL_STORAGE_BATCH_H
 #define PAWL_STORAGE_BATCH_H
@@ -18,15 +18,15 @@ struct batch {
   uint8_t *buffer; /* BATCH_HEADROOM_BYTES, then the documents back to back */
   size_t size;     /* of the buffer */
   size_t bytes;    /* of the documents */
-  uint32_t count;  /* messages */
-  uint32_t items;  /* messages, a bundle counting as many as it holds */
+  uint32_t count;  /* documents */
+  uint32_t items;  /* messages: a bundle counts as many as it holds */
 };
 
 void batch_init(struct batch *batch);
 void batch_deinit(struct batch *batch);
-/* Makes room for so many more bytes of documents, so that adding them moves nothing. */
+/* Makes room for `bytes` more bytes of documents; adding them then does not move the buffer. False: no memory; the batch is unchanged. */
 MUST_CHECK bool batch_reserve(struct batch *batch, size_t bytes);
-/* Appends a copy of one BSON document. False: no memory; the batch is as it was. */
+/* Appends a copy of one BSON document. `items`: the number of its messages. False: no memory; the batch is unchanged. */
 MUST_CHECK bool batch_add(struct batch *batch, const uint8_t *document, size_t bytes, uint32_t items);
 
 static inline uint8_t *batch_documents(const struct batch *batch)

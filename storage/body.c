@@ -2,7 +2,7 @@
 
 #include <zstd.h>
 
-/* {_z: binary subtype 0}: length, type, name, binary length and subtype in front; the closing 00 behind. */
+/* {_z: binary subtype 0}: length, type, name, binary length and subtype before the frame; the closing 00 after it. */
 enum { FRAME_AT = 4 + 1 + 3 + 4 + 1, FRAME_AROUND = FRAME_AT + 1, COMPRESSION_LEVEL = 1 };
 
 static uint32_t length_at(const uint8_t *at)

@@ -29,7 +29,7 @@ bool brick_holds(const char *dir, struct error *error)
   char *path = realpath(dir, NULL);
   bool found = false;
   if (path != NULL && !is_fuse(path))
-    /* Upwards; "/" is left as an empty text. */
+    /* Go up level by level; "/" becomes an empty text. */
     for (char *end = path + strlen(path); !(found = is_marked(path)) && end > path; *end = '\0')
       while (--end > path && *end != '/')
         ;

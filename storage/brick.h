@@ -1,12 +1,12 @@
 /*
- * brick.h: does a directory lie in a brick, the folder that a server of GlusterFS keeps a volume's files in?
+ * brick.h: finds out whether a directory lies in a brick, the directory in which a GlusterFS server keeps the files of a volume.
  *
- * A brick looks like any local directory. But what is written there past the volume is not on the volume's other bricks, and the mounts do
- * not take part in its locks: two workers, one in a brick and one on a mount, would each believe in a file of their own. Bricks are told
- * by what GlusterFS itself goes by (trusted.glusterfs.volume-id on the brick, trusted.gfid on what is in it), which only root sees, and by
- * the folder .glusterfs, which everyone sees.
+ * A brick looks like any local directory. But a write to it bypasses the volume and does not reach the other bricks, and the mounts of the
+ * volume do not see locks that are taken in it. So a worker in a brick and a worker on a mount would each write a file of its own. pawl
+ * recognizes a brick by the attributes that GlusterFS itself uses (trusted.glusterfs.volume-id on the brick, trusted.gfid on its content),
+ * which only root can read, and by the directory .glusterfs, which every user can see.
  *
- * Any thread may call; it asks the file system a few times for each level of the path.
+ * Any thread may call it. It blocks: it queries the file system a few times for each level of the path.
  */
 #ifndef PAWL_STORAGE_BRICK_H
 #define PAWL_STORAGE_BRICK_H
@@ -14,8 +14,8 @@
 #include "base.h"
 
 /*
- * True: `dir` is in a brick, or is one, and `error` says where that was seen, and what to do. False: it is not, or does not exist. A mount
- * of GlusterFS, as anything on FUSE, is no brick.
+ * True: `dir` is a brick or lies in one; `error` says where that was seen and what to do. False: neither, or `dir` does not exist. A
+ * GlusterFS mount, like everything on FUSE, is not a brick.
  */
 MUST_CHECK bool brick_holds(const char *dir, struct error *error);
 

@@ -17,7 +17,7 @@ static uint32_t count_documents(const struct element *array)
   return documents.malformed ? 0 : count;
 }
 
-/* It is asked of every message that is drained: most are left at the first key that a bundle has not. */
+/* Hot path, called for every drained document: most are rejected at the first non-bundle key. */
 uint32_t bundle_open(const uint8_t *message, size_t bytes, const uint8_t **elements)
 {
   enum { ID = 1, TYPE = 2, BATCH = 4 };
@@ -41,7 +41,7 @@ uint32_t bundle_open(const uint8_t *message, size_t bytes, const uint8_t **eleme
   return seen == (ID | TYPE | BATCH) && !fields.malformed ? count : 0;
 }
 
-/* Element type, key, document: bundle_open has been over all of them. */
+/* Each element is a type, a key and a document; bundle_open has already checked them all. */
 const uint8_t *bundle_next(const uint8_t **elements, size_t *bytes)
 {
   const uint8_t *document = *elements + 1;

@@ -1,8 +1,9 @@
 /*
- * bundle: a message that carries many: exactly {_id, type, batch: [documents]}, the fields in any order, at least one document.
+ * bundle: a document that carries many messages: exactly {_id, type, batch: [documents]}, the fields in any order, at least one document.
  *
- * Anything else is a plain message, one that has another field, an empty `batch` or something in it that is no document too: then
- * nothing that was sent is hidden. Pure; nothing here is trusted, and what is inside the documents is the producer's.
+ * Any other document is one plain message, also if it has a further field, an empty `batch`, or a `batch` that contains anything but
+ * documents. So nothing that a producer sent is hidden. Pure functions over untrusted bytes; the content of the documents belongs to the
+ * producer.
  */
 #ifndef PAWL_STORAGE_BUNDLE_H
 #define PAWL_STORAGE_BUNDLE_H
@@ -11,12 +12,12 @@
 
 #include <stddef.h>
 
-/* How many documents its batch holds, *elements is where bundle_next begins; 0: it is no bundle. */
+/* Returns the number of documents in `batch` and sets *elements to where bundle_next begins. 0: `message` is not a bundle. */
 uint32_t bundle_open(const uint8_t *message, size_t bytes, const uint8_t **elements);
-/* The next document of the batch. Not more often than bundle_open said. */
+/* Returns the next document of `batch`, inside the message, and its length in *bytes. Call it at most as often as bundle_open returned. */
 const uint8_t *bundle_next(const uint8_t **elements, size_t *bytes);
 
-/* How many messages it is: those of a bundle, or 1. */
+/* The number of messages in the document: those of a bundle, or 1. */
 uint32_t bundle_items(const uint8_t *message, size_t bytes);
 
 #endif

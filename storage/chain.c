@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* ---- which segments lie there ---- */
+/* ---- the segments in the directory ---- */
 
 struct listing {
   const char *type; /* NULL: every type */
@@ -73,8 +73,8 @@ static bool predecessor_end(const struct segment_header *header, struct committe
 }
 
 /*
- * Was this segment made by a holder that was fenced before its commit? Then its predecessor went on: beyond the length that the segment
- * names lies a valid block of a higher epoch than the segment's.
+ * True if the holder that made this segment was fenced before its commit. Then a later holder continued the predecessor: after the length
+ * that the segment names, the predecessor has a valid block of a higher epoch than the segment's.
  */
 static bool segment_is_orphan(const char *dir, const struct segment_header *header)
 {
@@ -93,8 +93,8 @@ static bool segment_is_orphan(const char *dir, const struct segment_header *head
 }
 
 /*
- * A header is synced before the ledger names the file, and blocks come after that: a torn header is a crash's, unless
- * something lies behind it.
+ * A holder syncs the header before the ledger names the file, and writes blocks only after that. So a torn header was left by a crash,
+ * unless bytes follow it.
  */
 static enum read_status name_has_blocks(const char *dir, const char *name, bool *has_blocks, struct error *error)
 {
@@ -109,7 +109,7 @@ static enum read_status name_has_blocks(const char *dir, const char *name, bool 
   return file_close(&file, error) == FILE_OK && status == FILE_OK ? READ_OK : READ_FAILED;
 }
 
-/* READ_OK: a candidate for the newest. READ_ABSENT: not this one. */
+/* READ_OK: this can be the newest segment. READ_ABSENT: it cannot. */
 static enum read_status newest_try(const char *dir, const char *name, struct error *error)
 {
   struct reader reader;
@@ -120,7 +120,7 @@ static enum read_status newest_try(const char *dir, const char *name, struct err
     enum read_status looked = name_has_blocks(dir, name, &has_blocks, error);
     if (looked != READ_OK)
       return looked;
-    /* Where there are blocks the header was written before them: if it was only late, it is there by now. */
+    /* The header was written before the blocks. If it only became visible late, the second read finds it. */
     status = has_blocks ? reader_open(&reader, dir, name, NULL, &cause) : READ_ABSENT;
   }
   if (status == READ_OK) {
@@ -132,7 +132,7 @@ static enum read_status newest_try(const char *dir, const char *name, struct err
   return status;
 }
 
-/* `T.bin` bears no epoch in its name: what its header says, or 0. */
+/* The name `T.bin` has no epoch: returns the epoch in its header. 0 for any other name, or if the header cannot be read. */
 static int64_t plain_name_epoch(const char *dir, const char *name)
 {
   struct reader reader;
@@ -144,10 +144,10 @@ static int64_t plain_name_epoch(const char *dir, const char *name)
   return epoch;
 }
 
-/* Offline: the highest epoch whose header is whole, and no orphan. Its index in *newest; READ_END: none. */
+/* Offline: finds the segment of the highest epoch that has a whole header and is not an orphan. *newest is its index; READ_END: none. */
 static enum read_status newest_find(const char *dir, const struct listing *listing, size_t *newest, struct error *error)
 {
-  /* By the names in rising order; `T.bin`, if it is there, comes first and has its turn where its header's epoch belongs. */
+  /* The names are sorted by rising epoch, `T.bin` first. The loop goes backwards, and tries `T.bin` where its header's epoch belongs. */
   int64_t plain = listing->count > 0 ? plain_name_epoch(dir, listing->names[0]) : 0;
   bool tried = false;
   for (size_t left = listing->count; left > 0;) {
@@ -166,7 +166,7 @@ static enum read_status newest_find(const char *dir, const struct listing *listi
 
 /* ---- the walk ---- */
 
-/* The segment that `name` must be: by the ledger, by its successor (`end`), or, the newest offline, by its own word. */
+/* Loads `name` and checks that it is the segment that the ledger or its successor names (`end`; offline, the newest has none). */
 static enum read_status segment_load(struct segment *segment, const char *dir, const char *type, const char *name,
                                      const struct committed *end, struct error *error)
 {
@@ -192,7 +192,7 @@ static enum read_status segment_load(struct segment *segment, const char *dir, c
   return READ_OK;
 }
 
-/* After segment_load's READ_DAMAGED: can it be read without its header? What the predecessor was, nothing else tells. */
+/* After READ_DAMAGED from segment_load: tries to read the segment without its header. Nothing else names the predecessor. */
 static bool segment_load_headless(struct segment *segment, const char *dir, const char *type, const struct segment_header *successor)
 {
   struct reader reader;
@@ -210,7 +210,7 @@ static bool segment_load_headless(struct segment *segment, const char *dir, cons
   return true;
 }
 
-/* What a segment says of itself must be what its successor says of it. */
+/* The number and epoch in a segment's header must be those that its successor records. */
 static bool segment_fits_successor(const struct segment *segment, const struct segment_header *successor)
 {
   return segment->header.number == successor->number - 1 && segment->header.epoch == successor->predecessor_epoch;
@@ -226,7 +226,7 @@ static MUST_CHECK bool chain_append(struct chain *chain, const struct segment *s
   return true;
 }
 
-/* Is there an older segment with blocks in it? (A bare header is an orphan's, and proves nothing.) */
+/* Sets *older if there is an older segment with blocks. (A bare header belongs to an orphan, and proves nothing.) */
 static enum read_status listing_older(const struct listing *listing, const char *dir, const char *name, bool *older, struct error *error)
 {
   enum read_status status = READ_OK;
@@ -237,7 +237,7 @@ static enum read_status listing_older(const struct listing *listing, const char 
   return status;
 }
 
-/* The predecessor of the last segment found is not there: READ_OK if that is the chain's beginning now. */
+/* The predecessor of the last segment found is missing. READ_OK: the chain now begins with that segment. */
 static enum read_status chain_prune(struct chain *chain, const char *dir, const struct listing *listing, struct error *error)
 {
   struct error cause = *error;
@@ -250,7 +250,7 @@ static enum read_status chain_prune(struct chain *chain, const char *dir, const 
   return older ? READ_DAMAGED : READ_OK;
 }
 
-/* From the newest backwards to the one that holds from_seq; the segments come out newest first. */
+/* Walks from the newest segment back to the one that holds from_seq, and appends them newest first. */
 static enum read_status chain_walk(struct chain *chain, const char *dir, const char *type, const char *newest,
                                    const struct committed *newest_end, int64_t from_seq, const struct listing *listing, struct error *error)
 {
@@ -294,7 +294,7 @@ static bool chain_holds(const struct chain *chain, const char *name)
   return false;
 }
 
-/* Oldest first, and the rest of the listing as orphans (the listing's memory is used for them). */
+/* Puts the oldest segment first, and makes orphans of the rest of the listing (whose memory the chain takes over). */
 static void chain_finish(struct chain *chain, struct listing *listing)
 {
   for (size_t low = 0, high = chain->count; low + 1 < high; low++) {
@@ -325,7 +325,7 @@ enum read_status chain_load(struct chain *chain, const char *dir, const char *ty
     else if (status == READ_END)
       status = READ_OK;
   }
-  if (from_seq > 0) /* what is older was not seen: nobody knows which are orphans */
+  if (from_seq > 0) /* the walk did not see older segments, so it is unknown which files are orphans */
     listing.count = 0;
   chain_finish(chain, &listing);
   return status;
@@ -338,7 +338,7 @@ void chain_free(struct chain *chain)
   memset(chain, 0, sizeof *chain);
 }
 
-/* ---- reading over the borders ---- */
+/* ---- reading across segments ---- */
 
 void chain_reader_init(struct chain_reader *at, const char *dir, const struct chain *chain)
 {
@@ -374,7 +374,7 @@ static enum read_status chain_reader_enter(struct chain_reader *at, size_t index
   return status;
 }
 
-/* The segment to look into: the last one that does not begin behind what is wanted. */
+/* Seeks in the last segment that does not begin after the wanted seq or time. */
 static enum read_status chain_reader_seek(struct chain_reader *at, int64_t seq, int64_t time_us, bool by_time, struct error *error)
 {
   size_t index = 0;
@@ -422,7 +422,7 @@ enum read_status chain_reader_pass_damage(struct chain_reader *at, struct error 
 {
   if (at->open)
     return reader_pass_damage(&at->reader, error);
-  /* A whole segment could not be opened. */
+  /* The segment could not be opened at all: skip it. */
   if (at->index < at->chain->count)
     at->index++;
   return at->index < at->chain->count ? READ_OK : READ_END;

@@ -1,8 +1,8 @@
 /*
  * chain: the segments of a type, found by walking backwards from the newest by the predecessor fields.
  *
- * A `struct chain` is the caller's memory; chain_load fills it, chain_free frees it. One thread at a time; blocks on the
- * disk. It is a picture of one moment: a live type may have got another segment since.
+ * The caller owns the memory of a `struct chain`; chain_load fills it, chain_free frees what it holds. One thread at a time; blocks on
+ * the disk. A chain is a snapshot: a live type may have got another segment since.
  */
 #ifndef PAWL_STORAGE_CHAIN_H
 #define PAWL_STORAGE_CHAIN_H
@@ -21,40 +21,41 @@ struct segment {
 struct chain {
   struct segment *segments; /* oldest first */
   size_t count;
-  char (*orphans)[FILE_NAME_SIZE]; /* segments of the type that no one names: reported, not read */
+  char (*orphans)[FILE_NAME_SIZE]; /* segments of the type that neither the ledger nor a segment names: reported, not read */
   size_t orphan_count;
-  bool pruned; /* the oldest segment names a predecessor that is not here, and nothing older is: seqs begin later */
+  bool pruned; /* the predecessor of the oldest segment is missing, and there is nothing older with blocks: the seqs begin later */
 };
 
 /*
- * Loads the chain of `type` in `dir`. With `end` (the ledger's) the newest segment is end->file; with NULL it is the one of
- * the highest epoch whose header is whole, unless it is an orphan.
- * from_seq: 0, or the seq to begin with: no segment older than the one that holds it is opened, and orphans are not looked for.
- * READ_OK: `count` may be 0 (no segment: nothing was ever written). READ_DAMAGED: a segment that must be there is missing
- * or is not what its successor names; the chain then holds what is newer, and that segment too if only its header is damaged
- * and it can be read without (`headless`: always the oldest one). READ_NEWER, READ_FAILED.
+ * Loads the chain of `type` in `dir`. With `end` (from the ledger) the newest segment is end->file. With NULL it is the segment of the
+ * highest epoch whose header is whole and that is not an orphan.
+ * from_seq: 0, or the first seq that is needed. Then no segment older than the one that holds it is opened, and no orphans are reported.
+ * READ_OK: `count` may be 0 (no segment: nothing was ever written). READ_DAMAGED: a required segment is missing or is not the one that
+ * its successor names. The chain then holds the newer segments. It also holds the damaged segment if only its header is damaged and the
+ * rest can be read without it (`headless`: always the oldest one). READ_ABSENT: there is no `dir`. READ_NEWER, READ_FAILED.
+ * chain_free must follow, whatever the result is.
  */
 MUST_CHECK enum read_status chain_load(struct chain *chain, const char *dir, const char *type, const struct committed *end,
                                        int64_t from_seq, struct error *error);
 void chain_free(struct chain *chain);
 
-/* Reads the messages of a chain in order, over segment borders. */
+/* Reads the blocks of a chain in order, across its segments. */
 struct chain_reader {
   const char *dir;           /* borrowed */
   const struct chain *chain; /* borrowed */
-  size_t index;              /* of the segment in hand; chain->count: behind the last */
+  size_t index;              /* of the current segment; chain->count: after the last */
   bool open;
   struct reader reader;
 };
 void chain_reader_init(struct chain_reader *at, const char *dir, const struct chain *chain);
 void chain_reader_deinit(struct chain_reader *at);
-/* To the block that holds the seq (the time), or the first there is. */
+/* Moves to the block that holds the seq (or the time), or to the first block there is; compare reader_seek_seq. */
 MUST_CHECK enum read_status chain_reader_seek_seq(struct chain_reader *at, int64_t seq, struct error *error);
 MUST_CHECK enum read_status chain_reader_seek_time(struct chain_reader *at, int64_t time_us, struct error *error);
 /*
- * The next block of any kind, in at->reader.block and .messages. READ_END behind the last segment's end (READ_TAIL where
- * that one ends so); otherwise as reader_next. After READ_DAMAGED chain_reader_pass_damage goes on, into the next segment
- * too.
+ * Reads the next block of any kind into at->reader.block and .messages. READ_END: after the end of the last segment (READ_TAIL if that
+ * one ends in an uncommitted tail); otherwise as reader_next. After READ_DAMAGED chain_reader_pass_damage continues after the damage, if
+ * necessary in the next segment.
  */
 MUST_CHECK enum read_status chain_reader_next(struct chain_reader *at, struct error *error);
 MUST_CHECK enum read_status chain_reader_pass_damage(struct chain_reader *at, struct error *error);

@@ -3,13 +3,13 @@
 
 #include <inttypes.h>
 
-/* ---- segments that this ledger cannot have made ---- */
+/* ---- unexpected segments ---- */
 
 struct strangers {
   const char *dir, *type;
   int64_t epoch;      /* the ledger's */
-  int64_t file_epoch; /* of the segment that it names */
-  bool has_file;      /* it names one */
+  int64_t file_epoch; /* in the name of the ledger's segment; `T.bin`: 0 */
+  bool has_file;      /* the ledger names a segment */
   bool found;
   struct error error;
 };
@@ -25,8 +25,8 @@ static bool name_size(const char *dir, const char *name, int64_t *size)
 }
 
 /*
- * Without a file in the ledger no block can have been written. No segment with blocks can be of an epoch that the ledger has not
- * reached, nor of a later one than the segment it names: it names a new one before the first block.
+ * The ledger names a new segment before its first block is written. So no segment can have blocks if the ledger names no file, nor if the
+ * segment's epoch is above the ledger's epoch or above that of the segment that the ledger names.
  */
 static void strangers_look(void *context, const char *name)
 {
@@ -37,7 +37,7 @@ static void strangers_look(void *context, const char *name)
     return;
   bool strange = epoch > strangers->epoch || !strangers->has_file || epoch > strangers->file_epoch;
   if (!strange || !name_size(strangers->dir, name, &size) || size <= FORMAT_HEADER_BYTES)
-    return; /* a bare header, of a holder that died before its commit: writer_create sees to it */
+    return; /* a bare header, left by a holder that died before its commit: writer_create handles it */
   strangers->found = true;
   if (epoch > strangers->epoch)
     error_set(&strangers->error,
@@ -53,13 +53,13 @@ static void strangers_look(void *context, const char *name)
 
 /* ---- the committed end ---- */
 
-/* The block at `tail`, whole, ends at `length`, and its link and last seq are the ledger's. Leaves the reader there. */
+/* READ_END: the block at `tail` is whole and ends at `length`, and its link and last seq are the ledger's. Leaves the reader there. */
 static enum read_status end_check(struct reader *reader, struct error *error)
 {
   struct committed end = reader->end;
   enum read_status status = READ_OK;
   if (end.tail != 0) {
-    /* Only the block before it is needed: its place is in the marker at `tail`. */
+    /* The check needs only the block before it, whose offset is in the marker at `tail`. */
     status = reader_place_after(reader, end.tail, error);
     if (status == READ_OK)
       status = reader_place_after(reader, reader->last.before, error);
@@ -79,9 +79,9 @@ static enum read_status end_check(struct reader *reader, struct error *error)
 }
 
 /*
- * What one crash can leave beyond the end is PAD, OPEN and one DATA block, or a CLOSE, of an epoch that the ledger has reached: after a
- * DATA block nothing is written before it is committed, and the fence comes before the write. Anything else was committed by a ledger that
- * this one is not, or not any more.
+ * One crash can leave only these beyond the committed end: PAD, OPEN and one DATA block, or a CLOSE, of an epoch that the ledger has
+ * reached. A holder fences before it writes, and writes nothing after a DATA block until it is committed. Anything else was committed
+ * in another ledger, or in a later state of this one.
  */
 static const char *beyond_contradicts(const struct reader *reader, int64_t epoch, bool after_data)
 {
@@ -104,7 +104,7 @@ static enum read_status beyond_check(struct reader *reader, int64_t epoch, struc
   int64_t offset = status == READ_OK ? reader->last.offset : reader->offset;
   if (status == READ_DAMAGED)
     contradiction = "is broken, and a later one follows";
-  /* Back to the end; the buffers are the only thing that may have moved. */
+  /* Go back to the committed end; only the buffers may have moved. */
   at_end.stored = reader->stored, at_end.stored_size = reader->stored_size;
   at_end.decoded = reader->decoded, at_end.decoded_size = reader->decoded_size;
   *reader = at_end;
@@ -159,7 +159,7 @@ enum check_status check_storage(struct reader *reader, const char *dir, const ch
   struct strangers strangers = {.dir = dir, .type = type, .epoch = epoch, .has_file = end->file[0] != 0};
   char named[TYPE_BYTES_MAX + 1];
   if (strangers.has_file && !segment_name_parse(end->file, named, &strangers.file_epoch))
-    strangers.file_epoch = epoch; /* what is wrong with it is found when it is opened */
+    strangers.file_epoch = epoch; /* segment_check finds the error when it opens the file */
   if (file_list(dir, strangers_look, &strangers, error) != FILE_OK)
     return CHECK_UNTRUSTED;
   if (strangers.found) {

@@ -9,14 +9,14 @@ static uint32_t length_at(const uint8_t *at)
   return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-/* Behind a string that ends in NUL; NULL: it has no end. */
+/* The first byte after a string that ends in NUL; NULL: there is no NUL, or `at` is NULL. */
 static const uint8_t *behind_text(const uint8_t *at, const uint8_t *end)
 {
   const uint8_t *zero = at == NULL ? NULL : memchr(at, 0, (size_t)(end - at));
   return zero == NULL ? NULL : zero + 1;
 }
 
-/* A length, and how much that does not count; below `least` it is none. */
+/* The length at `at`, plus `more` bytes that it does not count. NO_LENGTH: it is cut, below `least`, or above INT32_MAX. */
 static int64_t by_length(const uint8_t *at, size_t left, uint32_t least, int64_t more)
 {
   if (left < 4 || length_at(at) < least || length_at(at) > INT32_MAX)

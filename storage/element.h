@@ -1,8 +1,8 @@
 /*
- * element: the elements of a BSON document as raw bytes, each as long as its own type says.
+ * element: the elements of a BSON document as raw bytes. The type of an element determines the length of its value.
  *
- * What a value holds is not judged: MongoDB stores values that BSON libraries refuse or cut, such as code with a NUL inside, or an old
- * binary whose inner length is wrong. Pure; the bytes are not trusted, and not copied.
+ * The content of a value is not checked: MongoDB stores values that BSON libraries refuse or cut, such as code that contains a NUL, or an
+ * old binary whose inner length is wrong. Pure functions over untrusted bytes, which are not copied.
  */
 #ifndef PAWL_STORAGE_ELEMENT_H
 #define PAWL_STORAGE_ELEMENT_H
@@ -18,15 +18,15 @@ struct element {
   size_t bytes; /* of the value */
 };
 
-struct elements { /* a walk over them */
+struct elements { /* a walk over the elements of a document */
   const uint8_t *at, *end;
-  bool malformed; /* it ended because what follows is no element */
+  bool malformed; /* the walk ended because the next bytes are not an element */
 };
 
 void elements_init(struct elements *elements, const uint8_t *document, size_t bytes);
-/* False: there is no more, or what follows is malformed. */
+/* False: there are no more elements, or the next one is malformed. */
 MUST_CHECK bool elements_next(struct elements *elements, struct element *element);
 
-/* The first of that name. */
+/* Finds the first element with this key. False: there is none, or the bytes before it are malformed. */
 MUST_CHECK bool element_find(const uint8_t *document, size_t bytes, const char *key, struct element *element);
 #endif

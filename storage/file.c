@@ -9,7 +9,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* "doing name: the system's words"; the status tells the two causes apart that callers act upon. */
+/* Sets "doing name: the system's message". The status tells apart the two causes that callers handle. */
 static enum file_status failed(struct error *error, const char *doing, const char *name)
 {
   int cause = errno;
@@ -33,7 +33,7 @@ enum file_status file_open(struct file *file, const char *dir, const char *name,
   int flags = mode == FILE_READ ? O_RDONLY : mode == FILE_WRITE ? O_RDWR : O_RDWR | O_CREAT | O_EXCL;
   flags |= strcmp(dir, FILE_DIR_OPEN) == 0 ? 0 : O_NOFOLLOW;
   path_make(path, sizeof path, dir, name);
-  /* O_NONBLOCK: opening a pipe that lies under this name must not hang; it means nothing for a regular file. */
+  /* O_NONBLOCK: opening a pipe of this name must not hang; it has no effect on a regular file. */
   file->fd = open(path, flags | O_CLOEXEC | O_NONBLOCK, permissions);
   if (file->fd < 0)
     return failed(error, mode == FILE_CREATE ? "creating" : "opening", path);
@@ -161,7 +161,7 @@ enum file_status file_unlink(const char *dir, const char *name, struct error *er
   return unlink(path) == 0 ? FILE_OK : failed(error, "removing", path);
 }
 
-/* statfs(2)'s f_type of the file systems that belong to one kernel at a time, and through which a file has one guard. */
+/* statfs(2)'s f_type of the file systems that belong to one kernel at a time, and on which a file has only one guard. */
 static bool file_system_local(unsigned long type)
 {
   static const unsigned long local[] = {
@@ -194,7 +194,7 @@ enum file_status file_place(const char *dir, struct file_place *place, struct er
   if (statfs(dir, &fs) != 0 || statvfs(dir, &space) != 0)
     return failed(error, "looking at the file system of", dir);
   place->local = file_system_local((unsigned long)(uint32_t)fs.f_type);
-  /* A file system that does not tell its size (ramfs, some of FUSE's) is not full for that. */
+  /* A file system that does not report its size (ramfs, some on FUSE) does not count as full. */
   place->free_bytes = space.f_blocks == 0 ? INT64_MAX : (int64_t)(space.f_bavail * space.f_frsize);
   return FILE_OK;
 }

@@ -6,7 +6,7 @@
 #include <isa-l/crc.h>
 #include <stdlib.h>
 
-/* The constant beginnings: a BSON length, then a binary element named "_pawl" of subtype 0x80 and of this length. */
+/* The constant first bytes: a BSON length, then the head of a binary element "_pawl" with its length and subtype 0x80. */
 static const uint8_t header_constant[FORMAT_CONSTANT_BYTES] = {0x00, 0x10, 0, 0, 0x05, '_', 'p', 'a', 'w', 'l', 0, 0xF0, 0, 0, 0, 0x80};
 static const uint8_t marker_constant[FORMAT_CONSTANT_BYTES] = {0x80, 0x00, 0, 0, 0x05, '_', 'p', 'a', 'w', 'l', 0, 0x6F, 0, 0, 0, 0x80};
 
@@ -61,7 +61,7 @@ static uint64_t get_u64(const uint8_t *at)
   return (uint64_t)get_u32(at) | (uint64_t)get_u32(at + 4) << 32;
 }
 
-/* Counts, offsets and times are at most 2^62, so that sums of two do not overflow; `*valid` is cleared otherwise. */
+/* Counts, offsets and times are below 2^62, so that the sum of two does not overflow; a larger value clears `*valid`. */
 static int64_t get_i64(const uint8_t *at, bool *valid)
 {
   uint64_t value = get_u64(at);
@@ -134,7 +134,7 @@ void format_header_encode(struct segment_header *header, uint8_t bytes[FORMAT_HE
   BSON_APPEND_UTF8(&info, "version", header->version);
   BSON_APPEND_UTF8(&info, "reason", header->reason);
   BSON_APPEND_DOCUMENT(&elements, "info", &info);
-  /* Without the length in front and the 00 behind, a document is its elements. */
+  /* A document without its first 4 bytes (the length) and its closing 00 is its elements. */
   uint32_t size = elements.len - 5;
   static const uint8_t fill[] = {0x05, '_', 'f', 'i', 'l', 'l', 0};
   uint32_t fill_at = INFO_AT + size, fill_bytes = FORMAT_HEADER_BYTES - 1 - fill_at - (uint32_t)sizeof fill - 5;
@@ -170,7 +170,7 @@ static bool header_fixed_decode(const uint8_t *bytes, struct segment_header *hea
   return valid && bytes[17] == 0 && bytes[18] == HEADER_SIZE_LOG2 && bytes[19] == 0 && all_zero(bytes + 136, 116) && header->first_seq >= 1;
 }
 
-/* Copies the string element `name`; false when it is missing, no string, too long, or holds a NUL. */
+/* Copies the string element `name`; false if it is missing, not a string, too long, or contains a NUL. */
 static bool info_string(const bson_t *info, const char *name, char *text, size_t size)
 {
   bson_iter_t at;
@@ -191,7 +191,7 @@ static bool header_info_decode(const uint8_t *bytes, struct segment_header *head
   bson_iter_t at;
   uint32_t length = 0;
   const uint8_t *data = NULL;
-  /* The whole header is a valid BSON document by the constant bytes and the fill, if nobody tampered with it. */
+  /* The constant bytes and the fill make the whole header a valid BSON document, unless it was tampered with. */
   if (!bson_init_static(&document, bytes, FORMAT_HEADER_BYTES) || !bson_iter_init_find(&at, &document, "info") ||
       !BSON_ITER_HOLDS_DOCUMENT(&at))
     return false;
@@ -207,7 +207,7 @@ static bool header_info_decode(const uint8_t *bytes, struct segment_header *head
          info_string(&info, "reason", header->reason, sizeof header->reason) && type_name_valid(header->type);
 }
 
-/* Without a predecessor everything about it is zero; with one it is a bare segment name of the same type. */
+/* Without a predecessor all its fields are zero; otherwise its name is a bare segment name of the same type. */
 static bool header_predecessor_valid(const uint8_t *bytes, const struct segment_header *header)
 {
   if (header->predecessor[0] == 0)
@@ -276,7 +276,7 @@ bool format_marker_begins(const uint8_t *bytes)
   return memcmp(bytes, marker_constant, sizeof marker_constant) == 0;
 }
 
-/* The rules for what is in one marker alone. */
+/* The rules that concern one marker alone. */
 static bool marker_valid(const struct block_marker *marker)
 {
   if (marker->seq < 1)
@@ -341,8 +341,8 @@ int64_t format_pad_bytes(int64_t offset)
 }
 
 /*
- * With p the last block, s = skip(p) and ss = skip(s): the next block's skip is ss if p - s == s - ss, else p. Block 0 is its own skip,
- * so that a path of one or two blocks needs no case of its own.
+ * With p the last block, s = skip(p) and ss = skip(s): the next block's skip is ss if p - s == s - ss, else p. Block 0 is its own skip, so
+ * the next skip is p for a path of one or two blocks.
  */
 static bool skip_path_merges(const struct skip_path *path)
 {

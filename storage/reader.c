@@ -30,7 +30,7 @@ static int64_t last_epoch(const struct reader *reader)
   return reader->has_last ? reader->last.epoch : reader->header.epoch;
 }
 
-/* The block behind the position was read (or, its body being damaged, at least its marker). */
+/* Moves the position after the block that was read (if its body is damaged, only its marker was read). */
 static void position_advance(struct reader *reader)
 {
   const struct block_marker *block = &reader->block;
@@ -86,7 +86,7 @@ static enum read_status header_read(struct reader *reader, struct error *error)
   return format == FORMAT_NEWER ? READ_NEWER : reader_damaged(reader, 0);
 }
 
-/* What the ledger, or the successor, says of this file as a whole. */
+/* Checks what the ledger, or the successor, says about the file as a whole. */
 static enum read_status header_check_end(struct reader *reader, struct error *error)
 {
   int64_t size = 0;
@@ -137,7 +137,7 @@ enum read_status reader_open(struct reader *reader, const char *dir, const char 
 
 /* ---- open without a header ---- */
 
-/* Block 0 as it must be, but for what only the header could confirm. */
+/* Checks everything in block 0 that does not need the header. */
 static bool block_0_stands_alone(const struct reader *reader, const struct block_marker *block)
 {
   return block->offset == FORMAT_HEADER_BYTES && block->number == 0 && block->before == 0 && block->skip == 0 &&
@@ -174,7 +174,7 @@ enum read_status reader_open_headless(struct reader *reader, const char *dir, co
   enum read_status status = file_begin(reader, dir, name, end, error);
   if (status == READ_OK)
     status = header_read(reader, error);
-  /* A header that is right is not passed over: what it says (another file, another type) is why the file was refused. */
+  /* A whole header is not ignored: the file was refused because of what it says (another file, another type). */
   if (status == READ_OK) {
     error_set(error, "%s: its header is whole", name);
     status = READ_DAMAGED;
@@ -187,7 +187,7 @@ void reader_close(struct reader *reader)
 {
   struct error ignored;
   if (reader->file.fd >= 0 && file_close(&reader->file, &ignored) != FILE_OK) {
-    /* It was open for reading only: a late error of a close tells nothing. */
+    /* The file was open for reading only: a late error from close means nothing. */
   }
   free(reader->stored);
   free(reader->decoded);
@@ -197,7 +197,7 @@ void reader_close(struct reader *reader)
 
 /* ---- one block ---- */
 
-/* What is wrong with the block, or NULL: against the block before it, in the order of docs/format.md. */
+/* Compares the block with the block before it, in the order of docs/format.md. Returns what is wrong, or NULL. */
 static const char *block_contradicts_last(const struct reader *reader)
 {
   const struct block_marker *block = &reader->block, *last = &reader->last;
@@ -267,7 +267,7 @@ static MUST_CHECK bool buffer_reserve(uint8_t **buffer, size_t *size, size_t nee
   return *buffer != NULL;
 }
 
-/* READ_END stands for "not a valid block here", the reason in `error`; the caller knows what that means where it is. */
+/* READ_END stands for "no valid block here", with the reason in `error`; the caller knows what that means at this position. */
 static enum read_status wrong(const struct reader *reader, const char *what, struct error *error)
 {
   error_set(error, "%s: the block at offset %" PRId64 ": %s", reader->file.name, reader->offset, what);
@@ -303,7 +303,7 @@ static enum read_status marker_read(struct reader *reader, int64_t limit, struct
   return READ_OK;
 }
 
-/* Decodes what body_read read. */
+/* Decodes the body that body_read has read. */
 static enum read_status body_decode(struct reader *reader, struct error *error)
 {
   const struct block_marker *block = &reader->block;
@@ -378,14 +378,14 @@ static enum read_status block_read(struct reader *reader, int64_t limit, bool bo
   return status;
 }
 
-/* Proves that committed messages are missing at the position. */
+/* True if `marker` proves that committed messages are missing at the position. */
 static bool fits_above_expected(const void *context, const struct block_marker *marker)
 {
   const struct reader *reader = context;
   return marker->seq > reader->next_seq;
 }
 
-/* May follow the damage at the position. */
+/* True if `marker` may follow the damage at the position. */
 static bool fits_after_damage(const void *context, const struct block_marker *marker)
 {
   const struct reader *reader = context;
@@ -398,8 +398,8 @@ static bool fits_after_damage(const void *context, const struct block_marker *ma
 }
 
 /*
- * No valid block at the position, and the end is not known. A whole marker behind, of a higher seq, proves a loss; then the
- * block is read once more, for a live writer may have finished it (and gone on) since.
+ * There is no valid block at the position, and the end is not known. A whole later marker of a higher seq proves a loss. Then the block is
+ * read once more, because a live writer may have finished it (and written more) since.
  */
 static enum read_status tail_or_damage(struct reader *reader, bool body, struct error *error)
 {
@@ -409,7 +409,7 @@ static enum read_status tail_or_damage(struct reader *reader, bool body, struct 
   if (file_size(&reader->file, &size, error) != FILE_OK)
     return READ_FAILED;
   enum read_status proof = READ_END;
-  /* What proved the last loss may prove this one, too: otherwise each of many bad blocks would be a search of all that follows. */
+  /* The proof of the last loss may prove this one, too. Otherwise each of many bad blocks would cost a search of the rest of the file. */
   if (reader->proof_offset > reader->offset)
     proof =
         reader_find_first(reader, reader->proof_offset, reader->proof_offset + FORMAT_MARKER_BYTES, fits_above_expected, &found, &failure);

@@ -14,7 +14,7 @@ static bool fits_any(const void *reader, const struct block_marker *marker)
   return true;
 }
 
-/* The marker at `offset` by its own checks alone. */
+/* Reads the marker at `offset` and makes only the marker's own checks. */
 static enum read_status marker_load(struct reader *reader, int64_t offset, struct block_marker *marker, struct error *error)
 {
   uint8_t bytes[FORMAT_MARKER_BYTES];
@@ -32,7 +32,7 @@ static enum read_status marker_load(struct reader *reader, int64_t offset, struc
   return reader_damaged(reader, offset);
 }
 
-/* The skip path of `last`: its own entry first, then down to block 0, turned round at the end. */
+/* Loads the skip path of `last`, from its own entry down to block 0, and then reverses it. */
 static enum read_status path_load(struct reader *reader, const struct block_marker *last, struct error *error)
 {
   struct skip_path *path = &reader->path;
@@ -97,7 +97,7 @@ static bool begins_by_time(const struct block_marker *marker, int64_t time_us)
   return marker->time_us < time_us;
 }
 
-/* Some block near the end to search back from: the committed one, or offline the last marker that is whole. */
+/* Finds a block near the end from which to search back: the last committed one, or offline the last whole marker. */
 static enum read_status seek_start(struct reader *reader, struct block_marker *tail, struct error *error)
 {
   if (reader->has_end)
@@ -105,7 +105,7 @@ static enum read_status seek_start(struct reader *reader, struct block_marker *t
   int64_t size = 0;
   if (file_size(&reader->file, &size, error) != FILE_OK)
     return READ_FAILED;
-  /* A block is at most so long, so that a window of twice that before the end holds a marker. */
+  /* A body has at most FORMAT_DECODED_BYTES_MAX bytes, so the last 2 * that many bytes contain a marker. */
   int64_t reach = 2 * (int64_t)FORMAT_DECODED_BYTES_MAX, to = size;
   for (int64_t step = WINDOW_BYTES; to > FORMAT_HEADER_BYTES && size - to < reach;) {
     int64_t from = to - step > FORMAT_HEADER_BYTES ? to - step : FORMAT_HEADER_BYTES;
@@ -119,7 +119,7 @@ static enum read_status seek_start(struct reader *reader, struct block_marker *t
   return READ_END;
 }
 
-/* From `at` back to the last block that begins early enough; *after is the block before it (0: none). */
+/* Goes from `at` back to the last block that begins early enough. *after is the offset of the block before that one (0: none). */
 static enum read_status seek_back(struct reader *reader, struct block_marker at, bool (*begins)(const struct block_marker *, int64_t),
                                   int64_t wanted, int64_t *after, struct error *error)
 {
@@ -142,8 +142,8 @@ static enum read_status seek_back(struct reader *reader, struct block_marker at,
 }
 
 /*
- * Offline, the blocks of the last write may be torn in any part, so that a marker there proves nothing for the one before it: the
- * last few blocks are read, not jumped over. Where that ends early the position is there, and reading on says why.
+ * Offline, any part of the last write may be torn, so a marker there proves nothing about the block before it: the last few blocks are read
+ * and not skipped. If that ends early, the position stays there, and the next read tells why.
  */
 static enum read_status place_read(struct reader *reader, struct block_marker at, int64_t after, struct error *error)
 {
@@ -160,7 +160,7 @@ static enum read_status place_read(struct reader *reader, struct block_marker at
   return status == READ_FAILED ? status : READ_OK;
 }
 
-/* Where markers on the way are damaged, the position is the beginning: reading on from there tells what is lost. */
+/* If a marker on the way is damaged, the position becomes the beginning: reading from there tells what is lost. */
 static enum read_status seek(struct reader *reader, bool (*begins)(const struct block_marker *, int64_t), int64_t wanted,
                              struct error *error)
 {
@@ -190,7 +190,7 @@ enum read_status reader_seek_time(struct reader *reader, int64_t time_us, struct
 
 /* ---- counting ---- */
 
-/* {messages, items} of a CLOSE: what its segment held up to there. */
+/* Adds `items` of a CLOSE, whose body is {messages, items}: the number of messages in its segment up to there. */
 static enum read_status close_items(struct reader *reader, const struct block_marker *marker, int64_t *items, struct error *error)
 {
   uint8_t body[256];

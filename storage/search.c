@@ -9,7 +9,7 @@ bool search_marker_is_here(const struct block_marker *marker, const uint8_t *uui
   return memcmp(marker->file_id, uuid, sizeof marker->file_id) == 0 && marker->offset == offset;
 }
 
-/* In the `size` bytes at `window`, which are those of the file from `from` on. */
+/* Searches the `size` bytes at `window`, which are those of the file from offset `from` on. */
 static enum search_status window_search(const struct search *search, const uint8_t *window, size_t size, int64_t from,
                                         struct block_marker *found)
 {

@@ -6,12 +6,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Left free beside what is written, for the file system's own needs and for the writers of other types. */
+/* Stays free after a write, for the file system's own needs and for the writers of other types. */
 enum { SPACE_MARGIN_BYTES = 64 * 1024 };
 
 /* ---- open and close ---- */
 
-/* The segment that was checked, and no other file that was put in its place since. */
+/* True if `file` is the segment that was checked, and not a file that replaced it since. */
 static MUST_CHECK bool file_is_checked_one(struct file *file, const struct segment_header *header, struct error *error)
 {
   uint8_t bytes[FORMAT_HEADER_BYTES];
@@ -49,7 +49,7 @@ enum check_status writer_open(struct writer *writer, const struct writer_options
   writer->epoch = start->epoch;
   writer->local = start->local;
   writer->end = writer->found = *end;
-  /* On one kernel FUSE and the file system below it have a page cache each. */
+  /* Even on one kernel, FUSE and the file system below it each have a page cache. */
   writer->foreign = strcmp(start->machine, options->identity.machine) != 0 || start->vouched != start->local;
   enum check_status status = check_storage(&reader, options->dir, options->type, end, start->epoch, error);
   if (status != CHECK_OK || end->file[0] == 0)
@@ -57,7 +57,7 @@ enum check_status writer_open(struct writer *writer, const struct writer_options
   status = segment_open(writer, &reader, error);
   reader_close(&reader);
   if (status != CHECK_OK && writer_close(writer, &ignored) != WRITER_OK) {
-    /* Nothing was written: there is nothing that a failing close could have lost. */
+    /* Nothing was written, so a failed close lost nothing. */
   }
   return status;
 }
@@ -136,7 +136,7 @@ static void header_make(struct writer *writer, const char *reason, const uint8_t
   snprintf(header->reason, sizeof header->reason, "%s", reason);
   if (writer->end.file[0] == 0)
     return;
-  /* Times never fall along the chain either. */
+  /* Times never decrease along the chain either. */
   int64_t time_us = writer->has_last ? writer->last.time_us : writer->header.created_us;
   header->created_us = now_us > time_us ? now_us : time_us;
   header->number = writer->header.number + 1;
@@ -149,7 +149,7 @@ static void header_make(struct writer *writer, const char *reason, const uint8_t
   header->predecessor_tail = writer->end.tail;
 }
 
-/* The name is taken: by a bare header (a holder died before its commit), or by a file with blocks? */
+/* The name is taken. Finds out whether by a bare header (a holder died before its commit) or by a file with blocks. */
 static enum writer_status name_judge(struct writer *writer, const char *name, struct error *error)
 {
   struct file file;
@@ -179,7 +179,7 @@ static enum writer_status name_create(struct writer *writer, int64_t name_epoch,
   return status == FILE_OK ? WRITER_OK : WRITER_FAILED;
 }
 
-/* The commit of an epoch that began on a local file system vouches for the segment: it must be there, with its guard taken. */
+/* The commit of an epoch that began on a local file system vouches for the segment: so the segment must be local, and its guard taken. */
 static bool segment_guard(struct file *file, struct error *error)
 {
   bool local = false;
@@ -235,12 +235,12 @@ enum writer_status writer_create(struct writer *writer, const char *reason, cons
   header_make(writer, reason, uuid, now_us, &header);
   status = header_write(writer, &file, &header, error);
   if (status != WRITER_OK) {
-    /* Its commit was not sent. What cannot be removed stays as a bare header, which harms nobody. */
+    /* Its commit was not sent. If the file cannot be removed, it stays as a bare header, which is harmless. */
     (void)(file_close(&file, &ignored) == FILE_OK && file_unlink(writer->options.dir, file.name, &ignored) == FILE_OK);
     return status;
   }
   if (writer->has_file && file_close(&writer->file, &ignored) != FILE_OK) {
-    /* Nothing was written to the old one in this epoch, so its close has nothing to lose. */
+    /* This epoch wrote nothing to the old segment, so a failed close lost nothing. */
   }
   segment_begin(writer, &file, &header);
   return WRITER_OK;
@@ -271,7 +271,7 @@ static void marker_make(const struct writer *writer, enum block_kind kind, int64
   marker->number = writer->has_last ? writer->last.number + 1 : 0;
 }
 
-/* Encodes the marker in front of its body, which lies at bytes + 128, and moves the end behind the block. */
+/* Encodes the marker before its body, which lies at bytes + 128, and moves the end after the block. */
 static void block_seal(struct writer *writer, struct block_marker *marker, uint8_t *bytes)
 {
   marker->body_crc = format_crc(bytes + FORMAT_MARKER_BYTES, marker->stored_bytes);
@@ -287,7 +287,7 @@ static void block_seal(struct writer *writer, struct block_marker *marker, uint8
   writer->items_written += marker->items;
 }
 
-/* A block around one document of pawl's own. Returns its length. */
+/* Makes a block of one document that pawl itself wrote. Returns its length in bytes. */
 static size_t document_block(struct writer *writer, enum block_kind kind, const bson_t *document, int64_t now_us, uint8_t *bytes)
 {
   struct block_marker marker;
@@ -328,7 +328,7 @@ static size_t open_block(struct writer *writer, int64_t now_us, uint8_t *bytes)
   return written;
 }
 
-/* The stored body with room in front: the batch itself, or its compressed form where that pays. */
+/* Returns the body to store, with room before it: the batch itself, or its compressed form if that saves enough. */
 static uint8_t *body_choose(struct writer *writer, struct batch *batch, struct block_marker *marker)
 {
   marker->decoded_bytes = marker->stored_bytes = (uint32_t)batch->bytes;
@@ -342,7 +342,7 @@ static uint8_t *body_choose(struct writer *writer, struct batch *batch, struct b
     writer->encoded_size = writer->encoded != NULL ? needed : 0;
   }
   if (writer->encoded == NULL)
-    return batch_documents(batch); /* no memory for it: plain is always right */
+    return batch_documents(batch); /* no memory for it: plain is always valid */
   size_t encoded = body_encode(batch_documents(batch), batch->bytes, writer->encoded + BATCH_HEADROOM_BYTES, needed - BATCH_HEADROOM_BYTES);
   if (encoded == 0)
     return batch_documents(batch);
@@ -351,7 +351,7 @@ static uint8_t *body_choose(struct writer *writer, struct batch *batch, struct b
   return writer->encoded + BATCH_HEADROOM_BYTES;
 }
 
-/* The file of that name ends where the writer does: a block behind the end of a file that was cut would leave a hole below. */
+/* The name must lead to the open file, and the file end at writer->end: if it was cut, the next block would leave a hole before it. */
 static enum writer_status end_check(struct writer *writer, struct error *error)
 {
   return file_in_place(&writer->file, writer->options.dir, writer->end.length, error) == FILE_OK ? WRITER_OK : WRITER_FAILED;
@@ -389,8 +389,8 @@ enum writer_status writer_append(struct writer *writer, struct batch *batch, int
 }
 
 /*
- * Those of this epoch, and what the segment held before. That is looked up only here: it costs a read for each block since the last
- * CLOSE, and who opens the file has no time for that, nor may a block damaged long ago keep messages from being written.
+ * Counts the messages of this epoch and those that the segment held before. The latter are counted only here and not at writer_open: they
+ * cost a read for each block since the last CLOSE, which would slow a take-over, and an old damaged block must not stop new writes.
  */
 static enum writer_status segment_items(const struct writer *writer, int64_t *items, struct error *error)
 {
