@@ -8,7 +8,7 @@
 
 enum { URI_BYTES_MAX = 64 * 1024 };
 
-/* What the message about a wrong value says of the value: all of it, but nothing of a URI that is none. */
+/* Sets the error about a wrong value. It shows the value, except that of a URI option, which may contain a password. */
 static void wrong_value(const struct config *config, int index, struct error *error)
 {
   const struct option_row *row = &config_options[index];
@@ -25,7 +25,7 @@ static void wrong_value(const struct config *config, int index, struct error *er
   error_set(error, "--%s: got %s (from %.300s): takes %s", row->flag, shown, setting->origin, takes);
 }
 
-/* A line without the blanks around it, CR, and the byte order mark that editors on Windows put first. */
+/* Removes blanks and CR around a line, and the byte order mark that editors on Windows put first. */
 static char *line_trim(char *line)
 {
   static const char blanks[] = " \t\r";
@@ -37,8 +37,8 @@ static char *line_trim(char *line)
   return line;
 }
 
-/* The one line of the text that is neither blank nor a comment; the text is cut into lines. NULL: there is none, or *second names another.
- */
+/* Returns the only line that is neither blank nor a comment; cuts the text into lines. NULL: there is none, or *second is the number of a
+ * second one. */
 static char *uri_line_find(char *text, int *second)
 {
   char *found = NULL, *line;
@@ -92,7 +92,7 @@ static char *uri_file_read(struct config *config, const char *path, struct error
   return NULL;
 }
 
-/* uri and uri-file are one setting in two forms: the higher source wins, both at one level contradict each other. */
+/* uri and uri-file are one setting in two forms: the higher source wins; both from the same source are an error. */
 static bool uri_resolve(struct config *config, struct error *error)
 {
   struct config_setting *uri = &config->settings[option_find(config->program, "uri")];
@@ -119,8 +119,8 @@ static bool uri_resolve(struct config *config, struct error *error)
 }
 
 /*
- * An '@' in a password that is not written as %40 would make the driver take what is behind it for a host, and say it in every
- * error: part of the password.
+ * If an '@' in a password is not written as %40, the driver takes the part of the password after it for a host, and shows it in every
+ * error.
  */
 static bool uri_user_encoded(const struct config *config, struct error *error)
 {
@@ -148,8 +148,8 @@ static bool values_store(struct config *config, struct error *error)
 }
 
 /*
- * Where --db is silent the URI names the database, and there it may be meant for the user's credentials alone. The field stays
- * NULL, for the driver decides; the setting is for --print-config.
+ * Without --db the URI names the database, and its name there may be meant only for authentication. The field stays NULL, because the
+ * driver decides; the setting is for --print-config and config_db_name.
  */
 static bool db_resolve(struct config *config, struct error *error)
 {
@@ -170,7 +170,7 @@ static bool db_resolve(struct config *config, struct error *error)
   return true;
 }
 
-/* ---- what follows from several options ---- */
+/* ---- values that depend on several options ---- */
 
 static void setting_override(struct config *config, const char *flag, int64_t ms, const char *why)
 {
@@ -204,7 +204,7 @@ static bool worker_derive(struct config *config, struct error *error)
   return true;
 }
 
-/* An argument fit for a message: it may be a URI whose --uri, or even whose scheme, was forgotten. A name is shown as it is. */
+/* Makes an argument fit for a message: it may be a URI whose --uri, or even whose scheme, was forgotten. A name is shown unchanged. */
 static void argument_quote(const char *argument, char *text, size_t size)
 {
   char hidden[200];
@@ -226,7 +226,7 @@ static bool lock_name_check(struct config *config, const char *name, const char 
   return config->name != NULL;
 }
 
-/* NAME -- COMMAND...: what stands behind `--` was set apart before the flags were read. */
+/* NAME -- COMMAND...: command_cut took away the words after `--` before the flags were read. */
 static bool lock_arguments_check(struct config *config, struct error *error)
 {
   static const char takes[] = "takes NAME -- COMMAND..., e.g. nightly -- ./backup";
@@ -271,7 +271,7 @@ static bool adopt_check(const struct config *config, struct error *error)
   return false;
 }
 
-/* pawl-dump FILE: what the environment or a file that all programs share says of types and DIR is not meant for it. */
+/* pawl-dump FILE ignores the types and DIR of the environment and of a file that all programs share: they are meant for other programs. */
 static void dump_derive(struct config *config)
 {
   static const char *const others[] = {"type", "dir"};
@@ -329,8 +329,8 @@ void config_free(struct config *config)
 }
 
 /*
- * A program that is started without one of its standard streams would give the number to its next file or connection, and then read from it
- * or write to it. What is opened here answers "Bad file descriptor", as the missing stream would.
+ * If a program is started without one of its standard streams, its next file or connection would get the number of the stream, and the
+ * program would read from it or write to it. The descriptor opened here answers "Bad file descriptor", as the missing stream would.
  */
 static void streams_occupy(void)
 {

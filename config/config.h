@@ -1,25 +1,26 @@
 /*
- * config: what a pawl program was told to do. One table of options (options.c) feeds the flags, the environment, the file
- * and --help of every program; config_load turns them into a plain struct.
+ * config: the configuration of a pawl program. One table of options (options.c) defines the flags, the environment variables, the keys of
+ * the file and --help of each program; config_load turns them into a plain struct.
  *
  * Precedence, highest first:
- *   flag          --lease 30s, --lease=30s; an unambiguous beginning of a flag is enough; `--` ends the flags
- *   environment   PAWL_LEASE=30s: PAWL_, the flag in capitals, '-' as '_'. Empty counts as not set; an unknown name is warned about
+ *   flag          --lease 30s, --lease=30s; an unambiguous prefix of a flag is enough; `--` ends the flags
+ *   environment   PAWL_LEASE=30s: PAWL_, the flag in capitals, '-' as '_'. Empty counts as not set; an unknown name gives a warning
  *   file          `lease = 30s`, one a line, in the INI file that --config or PAWL_CONFIG names; no [sections].
- *                 A key that only another pawl program takes is passed over, so that all may share one file; a key that none
- *                 takes, or one that is set twice, is an error
+ *                 A key that only another pawl program takes is ignored, so that all programs can share one file. A key that no
+ *                 program takes, or one that is set twice, is an error
  *   default
- * A repeatable option (--type) given at one level replaces what the levels below say; at each level it may be a comma list.
- * A value is checked only if it is the one that counts. In pawl-dump FILE, --type and --dir count only as flags.
+ * A repeatable option (--type) at one level replaces the values of the lower levels; at each level it may be a comma list, and in the file
+ * it may be set several times.
+ * config_load checks only the value that counts. With pawl-dump FILE, --type and --dir count only as flags.
  *
- * Not set from environment or file: help, version, print-config, quiet, verbose, health.
+ * Only flags, not in environment or file: help, version, print-config, quiet, verbose, health.
  *
- * Ownership: every pointer in struct config lives until config_free, except the strings of `arguments`, and `name` and `command`, which are
- * argv's.
- * Threads: config_load uses getopt and getenv: call it from main, before there are threads. It blocks only to read the files
- * named by --config and --uri-file. No function here prints, but to the FILE it was given, and none exits.
+ * Ownership: every pointer in struct config is valid until config_free, except the strings of `arguments`, and `name` and `command`, which
+ * belong to argv.
+ * Threads: config_load uses getopt and getenv: call it from main, before any thread is started. It blocks only to read the files that
+ * --config and --uri-file name. The functions print only to the FILE that they are given, and none exits.
  *
- * The way of layering is the Twelve-Factor App's (III, config); the one table with units is PgBouncer's.
+ * The precedence follows the Twelve-Factor App (III, config); the single table with units follows PgBouncer.
  */
 #ifndef PAWL_CONFIG_CONFIG_H
 #define PAWL_CONFIG_CONFIG_H
@@ -42,19 +43,19 @@ enum config_codec { CONFIG_CODEC_PLAIN, CONFIG_CODEC_ZSTD };
 enum config_from { CONFIG_FROM_LINES, CONFIG_FROM_NDJSON, CONFIG_FROM_BSON };
 enum { CONFIG_BUNDLE_AUTO = -1 };
 
-/* Where to listen. */
+/* The address to listen on. */
 struct config_address {
-  const char *host; /* a numeric IPv4 or IPv6 address; NULL: all of the machine's */
-  uint16_t port;    /* 0: nowhere */
+  const char *host; /* a numeric IPv4 or IPv6 address; NULL: all addresses of the machine */
+  uint16_t port;    /* 0: do not listen */
 };
 
-struct config_setting; /* the text of one option, and where it came from */
+struct config_setting; /* the text of one option, and its source */
 
-/* A field that the program does not take is 0. */
+/* A field of an option that the program does not take is 0. */
 struct config {
-  /* MongoDB and what all share */
+  /* MongoDB, and options that several programs share */
   const char *uri; /* NULL in pawl-dump if not given */
-  bool uri_given;  /* uri, or uri-file, is not the default */
+  bool uri_given;  /* uri or uri-file was given */
   const char *db;  /* NULL: the URI's, else "pawl" */
   const char *dir;
   char (*types)[TYPE_BYTES_MAX + 1]; /* in the order given, each valid, none twice */
@@ -62,7 +63,7 @@ struct config {
   enum config_log_level log_level;
   enum config_log_format log_format;
 
-  /* pawl-worker; lease, retry and timeout pawl-lock too, batch_messages pawl-enqueue too */
+  /* pawl-worker; also pawl-lock: lease, retry and timeout; pawl-setup: timeout; pawl-enqueue: batch_messages */
   int64_t lease_ms;
   int64_t retry_ms;
   int64_t poll_ms;
@@ -78,11 +79,11 @@ struct config {
   bool exit_when_empty;
   unsigned file_mode;
   struct config_address listen;
-  bool health; /* ask the worker at `listen`, which is set then; `types` may be empty */
+  bool health; /* query the worker at `listen`, which is then set; `types` may be empty */
 
   /* pawl-enqueue */
   enum config_from from;
-  int64_t bundle; /* messages in a document at most; 0: no bundles; CONFIG_BUNDLE_AUTO */
+  int64_t bundle; /* maximum number of messages in a document; 0: no bundles; CONFIG_BUNDLE_AUTO */
 
   /* pawl-enqueue, pawl-dump */
   bool strict;
@@ -94,29 +95,29 @@ struct config {
   /* pawl-setup */
   const char *replica_set; /* NULL: do not initiate */
   const char *member;      /* HOST:PORT; NULL: not given */
-  const char *adopt;       /* a valid type; NULL: none. `dir` is given then */
+  const char *adopt;       /* a valid type; NULL: none. `dir` is then set */
   bool yes;
 
   /* pawl-dump */
   const char *format;    /* one of relaxed canonical payload bson hex blocks summary none */
-  const char *separator; /* separator_bytes of it; may hold a NUL */
+  const char *separator; /* separator_bytes long; may contain a NUL */
   size_t separator_bytes;
   const char *since, *until;                  /* for config_parse_time, syntax already checked; NULL: not given */
   int64_t from_seq, to_seq;                   /* -1: not given */
   int64_t limit, tail;                        /* -1: not given */
-  bool with_meta, documents, count, follow;   /* as their flags */
-  bool unconfirmed, keep_going, verify, deep; /* as their flags */
+  bool with_meta, documents, count, follow;   /* as the flags of these names */
+  bool unconfirmed, keep_going, verify, deep; /* as the flags of these names */
 
   /* pawl-lock */
-  const char *forget; /* the name of a lock; NULL: none. Then `name` is that, and there is no command */
-  const char *name;   /* of the lock: it obeys the rules of a type */
-  char **command;     /* what stands behind `--`: at least one word, NULL-terminated, argv's */
+  const char *forget; /* the name of a lock; NULL: none. If set, `name` is the same, and there is no command */
+  const char *name;   /* of the lock; it obeys the rules for a type */
+  char **command;     /* the words after `--`: at least one, NULL-terminated, in argv */
 
-  /* positional; in pawl-lock what stands before `--` */
+  /* positional; in pawl-lock those before `--` */
   char **arguments; /* NULL-terminated */
   int argument_count;
 
-  /* config's own */
+  /* private to config */
   enum config_program program;
   struct config_setting *settings;
   char **owned;
@@ -124,48 +125,47 @@ struct config {
 };
 
 enum config_status {
-  CONFIG_RUN,     /* go on with *config */
-  CONFIG_HELP,    /* the user asked for --help; nothing else was looked at */
-  CONFIG_VERSION, /* for --version; likewise */
-  CONFIG_PRINT,   /* for --print-config; *config is complete and right */
-  CONFIG_WRONG,   /* `error` names the option, the value, where it came from and what it takes */
+  CONFIG_RUN,     /* continue with *config */
+  CONFIG_HELP,    /* the user asked for --help; nothing else was checked */
+  CONFIG_VERSION, /* the same for --version */
+  CONFIG_PRINT,   /* the user asked for --print-config; *config is complete and valid */
+  CONFIG_WRONG,   /* `error` names the option, the value, its source, and what the option takes */
 };
 
-/* Fills *config. Whatever it answers, config_free must follow. */
+/* Fills *config. config_free must follow, whatever the result is. */
 MUST_CHECK enum config_status config_load(struct config *config, enum config_program program, int argc, char **argv, struct error *error);
 void config_free(struct config *config);
 
 /*
- * config_load, and all the talking that may have to follow it: help, version and settings to `out`, a wrong option and unknown
- * variables to `err`.
- * True: run. False: leave main with *exit_code; *config is freed already.
+ * Calls config_load and prints what follows from it: help, version and settings to `out`, a wrong option and unknown variables to `err`.
+ * True: run. False: return *exit_code from main; *config is already freed.
  */
 MUST_CHECK bool config_begin(struct config *config, enum config_program program, int argc, char **argv, FILE *out, FILE *err,
                              int *exit_code);
 
 const char *config_program_name(enum config_program program);
-/* The database that counts, for messages: of --db, else the URI's, else "pawl". Lives as long as *config. */
+/* The name of the database, for messages to the user: that of --db, else the URI's, else "pawl". Valid as long as *config. */
 const char *config_db_name(const struct config *config);
 void config_help(enum config_program program, FILE *out);
 void config_version(enum config_program program, FILE *out);
-/* Each option, its value and where that came from, in the form of a --config file; secrets in the URI are hidden. */
+/* Prints each option, its value and its source, in the form of a --config file; secrets in the URI are hidden. */
 void config_print(const struct config *config, FILE *out);
 
 /*
- * A time of --since or --until: RFC 3339, or a duration that long before now_us. Both in microseconds since 1970 UTC.
- * False: neither, or it does not fit.
+ * Parses a time of --since or --until: RFC 3339, or a duration, which counts back from now_us. Both times are in microseconds since 1970
+ * UTC. False: `text` is neither, or the result overflows.
  */
 MUST_CHECK bool config_parse_time(const char *text, int64_t now_us, int64_t *time_us);
 
 /*
- * The URI as it may be shown, cut to `size`: passwords, and every value of an option not known to be harmless, become ***.
- * It may be malformed: where it is not clear what is a password, more is hidden, never less.
+ * Writes the URI as it may be shown, cut to `size` bytes: passwords, and each value of an option that is not known to be harmless, become
+ * ***. The URI may be malformed: if it is unclear what is a password, more is hidden, never less.
  */
 void config_uri_redact(const char *uri, char *text, size_t size);
 
-/* stderr is read by systemd's journal, which has a time for each line, and takes a priority in front of it. */
+/* True if systemd's journal reads stderr: it adds a time to each line, and accepts a priority before it. */
 MUST_CHECK bool config_journal(void);
-/* What to begin a line on stderr with: "<4>" for a warning, say; empty where no journal reads it. */
+/* The prefix of a line on stderr, such as "<4>" for a warning; empty if no journal reads stderr. */
 const char *config_priority(enum config_log_level level);
 
 #endif

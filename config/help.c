@@ -1,4 +1,4 @@
-/* What config tells people: --help, --version, --print-config. */
+/* The output of --help, --version and --print-config. */
 #include "config/options.h"
 
 enum { WIDTH = 100, COLUMN = 30, EXIT_COLUMN = 7 };
@@ -8,7 +8,7 @@ void config_version(enum config_program program, FILE *out)
   fprintf(out, "%s (pawl) %s\n", config_programs[program].name, PAWL_VERSION);
 }
 
-/* Words from `column` on, broken at WIDTH and indented to `indent`. */
+/* Prints words from `column` on, breaks the lines at WIDTH, and indents them to `indent`. */
 static void print_wrapped(const char *text, int column, int indent, FILE *out)
 {
   for (bool first = true; *text; first = false) {

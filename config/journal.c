@@ -1,11 +1,11 @@
-/* What a line on stderr needs where systemd's journal reads it. */
+/* The priority that systemd's journal expects before a line on stderr. */
 #include "config/config.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* systemd names device and inode of the stream that it reads: a child whose stderr goes elsewhere inherits the variable all the same. */
+/* systemd names device and inode of the stream that it reads. A child whose stderr goes elsewhere inherits the variable, too. */
 bool config_journal(void)
 {
   const char *stream = getenv("JOURNAL_STREAM");
@@ -15,7 +15,7 @@ bool config_journal(void)
          status.st_dev == (dev_t)device && status.st_ino == (ino_t)inode;
 }
 
-/* sd-daemon(3); the numbers are syslog's. */
+/* See sd-daemon(3); the numbers are those of syslog. */
 const char *config_priority(enum config_log_level level)
 {
   static const char *const priorities[] = {

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Without the few bytes of its configuration a program cannot even say what is wrong, so no memory is treated as a bug. */
+/* A program without memory for its configuration cannot even report an error, so lack of memory is treated as a bug. */
 char *config_keep(struct config *config, char *heap)
 {
   char **owned = reallocarray(config->owned, config->owned_count + 1, sizeof *owned);

@@ -1,6 +1,6 @@
 /*
  * config_man PROGRAM: writes the man page of a program to stdout, from the same texts as --help. The build runs it.
- * The macros: groff_man(7).
+ * The macros are those of groff_man(7).
  */
 #include "config/options.h"
 
@@ -8,7 +8,7 @@
 
 enum { LINE_BYTES_MAX = 70 };
 
-/* Every byte as itself: `\`, `-` and quotes mean something else to troff, and `.` does at the beginning of a line. */
+/* Prints each byte so that it appears as itself: troff interprets `\`, `-` and quotes, and `.` at the beginning of a line. */
 static int print_escaped(const char *text, int length)
 {
   static const struct {
@@ -45,7 +45,7 @@ static void print_words(const char *text)
   printf("\n");
 }
 
-/* Lines as they are, without the two blanks. */
+/* Prints the lines unchanged, but without their two leading blanks. */
 static void print_lines(const char *text)
 {
   printf(".EX\n");

@@ -1,5 +1,5 @@
 /*
- * options: the table that all of config works from. Private to config/.
+ * options: the table of options, and the functions that the files of config/ share. Private to config/.
  */
 #ifndef PAWL_CONFIG_OPTIONS_H
 #define PAWL_CONFIG_OPTIONS_H
@@ -8,9 +8,9 @@
 
 enum option_kind {
   OPTION_TEXT,      /* const char *, not empty */
-  OPTION_URI,       /* const char *; never shown but through config_uri_redact */
+  OPTION_URI,       /* const char *; shown only through config_uri_redact */
   OPTION_DB,        /* const char *, a database name */
-  OPTION_SEPARATOR, /* const char *, may be empty; \n \r \t \0 \\ mean what they mean in C */
+  OPTION_SEPARATOR, /* const char *, may be empty; \n \r \t \0 \\ as in C */
   OPTION_TIME,      /* const char *, checked by config_parse_time */
   OPTION_WORD,      /* const char *, one of `choices` */
   OPTION_ENUM,      /* an enum, the index in `choices` */
@@ -35,7 +35,7 @@ struct option_row {
   unsigned programs; /* bit 1u << enum config_program */
   const char *text;  /* the default; NULL: not set */
   int64_t min, max;
-  const char *none; /* a word accepted beside the range, which stores none_value */
+  const char *none; /* a word accepted besides the range; it stores none_value */
   int64_t none_value;
   const char *choices[CHOICES_MAX + 1];
   const char *placeholder;
@@ -43,20 +43,20 @@ struct option_row {
   size_t offset; /* of the field in struct config */
 };
 
-/* The table; ends with a row whose flag is NULL. A flag may have several rows, for different programs. */
+/* The table. It ends with a row whose flag is NULL. A flag may have several rows, for different programs. */
 extern const struct option_row config_options[];
 
-/* Index of the row of this flag for this program; -1: it takes none. */
+/* Index of the row of this flag for this program; -1: the program does not take the flag. */
 int option_find(enum config_program program, const char *flag);
-/* Some program takes the flag. */
+/* True if any program takes the flag. */
 bool option_exists(const char *flag);
 bool option_taken(const struct option_row *row, enum config_program program);
-/* The name of the environment variable. */
+/* Writes the name of the environment variable. */
 void option_environment(const struct option_row *row, char *name, size_t size);
-/* What it is, what it takes and its default, in one sentence. */
+/* Writes what the option is, what it takes and its default, in one sentence. */
 void option_describe(const struct option_row *row, char *text, size_t size);
 
-/* ---- programs.c: what --help and the man pages say beside the options ---- */
+/* ---- programs.c: the texts of --help and the man pages besides the options ---- */
 
 struct named_text {
   const char *name, *text;
@@ -66,7 +66,7 @@ struct named_text {
 struct program_text {
   const char *name, *brief, *usage;
   const char *about;    /* lines */
-  const char *examples; /* lines, each behind two blanks */
+  const char *examples; /* lines, each with two leading blanks */
   struct named_text exits[8], variables[2], files[4];
 };
 
@@ -75,15 +75,15 @@ extern const char *const config_values_text, *const config_sources_text;
 
 /* ---- values.c: texts to values and back ---- */
 
-/* Stores the value in its field. `text` must live as long as *config. False: it is not what the option takes. */
+/* Stores the value in its field. `text` must live as long as *config. False: the option does not take it. */
 MUST_CHECK bool value_store(struct config *config, const struct option_row *row, char *text);
-/* "a duration with its unit from 1s to 1h, e.g. 30s" */
+/* Writes what the option takes: "a duration with its unit from 1s to 1h, e.g. 30s". */
 void value_takes(const struct option_row *row, char *text, size_t size);
-/* "1s to 1h"; empty: the kind has no range. */
+/* Writes the range: "1s to 1h"; empty: the kind has no range. */
 void value_range(const struct option_row *row, char *text, size_t size);
-/* The largest unit that divides it. */
+/* Writes the duration in the largest unit that divides it. */
 void value_duration_text(int64_t ms, char *text, size_t size);
-/* A database of MongoDB's own, in which nobody's collections belong. */
+/* True for a database that MongoDB keeps for itself. */
 bool db_reserved(const char *name);
 
 /* ---- sources.c: where texts come from ---- */
@@ -96,7 +96,7 @@ struct config_setting {
   enum source source;
 };
 
-/* What the option is set to, unless a higher source did that already. A list grows by what its own source adds. */
+/* Sets the option to a copy of `value`, unless a higher source has already set it. A list grows by each value of the same source. */
 void setting_put(struct config *config, int index, enum source source, const char *value, const char *origin);
 /* Reads the flags into the settings; the rest of argv becomes `arguments`. */
 MUST_CHECK enum config_status source_flags(struct config *config, int argc, char **argv, struct error *error);
@@ -106,22 +106,22 @@ void source_defaults(struct config *config);
 
 /* ---- keep.c ---- */
 
-/* Memory that config_free frees. Never NULL. */
+/* Registers `heap` (not NULL) so that config_free frees it, and returns it. Never NULL. */
 char *config_keep(struct config *config, char *heap);
 
 /* ---- unknown.c ---- */
 
-/* The option of one of these programs (bits) whose name comes nearest to `length` bytes of what was given; NULL: none is near. */
+/* The option of one of these programs (bits) whose name is nearest to the `length` bytes at `given`; NULL: none is near. */
 const struct option_row *option_nearest(unsigned programs, const char *given, size_t length);
-/* A line for each variable PAWL_... that is no option of any program, and not known otherwise. */
+/* Prints a warning for each variable PAWL_... that is not an option of any program and has no other known use. */
 void environment_warn(const struct config *config, FILE *err);
 
 /* ---- redact.c ---- */
 
-/* The database that the URI names; empty: none. False: what stands there is not clear, and nothing of it may be shown. */
+/* Writes the database that the URI names; empty: none. False: it is unclear what the URI says there, and no part of it may be shown. */
 MUST_CHECK bool uri_db(const char *uri, char *db, size_t size);
 
-/* A copy fit for a message: one line, not too long. */
+/* Writes a copy that is fit for a message: one line, cut to `size`, a URI redacted. */
 void config_quote(const char *value, char *text, size_t size);
 
 #endif

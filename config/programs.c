@@ -1,4 +1,4 @@
-/* What each program says of itself, in --help and in its man page. */
+/* The texts of each program for --help and its man page. */
 #include "config/options.h"
 
 const char *const config_values_text = "Times carry their unit: 250ms, 10s, 2m, 1h. Sizes may: 65536, 64KiB, 8MiB, 1GiB.";

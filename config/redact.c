@@ -1,6 +1,6 @@
 /*
- * Hides secrets in a URI that may be malformed. It works by what is known to be harmless, not by what is known to be secret:
- * the grammar below is followed as long as it holds, and the first thing that does not fit hides all the rest.
+ * Hides secrets in a URI that may be malformed. It shows only what is known to be harmless: it follows the grammar below as long as it
+ * holds, and hides everything from the first text that does not fit.
  *
  *   mongodb://user:***@host:27017,host2/db?name=value&other=***
  */
@@ -37,8 +37,8 @@ static size_t scheme_length(const char *uri)
 }
 
 /*
- * Everything up to the last '@' of all may belong to a password that was not percent-encoded. The name before its first ':' is
- * shown if it is plain: an encoded ':' in it might begin the password.
+ * All text up to the last '@' of the URI may belong to a password that was not percent-encoded. The name before the first ':' is shown if
+ * it is plain: an encoded ':' in it might begin the password.
  */
 static void put_credentials(struct output *output, const char *from, size_t length)
 {
@@ -54,7 +54,7 @@ static void put_credentials(struct output *output, const char *from, size_t leng
   put(output, "@", 1);
 }
 
-/* How much of a list of hosts and ports is surely that: a "port" that is no number may be a password whose '@' is missing. */
+/* The length that is certainly a list of hosts and ports: a "port" that is not a number may be a password whose '@' is missing. */
 static size_t hosts_length(const char *from)
 {
   const char *at = from;
@@ -62,7 +62,7 @@ static size_t hosts_length(const char *from)
     if (*at == '[')
       at += 1 + strspn(at + 1, "0123456789abcdefABCDEF:.%");
     at += *at == ']';
-    while (*at && (strchr(LETTERS "._-", *at) || strncasecmp(at, "%2f", 3) == 0)) /* %2F: a slash, of a Unix socket */
+    while (*at && (strchr(LETTERS "._-", *at) || strncasecmp(at, "%2f", 3) == 0)) /* %2F: a slash in the path of a Unix socket */
       at++, at += at[-1] == '%' ? 2 : 0;
     if (*at == ':') {
       size_t digits = strspn(at + 1, "0123456789");
@@ -161,7 +161,7 @@ void config_uri_redact(const char *uri, char *text, size_t size)
   }
 }
 
-/* Like the redaction, it reads on only as long as the grammar holds. */
+/* Like config_uri_redact, it reads only as long as the grammar holds. */
 bool uri_db(const char *uri, char *db, size_t size)
 {
   const char *at = uri + scheme_length(uri), *last = memrchr(at, '@', strcspn(at, "?"));

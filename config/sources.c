@@ -1,4 +1,4 @@
-/* Where the texts of options come from: flags, environment, file, defaults. Which one counts is decided by setting_put. */
+/* The sources of the texts of options: flags, environment, file, defaults. setting_put decides which one counts. */
 #include "config/options.h"
 
 #include <assert.h>
@@ -12,10 +12,10 @@
 enum {
   NAME_SIZE = 80,     /* of an environment variable */
   ORIGIN_SIZE = 4200, /* FILE:LINE */
-  LONG_BASE = 1000,   /* getopt's value of a flag: this and the row; below it: a letter */
+  LONG_BASE = 1000,   /* getopt's value of a flag: this plus the row; below it: a letter */
 };
 
-/* Something may well be named mongodb-backup. */
+/* The word mongodb alone does not make a URI: a name may be mongodb-backup. */
 static bool is_uri(const char *value)
 {
   return strstr(value, "://") || (strncasecmp(value, "mongodb", 7) == 0 && value[7] && strchr(":+%/", value[7]));
@@ -23,7 +23,7 @@ static bool is_uri(const char *value)
 
 void config_quote(const char *value, char *text, size_t size)
 {
-  char hidden[1024]; /* a URI given where something else belongs is still a secret */
+  char hidden[1024]; /* a URI in the place of another value is still a secret */
   size_t used = 0;
   if (is_uri(value)) {
     config_uri_redact(value, hidden, sizeof hidden);
@@ -84,13 +84,13 @@ static void tables_make(struct getopt_tables *tables, struct config *config)
 {
   size_t count = 0;
   tables->longs = (struct option *)config_keep(config, calloc((size_t)options_count() + 1, sizeof *tables->longs));
-  snprintf(tables->letters, sizeof tables->letters, ":"); /* a missing value is reported apart */
+  snprintf(tables->letters, sizeof tables->letters, ":"); /* getopt then reports a missing value as ':' */
   for (int i = 0; config_options[i].flag; i++)
     if (option_taken(&config_options[i], config->program))
       tables_add(tables, count++, i);
 }
 
-/* The flags that begin so, when there are several. */
+/* Names the flags that begin with the given text, if there are several. */
 static void error_ambiguous(const struct option *longs, const char *given, size_t length, struct error *error)
 {
   char names[600] = "";
@@ -108,7 +108,7 @@ static void error_unknown(const struct config *config, const char *given, size_t
             nearest ? "?" : "");
 }
 
-/* Never the value: someone may have mistyped --uri. */
+/* Never shows the value: the flag may be a mistyped --uri. */
 static void error_flag(const struct config *config, const struct getopt_tables *tables, const char *word, struct error *error)
 {
   if (optopt >= LONG_BASE) {
@@ -118,7 +118,7 @@ static void error_flag(const struct config *config, const struct getopt_tables *
   } else {
     char given[NAME_SIZE];
     snprintf(given, sizeof given, "%s", word + strspn(word, "-"));
-    /* No further than a flag's name can go: behind it may stand a URI whose '=' was forgotten. */
+    /* Stop where a flag's name must end: a URI whose '=' was forgotten may follow. */
     size_t length = strspn(given, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"), matches = 0;
     for (const struct option *option = tables->longs; option->name; option++)
       matches += strncmp(option->name, given, length) == 0;
@@ -172,7 +172,7 @@ static enum config_status flags_loop(struct config *config, const struct getopt_
   enum config_status status = CONFIG_RUN;
   int value;
   opterr = 0;
-  optind = 0; /* glibc: start afresh */
+  optind = 0; /* glibc: reset getopt */
   while ((value = getopt_long(argc, argv, tables->letters, tables->longs, NULL)) != -1) {
     if (value == '?' || value == ':') {
       if (value == '?')
@@ -193,7 +193,7 @@ static enum config_status flags_loop(struct config *config, const struct getopt_
   return status;
 }
 
-/* The words before `--`; what stands behind it is the command, and its flags are its own. */
+/* Returns the number of words before `--`. The words after it are the command, whose flags are not pawl's. */
 static int command_cut(struct config *config, int argc, char **argv)
 {
   for (int i = 1; i < argc; i++)
@@ -209,7 +209,7 @@ enum config_status source_flags(struct config *config, int argc, char **argv, st
   if (config->program == CONFIG_LOCK)
     argc = command_cut(config, argc, argv);
   struct getopt_tables tables;
-  char **words = calloc((size_t)argc + 1, sizeof *words); /* getopt moves them about */
+  char **words = calloc((size_t)argc + 1, sizeof *words); /* a copy, because getopt reorders it */
   config_keep(config, (char *)words);
   memcpy(words, argv, (size_t)argc * sizeof *words);
   tables_make(&tables, config);
@@ -249,7 +249,7 @@ struct file_state {
   const char *path;
   FILE *stream;
   int line;
-  bool failed; /* `error` is filled; nothing more is read */
+  bool failed; /* `error` is filled; reading stops */
   struct error *error;
   int *seen; /* for each row the line that set it; 0: none */
 };
@@ -268,8 +268,8 @@ __attribute__((format(printf, 2, 3))) static int file_fail(struct file_state *st
 }
 
 /*
- * inih's reader: like fgets, but without the line feed, and a line that does not fit is an error; inih would take the rest for another
- * line. Since version 57 it takes a full buffer for a line without an end, so one byte is left free.
+ * The reader for inih: like fgets, but without the line feed, and a line that does not fit is an error, because inih would take the rest
+ * for another line. Since version 57 inih takes a full buffer for a line without an end, so one byte stays free.
  */
 static char *file_line(char *text, int size, void *context)
 {
@@ -310,7 +310,7 @@ static int file_pair(void *context, const char *section, const char *name, const
     return file_fail(state, "%s: stands in a [section]; there are none here", shown);
   int index = option_find(state->config->program, name);
   if (index < 0 && option_exists(name))
-    return 1; /* another program's */
+    return 1; /* an option of another program */
   if (index < 0)
     return file_unknown(state, shown);
   const struct option_row *row = &config_options[index];

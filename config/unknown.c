@@ -1,4 +1,4 @@
-/* Names that are no option's: which known one was meant, and which variables are somebody else's. */
+/* Names that are not options: finds the option that was probably meant, and the variables that have another use. */
 #include "config/options.h"
 
 #include <stdlib.h>
@@ -17,8 +17,7 @@ static int least(int a, int b, int c)
   return two < c ? two : c;
 }
 
-/* How many letters are inserted, left out, changed, or swapped with the next one (Damerau and Levenshtein); '_' is '-', case does not
- * count. */
+/* The Damerau-Levenshtein distance: how many letters are inserted, left out, changed, or swapped with the next one. */
 static int distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {
   int rows[3][NAME_SIZE + 1];
@@ -36,6 +35,7 @@ static int distance(const char *a, size_t a_length, const char *b, size_t b_leng
   return rows[a_length % 3][b_length];
 }
 
+/* The name in the form of a flag: '_' counts as '-', and case does not count. */
 static size_t flag_form(const char *name, size_t length, char form[NAME_SIZE])
 {
   size_t used = 0;
@@ -53,7 +53,7 @@ const struct option_row *option_nearest(unsigned programs, const char *given, si
   int best = 1 + (int)given_length / 3;
   for (const struct option_row *row = config_options; row->flag; row++) {
     size_t row_length = strlen(row->flag), common = row_length < given_length ? row_length : given_length;
-    bool begins = common >= 3 && strncmp(row->flag, form, common) == 0; /* one is the beginning of the other */
+    bool begins = common >= 3 && strncmp(row->flag, form, common) == 0; /* one is a prefix of the other */
     int far = begins ? 1 : distance(form, given_length, row->flag, row_length);
     if ((row->programs & programs) == 0 || far > best || (nearest && far == best))
       continue;
@@ -65,7 +65,7 @@ const struct option_row *option_nearest(unsigned programs, const char *given, si
 
 /* ---- the environment ---- */
 
-/* What Kubernetes sets for a Service that is named pawl, or pawl-metrics: PAWL_SERVICE_HOST, PAWL_METRICS_PORT_9464_TCP_ADDR. */
+/* Variables that Kubernetes sets for a Service named pawl or pawl-metrics: PAWL_SERVICE_HOST, PAWL_METRICS_PORT_9464_TCP_ADDR. */
 static bool is_kubernetes(const char *variable)
 {
   static const char *const parts[] = {"_SERVICE_HOST", "_SERVICE_PORT", "_TCP", "_UDP"};
@@ -76,7 +76,7 @@ static bool is_kubernetes(const char *variable)
   return strstr(variable, "_PORT") && value && strstr(value, "://"); /* tcp://10.0.0.1:9464 */
 }
 
-/* Variables of pawl's that are no options: for the command of pawl-lock, for Compose, for tests and scripts. */
+/* Variables of pawl that are not options: for the command of pawl-lock, for Compose, for tests and scripts. */
 static bool is_other(const char *variable)
 {
   static const char *const others[] = {"FAULT",      "FAULT_STOP",   "LOCK_NAME",       "LOCK_EPOCH",        "WORKERS",  "RESTARTS",
@@ -99,7 +99,7 @@ static bool is_option(const char *variable)
   return false;
 }
 
-/* Config has no JSON library; in a name there is nothing to escape then. */
+/* config has no JSON library. It needs none: warn_unknown lets only characters into `text` that need no escape. */
 static void warn(const struct config *config, const char *text, FILE *err)
 {
   const char *program = config_program_name(config->program), *priority = config_priority(CONFIG_LOG_WARN);
@@ -123,7 +123,7 @@ static void warn_unknown(const struct config *config, const char *variable, FILE
   char shown[NAME_SIZE], name[NAME_SIZE] = "";
   struct error text;
   size_t used = 0;
-  for (; variable[used] && used + 1 < sizeof shown; used++) /* somebody else may have named it */
+  for (; variable[used] && used + 1 < sizeof shown; used++) /* another program may have chosen the name */
     shown[used] = strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.", variable[used]) ? variable[used] : '?';
   shown[used] = '\0';
   if (nearest && nearest->kind != OPTION_ACTION)

@@ -1,4 +1,4 @@
-/* Texts to values: every number is checked for range and overflow, and nothing may follow it. */
+/* Converts texts to values: every number is checked for range and overflow, and nothing may follow it. */
 #include "config/options.h"
 
 #include <arpa/inet.h>
@@ -10,7 +10,7 @@ struct unit {
   const char *name;
   int64_t factor;
 };
-/* Smallest first; the largest that divides a value is used to show it. */
+/* Smallest first; a value is shown in the largest unit that divides it. */
 static const struct unit duration_units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {NULL, 0}};
 static const struct unit bytes_units[] = {{"B", 1}, {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {NULL, 0}};
 
@@ -19,7 +19,7 @@ static void *field(struct config *config, const struct option_row *row)
   return (char *)config + row->offset;
 }
 
-/* Digits only; *end is the first byte behind them. */
+/* Digits only; *end is the first byte after them. */
 static bool parse_digits(const char *text, int base, const char **end, int64_t *value)
 {
   int64_t result = 0;
@@ -67,7 +67,7 @@ void value_duration_text(int64_t ms, char *text, size_t size)
 
 /* ---- times ---- */
 
-/* Exactly `width` digits; moves *at behind them. */
+/* Exactly `width` digits; moves *at after them. */
 static bool take_number(const char **at, int width, int max, int *value)
 {
   *value = 0;
@@ -84,7 +84,7 @@ static bool take_byte(const char **at, const char *set)
   return **at && strchr(set, **at) && (*at)++;
 }
 
-/* Z, or +hh:mm, to the end of the text. */
+/* Z, +hh:mm or -hh:mm, which must end the text. */
 static bool take_zone(const char **at, int *offset_s)
 {
   int hours, minutes, sign = **at == '-' ? -1 : 1;
@@ -127,7 +127,7 @@ static bool parse_rfc3339(const char *text, int64_t *time_us)
   int day = tm.tm_mday;
   time_t minute = timegm(&tm);
   if (tm.tm_mon != month - 1 || tm.tm_mday != day)
-    return false; /* timegm has moved a 30 February on */
+    return false; /* timegm has changed a date such as 30 February */
   *time_us = ((int64_t)minute + second - offset_s) * 1000000 + us;
   return true;
 }
@@ -204,7 +204,7 @@ static bool store_text(struct config *config, const struct option_row *row, cons
   return *text != '\0';
 }
 
-/* config cannot parse a URI; it makes sure that it is one, so that a slip is found early and its text is not passed around. */
+/* config cannot parse a URI. It checks that the text is one, so that a mistake is found early and the text is not passed on. */
 static bool uri_plausible(const char *text)
 {
   return (strncmp(text, "mongodb://", 10) == 0 && text[10]) || (strncmp(text, "mongodb+srv://", 14) == 0 && text[14]);
@@ -212,7 +212,7 @@ static bool uri_plausible(const char *text)
 
 bool db_reserved(const char *name)
 {
-  /* MongoDB takes names that differ in case only for one. */
+  /* MongoDB treats names that differ only in case as one name. */
   return strcasecmp(name, "admin") == 0 || strcasecmp(name, "local") == 0 || strcasecmp(name, "config") == 0;
 }
 
@@ -280,7 +280,7 @@ static bool store_types(struct config *config, const char *text)
   }
 }
 
-/* PORT, ADDR:PORT, [ADDR]:PORT; an IPv6 address needs the brackets, for it has colons of its own. */
+/* PORT, ADDR:PORT, [ADDR]:PORT; an IPv6 address needs the brackets, because it contains colons. */
 static bool store_address(struct config *config, const struct option_row *row, const char *text)
 {
   struct config_address *address = field(config, row);
@@ -339,7 +339,7 @@ bool value_store(struct config *config, const struct option_row *row, char *text
   return false;
 }
 
-/* ---- saying what is taken ---- */
+/* ---- describing what an option takes ---- */
 
 static void bound_text(const struct option_row *row, int64_t bound, char *text, size_t size)
 {
@@ -372,7 +372,7 @@ static void choices_text(const struct option_row *row, char *text, size_t size)
     used += (size_t)snprintf(text + used, size - used, "%s %s", i ? "," : "", row->choices[i]);
 }
 
-/* What stands before and behind the range. */
+/* Writes the range with the text before and after it. */
 static void number_takes(const struct option_row *row, const char *what, const char *example, char *text, size_t size)
 {
   char range[80];
