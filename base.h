@@ -1,5 +1,5 @@
 /*
- * base.h: the little that every room of pawl shares.
+ * base.h: what all modules of pawl share.
  *
  * Header only; libc only; every function may be called from any thread and none blocks.
  */
@@ -14,29 +14,29 @@
 
 #define PAWL_VERSION "0.1.0"
 
-/* The result says whether the call did its work: the caller may not drop it. */
+/* The result says whether the call succeeded: the caller must not ignore it. */
 #define MUST_CHECK __attribute__((warn_unused_result))
 
-/* Exit codes of every program but pawl-dump, whose own are in docs/format.md. */
+/* Exit codes of all programs except pawl-dump, whose codes are in docs/format.md. */
 enum exit_code {
   EXIT_DONE = 0,
-  EXIT_FAILED = 1,       /* it failed while running */
+  EXIT_FAILED = 1,       /* the program failed while it ran */
   EXIT_USAGE = 2,        /* wrong option, value or configuration; or the database cannot be used as it is, or a right is missing */
-  EXIT_UNAVAILABLE = 69, /* MongoDB could not be reached where waiting makes no sense */
+  EXIT_UNAVAILABLE = 69, /* MongoDB could not be reached, and waiting makes no sense */
   EXIT_UNTRUSTED = 74,   /* the storage cannot be trusted */
 };
 
 /*
- * What went wrong, as one line without a line feed: what was being done, to what, what the system said.
- * The caller owns it; a function that fails fills it, one that succeeds leaves it alone. It never holds a password.
+ * An error as one line without a line feed: what was being done, to what, and what the system answered.
+ * The caller owns it. A function that fails fills it; a function that succeeds leaves it unchanged. It never contains a password.
  */
 struct error {
   char text[1024];
   enum error_reason {
     ERROR_OTHER,
-    ERROR_ANSWERED, /* MongoDB answered, and refused: the text is a sentence of its own, and somebody can put it right at the server */
-    ERROR_LOGIN,    /* the same, for it does not take the user or the password */
-    ERROR_RIGHT,    /* the same, for the user lacks a right */
+    ERROR_ANSWERED, /* MongoDB answered with a refusal: the text is a complete sentence, and a person can fix the cause at the server */
+    ERROR_LOGIN,    /* the same, because it does not accept the user or the password */
+    ERROR_RIGHT,    /* the same, because the user lacks a right */
   } reason;
 };
 
@@ -50,8 +50,8 @@ __attribute__((format(printf, 2, 3))) static inline void error_set(struct error 
 }
 
 /*
- * Of a long text the beginning and the end, so many bytes of each at most and whole UTF-8 characters only, with "…" between them. `to` has
- * room for head + tail + sizeof "…", and is not `text`.
+ * Copies `text` to `to`. Of a long text it copies the first `head` and the last `tail` bytes (fewer, to keep UTF-8 characters whole), with
+ * "…" between them. `to` must have room for head + tail + sizeof "…" bytes, and must not be `text`.
  */
 static inline void text_shorten(const char *text, size_t head, size_t tail, char *to)
 {
@@ -67,7 +67,7 @@ static inline void text_shorten(const char *text, size_t head, size_t tail, char
   sprintf(to, "%.*s…%s", (int)head, text, text + rest);
 }
 
-/* A path for people: what is said of a long one must not be cut off. */
+/* A path in a message, shortened so that a long path does not cut off the rest of the message. */
 enum { PATH_HEAD_MAX = 80, PATH_TAIL_MAX = 140 };
 struct path_text {
   char text[PATH_HEAD_MAX + PATH_TAIL_MAX + sizeof "…"];
@@ -80,7 +80,7 @@ static inline struct path_text path_show(const char *path)
   return shown;
 }
 
-/* "1 message", "2 messages": what is put behind the noun. */
+/* "1 message", "2 messages": the ending of the noun. */
 static inline const char *plural(int64_t count)
 {
   return count == 1 ? "" : "s";
@@ -101,17 +101,17 @@ static inline bool type_name_valid(const char *type)
 }
 
 /*
- * The committed end of a type: what the ledger records, and what the file must then agree with. A plain value.
- * With no file yet, `file` is the empty string and everything else 0.
+ * The committed end of a type: the ledger records it, and the file must agree with it. A plain value.
+ * If there is no file yet, `file` is the empty string and everything else is 0.
  */
 struct committed {
   char file[FILE_NAME_SIZE]; /* the current segment, a bare name */
-  uint8_t uuid[16];          /* its header's */
+  uint8_t uuid[16];          /* in its header */
   int64_t length;            /* bytes of the segment that are committed */
   int64_t tail;              /* offset of the last marker; 0: none */
-  uint64_t link;             /* what the next marker will carry: header_crc << 32 | body_crc of the last block */
-  int64_t seq;               /* of the type's last message; 0: none */
-  int64_t items;             /* messages, a bundle counting as many as it holds, since the type began */
+  uint64_t link;             /* what the next marker must carry: header_crc << 32 | body_crc of the last block */
+  int64_t seq;               /* of the type's last document; 0: none */
+  int64_t items;             /* messages since the type began: a bundle counts as many as it holds */
 };
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * bson_array.h: an array inside a document, under one name in libbson 1.x and 2.x.
+ * bson_array.h: starts an array in a document, under one name for libbson 1.x and 2.x.
  *
- * libbson 2 has a new name for the call that starts an array whose keys the caller writes, and marks the old one as deprecated. Both are
- * ended by bson_append_array_end.
+ * libbson 2 has a new name for the call that starts an array whose keys the caller writes, and marks the old name as deprecated.
+ * bson_append_array_end ends the array in both.
  */
 #ifndef PAWL_BSON_ARRAY_H
 #define PAWL_BSON_ARRAY_H
