@@ -1,5 +1,6 @@
 /*
- * What bsondump does, on libbson: a file of BSON documents as Extended JSON, one a line, to stdout. Nothing is checked.
+ * What bsondump does, written with libbson: it prints a file of BSON documents as Extended JSON to stdout, one document a line. It checks
+ * nothing.
  *
  *   decode FILE
  */

@@ -1,6 +1,6 @@
 /*
- * One findAndModify a message, as many queues on MongoDB do it: the message is removed and comes back, w: majority, and is written to
- * a file. That is synced once, at the end, which is the rival's best case: what is lost by a crash before is lost.
+ * One findAndModify per message, as many queues on MongoDB work: the server removes the message with w: majority and returns it, and the
+ * program writes it to a file. The file is synced once, at the end. That is the rival's best case: a crash before the sync loses messages.
  *
  *   find_and_modify uri=… db=… type=t1 file=…
  */

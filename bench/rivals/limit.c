@@ -1,16 +1,16 @@
 /*
- * The limit: what a drain from MongoDB into files can reach. It reads, writes and deletes side by side, each in the way that pawl does,
- * and leaves out all else: no lock, no ledger, no commit, no format; only who reads next is not asked.
+ * The limit: the highest rate at which documents can be drained from MongoDB into files. The program reads, writes and deletes in parallel,
+ * each in the way that pawl does. It leaves out all else: no lock, no ledger, no commit, no format, and no check of who may read next.
  *
  *   limit uri=… db=… dir=… [types=t1,t2,…] [readers=1] [deleters=2] [by=range] [ids=5000] [batch=10000] [write=1048576]
  *
- * readers   each reads one type after another, over one cursor at read concern snapshot on the index {type, _id}
- * write     a thread appends what was read to the type's file, DIR/TYPE, at least so many bytes at once, and syncs it
- * deleters  delete what is synced, `ids` messages or 8 MiB at once, beside one another, w: majority
- * by        range: the first and the last _id, in a transaction as of the reader's snapshot, its count checked; ids: each _id, by $in
+ * readers   each reads one type after another, with one cursor at read concern snapshot on the index {type, _id}
+ * write     a thread appends what was read to the type's file, DIR/TYPE, in writes of at least this many bytes, and syncs the file
+ * deleters  delete what is synced, `ids` messages or 8 MiB per request, in parallel, w: majority
+ * by        range: by the first and the last _id, in a transaction at the reader's snapshot, and checks the count; ids: each _id, by $in
  *
- * types=* takes all, mixed, in the order in which the collection has them, into one file.
- * Which numbers are best depends on the machine: the benchmark tries some, and the best is the limit.
+ * types=* takes all types, mixed, in the order in which the collection stores them, into one file. Which numbers are best depends on the
+ * machine: the benchmark tries some, and the best result is the limit.
  */
 #include "tools/client.h"
 
@@ -23,14 +23,14 @@
 enum { THREADS_MAX = 16, TYPES_MAX = 1024, WAITING_MAX = 8, RANGE_BYTES_MAX = 8 * 1024 * 1024 };
 
 struct type {
-  const char *name; /* NULL: all */
+  const char *name; /* NULL: all types */
   int file;
   int64_t length;
-  struct range *first, *last; /* read, and not written yet: less than write= */
+  struct range *first, *last; /* read but not yet written: less than write= */
   size_t bytes;
 };
 
-/* Messages that follow one another in the index. */
+/* Messages that are adjacent in the index. */
 struct range {
   struct range *next;
   struct type *type;
@@ -40,10 +40,10 @@ struct range {
   bson_value_t end; /* by=range: the last _id so far */
   uint8_t *bytes;
   size_t size, room;
-  bool ends; /* the type's last one, perhaps of no message */
+  bool ends; /* the type's last range, which may hold no message */
 };
 
-/* Ranges on their way from one kind of thread to the next; a full one makes the giver wait. */
+/* Ranges that one kind of thread passes to the next. When the channel is full, the sender waits. */
 struct channel {
   pthread_mutex_t mutex;
   pthread_cond_t changed;
@@ -62,7 +62,7 @@ static mongoc_client_pool_t *pool;
 static struct type types[TYPES_MAX];
 static int types_count, types_taken;
 static int64_t deleted, transactions;
-static uint32_t filled_seconds, filled_increment; /* the server's time by which all was inserted */
+static uint32_t filled_seconds, filled_increment; /* the server's time at which all inserts were done */
 
 static void channel_put(struct channel *channel, struct range *range)
 {
@@ -82,7 +82,7 @@ static void channel_end(struct channel *channel)
   pthread_mutex_unlock(&channel->mutex);
 }
 
-/* NULL: there will be no more. */
+/* NULL: no more ranges will come. */
 static struct range *channel_take(struct channel *channel)
 {
   struct range *range = NULL;
@@ -130,7 +130,7 @@ static void range_add(struct range *range, const uint8_t *document, uint32_t len
   if (!bson_init_static(&view, document, length) || !bson_iter_init_find(&id, &view, "_id"))
     die("a message without _id");
   if (!by_range) {
-    bson_append_iter(&range->ids, "0", 1, &id); /* the server does not look at an array's keys */
+    bson_append_iter(&range->ids, "0", 1, &id); /* the server ignores an array's keys */
   } else {
     if (range->count == 0)
       bson_append_iter(&range->ids, "$gte", -1, &id);
@@ -169,7 +169,7 @@ static void append_type(bson_t *filter, const struct type *type)
     BSON_APPEND_UTF8(filter, "type", type->name);
 }
 
-/* Without a time the server may show a snapshot of before the last inserts. */
+/* Without a time the server may use a snapshot from before the last inserts. */
 static void note_filled(mongoc_client_t *client)
 {
   bson_t reply, *command = BCON_NEW("ping", BCON_INT32(1));
@@ -194,7 +194,7 @@ static bson_t *find_command(const struct type *type)
   return command;
 }
 
-/* Adds the reply's documents to the range, and hands on whatever is full. The range that is open afterwards. */
+/* Adds the reply's documents to the range, and passes on each range that is full. Returns the range that is open afterwards. */
 static struct range *take_batch(struct range *range, const bson_t *reply, const char *name)
 {
   bson_iter_t at, documents;
@@ -331,7 +331,10 @@ static void send_counted(mongoc_client_t *client, const struct range *range, con
   bson_destroy(&reply);
 }
 
-/* A session serves once: the server notes the transaction in the session's record, later than the time that the next one would see. */
+/*
+ * Each session serves one transaction: the server writes the transaction into the session's record at a time later than the snapshot that
+ * the next transaction would read at.
+ */
 static void delete_range(mongoc_client_t *client, const struct range *range)
 {
   bson_t session, concern, reply, *command = delete_command(range), *commit = BCON_NEW("commitTransaction", BCON_INT32(1));
@@ -372,7 +375,7 @@ static void *deleter(void *client)
   return NULL;
 }
 
-/* ---- all of it ---- */
+/* ---- main ---- */
 
 static void open_types(char *names, const char *dir)
 {
@@ -409,7 +412,7 @@ int main(int argc, char **argv)
   write_min = argument_number(argv, "write", "1048576");
   open_types(strdup(argument(argv, "types", "t1")), argument(argv, "dir", NULL));
   pool = pool_open(argument(argv, "uri", NULL));
-  for (int64_t i = 0; i < readers + deleters; i++) /* as with every program of the benchmark, the clock begins after that */
+  for (int64_t i = 0; i < readers + deleters; i++) /* the clock begins after this, as in every program of the benchmark */
     clients[i] = client_connected(pool);
   note_filled(clients[0]);
   int64_t begin = wall_ns();

@@ -1,21 +1,21 @@
 /*
- * A producer: puts messages of an exact size into the queue, with _ids that rise.
+ * A producer: inserts messages of an exact size into the queue, with rising _ids.
  *
  *   fill uri=… db=… count=100000 [bytes=256] [types=t1,t2] [bundle=1] [chunk=0] [rate=0] [waiting=0] [times=FILE] [most_s=60]
  *
  * count    documents; types take turns
- * bytes    of a message: of the whole document, or, in a bundle, of each of its items
- * bundle   above 1: documents {_id, type, batch: […]} of so many messages
+ * bytes    size of a message: of the whole document, or, in a bundle, of each of its items
+ * bundle   above 1: documents {_id, type, batch: […]} of this many messages
  * chunk    documents in one insert; 0: about 256 KiB
- * rate     documents a second, 0: as fast as it goes. Between two inserts is a random time, half to one and a half of the mean, so
- *          that they do not fall into step with anybody's timer
- * waiting  above 0: while more documents than this are in the collection, by its own count, none is inserted
- * times    each insert as a line `first count sent acknowledged`: the number of its first document from 1, how many, wall clock in ns;
- *          with a rate, `sent` is when it was due, however late it was then.
- *          With it inserts are w: majority, otherwise w: 1
- * most_s   ends after so many seconds, whatever it has inserted
+ * rate     documents a second; 0: as fast as possible. The time between two inserts is random, half to one and a half of the mean, so
+ *          that inserts do not fall into step with any other program's timer
+ * waiting  above 0: while the collection's own count is above this, nothing is inserted
+ * times    writes each insert as a line `first count sent acknowledged`: the number of its first document from 1, the number of
+ *          documents, wall clock in ns; with a rate, `sent` is when the insert was due, however late it was sent.
+ *          With `times` inserts are w: majority, otherwise w: 1
+ * most_s   ends after this many seconds, whatever it has inserted
  *
- * Prints how many documents it inserted, in what time, and for how long of it `waiting` held it up.
+ * Prints how many documents it inserted, how long that took, and for how long of it `waiting` held it up.
  */
 #include "bson_array.h"
 #include "tools/client.h"
@@ -31,7 +31,7 @@ struct producer {
   char *types[TYPES_MAX];
   int type_count;
   int64_t bundle, bytes, waiting, held_ns;
-  uint8_t id[12]; /* 4 bytes seconds, 4 nanoseconds, 4 the number: rises within a run and from run to run */
+  uint8_t id[12]; /* 4 bytes seconds, 4 nanoseconds, 4 number: rises within a run and from run to run */
   uint32_t random;
 };
 
@@ -50,7 +50,7 @@ static void big_endian(uint8_t at[4], uint32_t number)
     at[i] = (uint8_t)(number >> (24 - 8 * i));
 }
 
-/* A text that makes `document` exactly `bytes` long, of letters that no server compresses to nothing. */
+/* A text that makes `document` exactly `bytes` long. Its letters are random, because a server compresses others to almost nothing. */
 static void append_payload(struct producer *producer, bson_t *document, int64_t bytes)
 {
   enum { OVERHEAD = 1 + sizeof "payload" + 4 + 1 }; /* of the element: kind, name, length, NUL */

@@ -1,6 +1,6 @@
 /*
- * Runs a command to its end and notes what it took: one line of JSON in FILE. Small itself, because the kernel counts the memory of
- * the process that starts a program to that program's peak.
+ * Runs a command to its end and writes what it used to FILE, as one line of JSON. This program is small itself, because the kernel counts
+ * the memory of the process that starts a program in that program's peak.
  *
  *   measure FILE COMMAND…
  */

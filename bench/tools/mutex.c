@@ -1,11 +1,11 @@
 /*
- * A turn under pawl's mutex alone, in one process as a program that uses the library would have it: no command is started, and nothing is
- * fenced. Waits as pawl-lock does. Adds `begin end`, wall clock in ns, to FILE before it lets go.
+ * One turn under pawl's mutex alone, in one process, as a program that uses the library would take it: it starts no command and fences
+ * nothing. It waits as pawl-lock does. It appends `begin end`, wall clock in ns, to FILE before it releases the lock.
  *
  *   mutex uri=… db=… name=… slot=… ms=… file=…
  *
- * slot 0: the take is acknowledged by the primary, and waiting for the majority is the business of the fence, which is not done here. Any
- * other: the take waits for the majority.
+ * slot 0: the primary acknowledges the take. The fence would wait for the majority, and this program does not fence. Any other slot: the
+ * take waits for the majority.
  */
 #include "tools/basics.h"
 
@@ -32,7 +32,7 @@ static bool take(void)
   return lock_take(store, name, slot, &owner, LEASE_MS, &holder, &error) == OUTCOME_YES;
 }
 
-/* False: look again. */
+/* False: read the lock again. */
 static bool woken(void)
 {
   struct wakeup wakeup;
@@ -44,7 +44,10 @@ static void pause_ms(long ms)
   nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
 }
 
-/* Whoever stood in the row and finds the lock free waits to be told: it, or another, is being told just now. */
+/*
+ * A waiter in the wait queue that finds the lock free waits for its wake-up first: the releasing holder is sending one to it or to another
+ * waiter.
+ */
 static void acquire(void)
 {
   struct lock_view view;
@@ -83,7 +86,7 @@ int main(int argc, char **argv)
     die("mutex: %s", error.text);
   options.await_ms = AWAIT_MS;
   watcher = watcher_open_box(store, &options, &error);
-  while (watcher && watcher_begin(watcher, &error) != OUTCOME_YES) /* it may lose a race against others that begin */
+  while (watcher && watcher_begin(watcher, &error) != OUTCOME_YES) /* may lose a race against other processes that begin */
     pause_ms(AGAIN_MS);
   if (!watcher || getrandom(&owner, sizeof owner, 0) != sizeof owner)
     die("mutex: %s", error.text);

@@ -1,5 +1,5 @@
 /*
- * A job for whoever holds a lock: adds `begin end`, wall clock in ns, to FILE, after so many milliseconds.
+ * A job for the holder of a lock: waits MILLISECONDS, then appends `begin end`, wall clock in ns, to FILE.
  *
  *   stamp FILE MILLISECONDS
  */

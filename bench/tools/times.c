@@ -1,9 +1,9 @@
 /*
- * Preloaded into a pawl program (LD_PRELOAD), notes when what it does is done, in the file that BENCH_TIMES names; the program knows
- * nothing of it, and nothing has to be polled. Each line: what, wall clock in ns, a number.
+ * Preloaded into a pawl program (LD_PRELOAD), records when its actions are done, in the file that BENCH_TIMES names. The program is not
+ * changed, and nothing has to be polled. Each line: what, wall clock in ns, a number.
  *
  *   sync     fdatasync or fsync has returned; the file's length when it was called
- *   insert   the reply to an insert into `messages` is here; how many it inserted
+ *   insert   the reply to an insert into `messages` has arrived; the number of inserted documents
  */
 #include <bson/bson.h>
 #include <dlfcn.h>
@@ -49,14 +49,14 @@ int fsync(int fd)
   return sync_noted("fsync", fd);
 }
 
-/* Of a driver's reply, which is empty when there was none. */
+/* From a driver's reply, which is empty if none arrived. */
 static long long reply_number(const bson_t *reply, const char *key)
 {
   bson_iter_t at;
   return bson_iter_init_find(&at, reply, key) ? bson_iter_as_int64(&at) : 0;
 }
 
-/* What inserts in a pawl program: a bulk, or a command. Wake-ups go by bulks too; the last one made for `messages` is known. */
+/* A pawl program inserts by a bulk or by a command. Wake-ups use bulks too, so this holds the last bulk made for `messages`. */
 static mongoc_bulk_operation_t *of_messages;
 
 mongoc_bulk_operation_t *mongoc_collection_create_bulk_operation_with_opts(mongoc_collection_t *collection, const bson_t *opts)
