@@ -1,6 +1,6 @@
 /*
- * chain: a directory of segments: which of them belong together, and reading over their borders. Checked: it ends, no two segments
- * are one, each fits its successor, seqs rise, and a chain without fault gives every seq once.
+ * chain: a directory of segments: which of them belong together, and reading across their borders. Checked: reading ends, no two segments
+ * are the same, each fits its successor, seqs rise, and a chain without fault returns every seq once.
  */
 #include "image.h"
 #include "storage/chain.h"
@@ -23,7 +23,7 @@ static void chain_check(const struct chain *chain, size_t files)
   }
 }
 
-/* From where it stands to the end; true: no fault on the way. */
+/* Reads from the present position to the end; true: no fault on the way. */
 static bool read_on(struct chain_reader *at, int64_t next_seq, bool exact)
 {
   bool sound = true;

@@ -1,11 +1,11 @@
 /*
- * config: flags, environment, file and URI file of any program. The input is lines; the first byte of each says where it goes:
+ * config: flags, environment, file and URI file of any program. The input consists of lines; the first byte of each says where it goes:
  *
  *   A word     an argument                     F text     a line of the --config file
  *   E name=v   PAWL_NAME in the environment    U text     a line of the --uri-file
- *   P how, prefix, text: a URI with a password in it, handed over in one of many ways, right and wrong
+ *   P how, prefix, text: a URI with a password in it, passed in one of many ways, right and wrong
  *
- * Checked: nothing that is said, printed or shown ever holds the password.
+ * Checked: no log line, no error and no output ever contains the password.
  */
 #include "config/options.h"
 #include "image.h"
@@ -56,7 +56,7 @@ static void environment_put(const char *line)
   if (line[length] == 0 || length > 40)
     return;
   snprintf(name, sizeof name, "PAWL_%.*s", (int)length, line);
-  if (strcmp(name, "PAWL_CONFIG") != 0 && strcmp(name, "PAWL_URI_FILE") != 0) /* no other files than ours */
+  if (strcmp(name, "PAWL_CONFIG") != 0 && strcmp(name, "PAWL_URI_FILE") != 0) /* only files that this target made */
     setenv(name, line + length + 1, 1);
 }
 
@@ -65,7 +65,7 @@ static void file_add(int file, const char *line)
   CHECK(write(file, line, strlen(line)) >= 0 && write(file, "\n", 1) == 1);
 }
 
-/* The password may have anything around it, as long as the URI has the '@' behind it that makes it one. */
+/* Any text may surround the password, as long as the URI has the '@' after it that makes it a password. */
 static void password_put(const char *line)
 {
   static const char *const schemes[] = {"mongodb://", "mongodb+srv://", "MongoDB://", "mongodb:/", "", "mongodb://u:x@h,mongodb://"};
@@ -81,7 +81,7 @@ static void password_put(const char *line)
   CHECK(asprintf(&uri, "%s%.*s:%.*s" PASSWORD "@%s", scheme, (int)user_bytes, user, (int)before_bytes, before, rest) >= 0);
   own(uri);
   size_t which = (unsigned char)how / 8 % (sizeof flags / sizeof *flags);
-  if (*scheme == 0 && which == 4) /* then it is a file's name like any other */
+  if (*scheme == 0 && which == 4) /* without a scheme this would be the name of a file like any other */
     which = 0;
   const char *flag = flags[which];
   switch (how % 7) {
@@ -126,7 +126,7 @@ static void lines_take(char *at)
       *next++ = 0;
     if (owned_count + 3 > WORDS_MAX * 2)
       return;
-    if (*at != 'P' && strchr(at, '/') != NULL && strstr(at, "://") == NULL) /* no path to a file that blocks */
+    if (*at != 'P' && strchr(at, '/') != NULL && strstr(at, "://") == NULL) /* a path could lead to a file that blocks */
       continue;
     switch (*at) {
     case 'A':
@@ -203,7 +203,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
   enum config_program program = input[0] % CONFIG_PROGRAMS;
   memcpy(text, input + 1, size - 1);
   text[size - 1] = 0;
-  if (memmem(text, size, PASSWORD, strlen(PASSWORD)) != NULL) /* the fuzzer has learnt it: it may stand anywhere */
+  if (memmem(text, size, PASSWORD, strlen(PASSWORD)) != NULL) /* the fuzzer has learnt the password, so that it may occur anywhere */
     return 0;
   begin();
   word((char *)config_program_name(program));

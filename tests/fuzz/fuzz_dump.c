@@ -1,7 +1,7 @@
 /*
- * dump: pawl-dump itself, from its arguments to its exit code, on a directory of the memory disk; the control bytes choose the options
- * and what the ledger answers. Checked: a known exit code, and that what it prints is fit for a terminal and for a program that
- * reads it: nothing but printable UTF-8 where it is text, one message a line.
+ * dump: pawl-dump itself, from its arguments to its exit code, on a directory of the memory disk. The control bytes choose the options and
+ * the ledger's answer. Checked: the exit code is a known one, and the output is safe for a terminal and for a program that reads it: text
+ * is printable UTF-8 only, one message a line.
  */
 #include "image.h"
 #include "tools/dump/json.h"
@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-int dump_main(int argc, char **argv); /* dump.c's main, so named when it is compiled for this */
+int dump_main(int argc, char **argv); /* main of dump/main.c, renamed by the compiler for this target */
 
 enum { WORDS_MAX = 40, TEXT_BYTES = 64 };
 
@@ -21,9 +21,9 @@ static const char *const formats[] = {"relaxed", "canonical", "payload", "bson",
 enum { RELAXED, CANONICAL, PAYLOAD, BSON, HEX, BLOCKS, SUMMARY, NONE };
 
 static struct committed ledger;
-static int out = -1; /* in place of stdout */
+static int out = -1; /* replaces stdout */
 
-/* In place of dump_ledger.c's, which starts a program. */
+/* Replaces the functions of dump/ledger.c, which start a program. */
 int ledger_failure(void)
 {
   return 0;
@@ -70,7 +70,7 @@ static long long number(const struct image *image, enum control_at at)
   return (long long)(image_get64(image->control + at) >> 1);
 }
 
-/* Bits of the switches. */
+/* Bits for the options. */
 static bool on(const struct image *image, int bit)
 {
   return image_get32(image->control + CONTROL_SWITCHES) >> bit & 1;
@@ -125,7 +125,7 @@ static void printable(const char *text, size_t size)
   CHECK(size == 0 || text[size - 1] == '\n');
 }
 
-/* A message a line, and in it no control character as such. */
+/* One message a line, and no raw control character in it. */
 static void json_check(const char *text, size_t size)
 {
   CHECK(json_text_valid(text, size) && (size == 0 || text[size - 1] == '\n'));

@@ -1,6 +1,6 @@
 /*
- * input: what pawl-enqueue reads: lines, NDJSON or BSON. The first byte says which, which types are allowed, and whether it is for
- * bundles; the rest is the file. Checked: it ends, and what comes out is a sound message with its _id in front and a valid type.
+ * input: what pawl-enqueue reads: lines, NDJSON or BSON. The first byte chooses the form, the allowed types, and whether the input is for
+ * bundles; the rest is the file. Checked: reading ends, and each result is a valid message with its _id first and a valid type.
  */
 #include "image.h"
 #include "target.h"

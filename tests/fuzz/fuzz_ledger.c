@@ -1,4 +1,4 @@
-/* ledger: a line of pawl-status --json, as pawl-dump --uri reads it: whatever it is, it is an answer for the type or an error. */
+/* ledger: a line of pawl-status --json, as pawl-dump --uri reads it. Any line gives an answer for the type or an error. */
 #include "image.h"
 #include "target.h"
 #include "tools/dump/ledger.h"

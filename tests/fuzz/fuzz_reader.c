@@ -1,6 +1,6 @@
 /*
- * reader: one segment, offline or up to a committed end, in order, by searches, and behind damage. What is checked besides that it
- * survives: it ends, it moves forward only, seqs rise, bodies are documents, and in a file without fault every search finds what
+ * reader: one segment, read offline or up to a committed end, in order, by searches, and after damage. Checked, besides that the reader
+ * does not crash: reading ends, it only moves forward, seqs rise, bodies are documents, and in a file without fault every search finds what
  * reading in order finds.
  */
 #include "image.h"
@@ -37,7 +37,7 @@ static void block_check(const struct reader *reader, bool body, int64_t offset, 
     CHECK(body_is_documents(reader->messages, reader->messages_bytes, block->kind == BLOCK_DATA ? block->count : 1));
 }
 
-/* To the end, over damage if `pass`. */
+/* To the end; continues after damage if `pass`. */
 static struct outcome read_on(struct reader *reader, bool body, bool pass, bool record)
 {
   struct outcome outcome = {.status = READ_OK};
@@ -79,7 +79,7 @@ static bool begins(const struct walked *block, bool by_time, int64_t wanted)
   return by_time ? block->time_us < wanted : block->seq <= wanted;
 }
 
-/* In a file without fault: the last block that begins early enough. */
+/* In a file without fault the search finds the last block that begins early enough. */
 static void seek_check(struct reader *reader, size_t count, bool by_time, int64_t wanted)
 {
   size_t expected = 0;
@@ -100,7 +100,7 @@ static void place_check(struct reader *reader, size_t count)
     CHECK(reader->next_seq == walked[i].seq + walked[i].count);
     CHECK(i + 1 == count || reader->offset == walked[i + 1].offset);
     items += walked[i].items;
-    closed = closed || walked[i].kind == BLOCK_CLOSE; /* which says a number of its own */
+    closed = closed || walked[i].kind == BLOCK_CLOSE; /* a CLOSE has its own count of messages */
     enum read_status status = reader_count_items(reader, &counted, &error);
     CHECK(closed || (status == READ_OK && counted == items));
   }
@@ -147,7 +147,7 @@ static void one_file(const struct image *image, const struct image_file *file, c
   struct outcome markers = read_on(&reader, false, false, false);
   CHECK(markers.blocks >= first.blocks);
   searches(&reader, image, in_order.blocks, sound);
-  if (end != NULL) { /* the ledger is lost: what lies behind is seen, too */
+  if (end != NULL) { /* as if the ledger were lost: what follows the committed end is read too */
     reader_set_end(&reader, NULL);
     read_on(&reader, true, true, false);
   }

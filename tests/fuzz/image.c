@@ -129,7 +129,7 @@ static void header_seal(uint8_t *bytes)
   image_put(bytes + HEADER_CRC_AT, format_crc(covered, sizeof covered), 4);
 }
 
-/* What the chain of blocks carries from one to the next. */
+/* What each block passes on to the next one of the chain. */
 struct chained {
   uint64_t before, link, seq, time, epoch;
   struct skip_path path;

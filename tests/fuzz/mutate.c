@@ -1,6 +1,6 @@
 /*
- * The custom mutator of the targets that read storage files: changes one thing of a directory of segments, then, mostly, seals
- * the segments again, so that a change is not lost on the first checksum.
+ * The custom mutator of the targets that read storage files: changes one thing in a directory of segments, then usually seals the segments
+ * again, so that the first checksum does not hide the change.
  */
 #include "image.h"
 #include "storage/format.h"
@@ -104,7 +104,7 @@ static bool splice(struct work *work, size_t at, size_t removed, const uint8_t *
   return true;
 }
 
-/* Makes of the bytes so many documents that their lengths add up. */
+/* Turns the bytes into documents whose lengths add up to `size`; returns their number. */
 static uint32_t documents_mend(uint8_t *bytes, size_t size)
 {
   uint32_t count = 0;
@@ -178,25 +178,25 @@ static void block_move(struct work *work, const struct span *block, size_t count
   const struct span *to = &blocks[below(count)];
   size_t other_count = segment_blocks(from->bytes, from->size, others, IMAGE_BLOCKS_MAX), other;
   switch (below(5)) {
-  case 0: /* gone */
+  case 0: /* removed */
     splice(work, block->at, block->size, NULL, 0);
     break;
-  case 1: /* again, there or elsewhere */
+  case 1: /* repeated, there or elsewhere */
     memcpy(body, work->bytes + block->at, block->size);
     splice(work, to->at, 0, body, block->size);
     break;
-  case 2: /* another file's, or another one of this file, in its place */
+  case 2: /* replaced by a block of another file, or by another block of this file */
     if (other_count == 0)
       break;
     other = below(other_count);
     memcpy(body, from->bytes + others[other].at, others[other].size);
     splice(work, block->at, block->size, body, others[other].size);
     break;
-  case 3: /* something between */
+  case 3: /* bytes inserted */
     in_place(body, 300);
     splice(work, block->at, 0, body, 1 + below(300));
     break;
-  default: /* a cut */
+  default: /* cut off */
     work->size = block->at + below(block->size + 1);
     break;
   }
@@ -230,7 +230,7 @@ static void file_change(size_t index)
   }
 }
 
-/* True: a field was changed, which a full seal would put right again. */
+/* True: a field was changed, and a full seal would undo the change. */
 static bool change(void)
 {
   size_t index = below(work_count);
@@ -261,7 +261,7 @@ static bool change(void)
   return false;
 }
 
-/* Each file the successor of the one before it. */
+/* Makes each file the successor of the one before it. */
 static void follow_up(void)
 {
   for (size_t i = 1; i < work_count; i++) {

@@ -1,4 +1,4 @@
-/* replay: gives a target every file of its corpus, in every build: what the fuzzer once found stays found. */
+/* replay: gives a target every file of its corpus, in every build, so that what the fuzzer once found does not come back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ static void replay_file(const char *path)
   fseek(stream, 0, SEEK_END);
   size_t size = (size_t)ftell(stream);
   rewind(stream);
-  uint8_t *bytes = malloc(size); /* no byte more, for the sanitizer */
+  uint8_t *bytes = malloc(size); /* exactly `size` bytes, for the sanitizer */
   assert_true(bytes != NULL && fread(bytes, 1, size, stream) == size);
   fclose(stream);
   fprintf(stderr, "%s\n", path);

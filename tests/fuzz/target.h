@@ -1,4 +1,4 @@
-/* target: what each fuzzing target is: a function that the fuzzer calls with its inputs, and the replay with those of the corpus. */
+/* target: a fuzzing target is a function. The fuzzer calls it with its inputs, and the replay with those of the corpus. */
 #ifndef PAWL_TESTS_FUZZ_TARGET_H
 #define PAWL_TESTS_FUZZ_TARGET_H
 

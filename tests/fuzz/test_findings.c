@@ -1,4 +1,4 @@
-/* findings: what fuzzing found and a file in the corpus cannot tell, or tells less plainly. */
+/* findings: what fuzzing found, where a file in the corpus cannot show it, or not as clearly. */
 #include "config/config.h"
 #include "unit/holder.h"
 
@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 /*
- * Offline, each bad block is searched behind for a proof that something is lost. Many bad blocks in front of one proof must not make
- * that a search of the whole file each: a hostile file of a few MiB would keep pawl-dump busy for hours.
+ * After each bad block an offline reader searches for a proof that something is lost. Many bad blocks before one proof must not cause a
+ * search of the whole file each: a hostile file of a few MiB would keep pawl-dump busy for hours.
  */
 static void test_many_bad_blocks(void **state)
 {
@@ -23,7 +23,7 @@ static void test_many_bad_blocks(void **state)
   holder_init(&holder, "t1");
   holder_create(&holder, "first");
   for (int i = 0; i < BAD; i++) {
-    struct block_marker marker = forge_marker(&holder, BLOCK_OPEN); /* whole, but its body is no document */
+    struct block_marker marker = forge_marker(&holder, BLOCK_OPEN); /* valid, but its body is not a document */
     forge_block(&holder, &marker, "", 0);
   }
   for (int i = 0; i < 2; i++)
@@ -51,7 +51,7 @@ static void test_many_bad_blocks(void **state)
   memory_disk_reset();
 }
 
-/* A URI where something else belongs is a slip; the password in it is a password all the same. */
+/* A URI in the place of another value is a mistake of the user; its password is secret all the same. */
 static void test_password_in_a_wrong_place(void **state)
 {
   (void)state;
@@ -69,7 +69,7 @@ static void test_password_in_a_wrong_place(void **state)
   }
 }
 
-/* What is said stays one line. */
+/* A log line or an error stays one line. */
 static void test_one_line(void **state)
 {
   (void)state;

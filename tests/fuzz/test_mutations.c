@@ -1,7 +1,7 @@
 /*
- * mutations: below the committed end every change is refused: bytes flipped, parts cut out, blocks swapped, repeated, removed, put
- * in from another file or from an earlier life of this one, in any segment of a chain, alone and several at once. Whatever comes
- * out is the right message in its right place, and a chain that is not what was committed is never read to its end without a word.
+ * mutations: readers refuse every change below the committed end: bytes flipped, parts cut out, blocks swapped, repeated, removed, put in
+ * from another file or from an earlier life of this one, in any segment of a chain, alone and several at once. Each message that a reader
+ * returns is the right one in its right place, and a reader never reaches the end of a changed chain without an error.
  */
 #include "unit/holder.h"
 
@@ -56,7 +56,7 @@ static void copy_take(struct file_copy *copy, const char *name, const struct com
   reader_close(&reader);
 }
 
-/* Two epochs in a segment, a roll, plain and zstd, an uncommitted tail; then the same offsets and seqs in a file of another uuid. */
+/* Two epochs in a segment, a roll, plain and zstd, an uncommitted tail; then the same offsets and seqs in a file with another uuid. */
 static void chain_write(struct holder *to, const char *type, bool zstd)
 {
   holder_init(to, type);
@@ -112,7 +112,7 @@ static void splice(size_t at, size_t removed, const uint8_t *with, size_t length
   if (now.size - removed + length > sizeof now.bytes)
     return;
   if (length > 0)
-    memcpy(copy, with, length); /* `with` may lie in what moves */
+    memcpy(copy, with, length); /* `with` may lie in the bytes that move */
   memmove(now.bytes + at + length, now.bytes + at + removed, now.size - at - removed);
   if (length > 0)
     memcpy(now.bytes + at, copy, length);
@@ -173,7 +173,7 @@ static bool changed_below_end(const struct file_copy *was)
   return now.size < was->committed || memcmp(now.bytes, was->bytes, was->committed) != 0;
 }
 
-/* What read_chain asserts: each message that comes is the one its seq has. */
+/* read_chain asserts that each returned message is the one of its seq. */
 static void assert_refused(const char *what)
 {
   read_chain("t1", &holder.committed, &reading);
@@ -222,8 +222,8 @@ static void test_mutations_zstd(void **state)
 }
 
 /*
- * The same file in another life: the last block was cut off after a take-over and another one written in its place, whole in itself
- * and a right continuation of what is before it. Only the recorded end can tell them apart, and it does.
+ * The same file in another life: after a take-over the last block was cut off and another one written in its place, valid in itself and a
+ * correct continuation of what is before it. Only the recorded end tells the two apart.
  */
 static void test_another_life(void **state)
 {
@@ -240,14 +240,14 @@ static void test_another_life(void **state)
     format_marker_encode(&block, marker);
     memory_disk_put(DIR, now.name, now.bytes, now.size);
     read_segment(now.name, NULL, false, &reading);
-    assert_true(reading.status == READ_END || reading.status == READ_TAIL); /* by itself nothing is wrong with it */
+    assert_true(reading.status == READ_END || reading.status == READ_TAIL); /* the file alone shows no fault */
     assert_int_equal(reading.blocks, now.count);
     assert_refused(now.name);
     assert_contains(reading.error.text, "committed end");
   }
 }
 
-/* Whole files in one another's place, gone, or empty. */
+/* Whole files swapped, removed, or empty. */
 static void test_files(void **state)
 {
   (void)state;
@@ -265,7 +265,7 @@ static void test_files(void **state)
     memory_disk_put(DIR, pristine[i].name, pristine[i].bytes, 0);
     assert_refused(pristine[i].name);
     memory_disk_remove(DIR, pristine[i].name);
-    if (i > 0) /* the oldest may have been moved away on purpose */
+    if (i > 0) /* the oldest segment may have been moved away on purpose */
       assert_refused(pristine[i].name);
     chain_restore();
   }
