@@ -1,9 +1,9 @@
 /*
- * clock_skew: preloaded into a worker by the chaos test, it moves the wall clock of that process alone.
+ * clock_skew: preloaded into a worker by the chaos test, shifts the wall clock of that process alone.
  *
- * The offset in seconds stands in the file that CLOCK_SKEW_FILE names (8 bytes, host order) and may change at any time.
- * The monotonic and the boot-time clock stay as they are, as they would on a machine whose clock was set. A wait until a
- * time on the wall clock is translated back: the kernel knows nothing of the offset.
+ * The file that CLOCK_SKEW_FILE names holds the offset in seconds (8 bytes, host order); it may change at any time. The monotonic and the
+ * boot-time clock stay as they are, as on a machine whose clock was set. A wait until a time on the wall clock is translated back, because
+ * the kernel does not know the offset.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -69,7 +69,7 @@ time_t time(time_t *where)
 int pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex, const struct timespec *restrict until)
 {
   struct timespec real = *until;
-  if (real.tv_sec > 1000000000) /* the clocks that count from the start of the machine are far from there */
+  if (real.tv_sec > 1000000000) /* the clocks that count from the start of the machine have far smaller values */
     real.tv_sec -= offset();
   return real_timedwait(condition, mutex, &real);
 }
