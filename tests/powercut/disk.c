@@ -1,21 +1,21 @@
 /*
- * disk: a file system (FUSE) that logs every change in the order in which it came, for the power cuts.
+ * disk: a file system (FUSE) that logs every change in order, for the power-cut test.
  *
  *   disk STORE LOG MOUNTPOINT SYNC_MS
  *
- * It shows the files of the folder STORE, which has no folders in it. Each write, cut, creation, removal and sync is one entry of the
- * file LOG, written before the caller has its answer. LOG.position is a file of 8 bytes, to be mapped: the number of entries in LOG.
- * A sync takes SYNC_MS, as a real disk's does, and its entry comes at the end of that time. Nothing is ever synced for real: what a
- * power cut leaves is for the replay to say, from LOG and from a copy of STORE as it was at the start.
+ * It shows the files of the directory STORE, which has no subdirectories. Each write, cut, creation, removal and sync is one entry of the
+ * file LOG, written before the caller gets its answer. LOG.position is a file of 8 bytes, for mapping: the number of entries in LOG. A sync
+ * takes SYNC_MS, as on a real disk, and its entry is written at the end of that time. Nothing is ever really synced: the replay decides
+ * what a power cut leaves, from LOG and from a copy of STORE as it was at the start.
  *
- * One thread serves all: an entry of a write before that of a sync was answered before the sync began.
- * An entry: four unsigned integers of 64 bits (kind, file, offset, length), and the bytes. Integers are the machine's own.
+ * One thread serves all requests: a write whose entry precedes that of a sync was answered before the sync began. An entry: four unsigned
+ * integers of 64 bits (kind, file, offset, length), and the bytes. Integers are in host byte order.
  *
  *   kind         file           offset      length and bytes
  *   WRITE        its number     where       the data
  *   CUT          its number     new size    0
  *   SYNC         its number     0           0                 fsync or fdatasync
- *   CREATE       its number     0           the name          for the files that are in STORE at the start, too
+ *   CREATE       its number     0           the name          also for the files that are in STORE at the start
  *   REMOVE       its number     0           the name
  *   SYNC_NAMES   0              0           0                 fsync of the directory
  */
@@ -41,7 +41,7 @@ enum kind { WRITE = 1, CUT, SYNC, CREATE, REMOVE, SYNC_NAMES };
 enum { FILES_MAX = 1000, NAME_SIZE = 256 };
 
 static struct {
-  int store; /* the folder */
+  int store; /* the directory */
   int log;
   _Atomic uint64_t *position;
   struct timespec sync_time;
@@ -52,7 +52,7 @@ static struct {
   } files[FILES_MAX];
 } disk;
 
-/* A log that misses an entry is worth nothing. */
+/* A log with a missing entry is useless, so the program ends. */
 static void give_up(const char *what)
 {
   perror(what);
@@ -89,7 +89,7 @@ static int enter(const char *name)
   return 0;
 }
 
-/* An open file: its number in the log, and the file of STORE. */
+/* An open file: its number in the log, and the file in STORE. */
 static uint64_t handle_make(uint64_t number, int fd)
 {
   return number << 32 | (uint32_t)fd;
@@ -212,7 +212,7 @@ static int disk_fsyncdir(const char *path, int data_only, struct fuse_file_info 
   return 0;
 }
 
-/* Modes are no part of the replay. */
+/* The replay does not use modes. */
 static int disk_chmod(const char *path, mode_t mode, struct fuse_file_info *info)
 {
   return result_of(info != NULL ? fchmod(fd_of(info), mode) : fchmodat(disk.store, name_of(path), mode, 0));
@@ -227,7 +227,7 @@ static int disk_statfs(const char *path, struct statvfs *space)
 static void *disk_init(struct fuse_conn_info *connection, struct fuse_config *config)
 {
   (void)connection;
-  config->hard_remove = 1; /* an open file that is removed is not renamed instead */
+  config->hard_remove = 1; /* FUSE removes an open file and does not rename it instead */
   config->nullpath_ok = 1;
   return NULL;
 }
