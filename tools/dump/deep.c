@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { SAID_MAX = 3 }; /* findings of a sort that are told one by one */
+enum { SAID_MAX = 3 }; /* findings of each kind that are reported one by one */
 
 bool deep_init(struct deep *deep, const char *type)
 {
@@ -24,7 +24,7 @@ void deep_deinit(struct deep *deep)
 
 /* ---- _id ---- */
 
-/* FNV-1a. Not proof against someone who wants a collision; a chance one is not to be expected among a million. */
+/* FNV-1a. An attacker can make a collision; among a million _ids a chance collision is unlikely. */
 static uint64_t hash_bytes(uint64_t hash, const uint8_t *bytes, size_t size)
 {
   for (size_t i = 0; i < size; i++)
@@ -32,7 +32,7 @@ static uint64_t hash_bytes(uint64_t hash, const uint8_t *bytes, size_t size)
   return hash;
 }
 
-/* Where the value of the element at `at` lies: from behind its key to the next element. */
+/* The bytes of the value of the element at `at`: from the end of its key to the next element. */
 static uint64_t hash_value(const bson_iter_t *at)
 {
   uint8_t type = (uint8_t)bson_iter_type(at);
@@ -71,7 +71,7 @@ static void look_field(struct deep *deep, const bson_iter_t *at, int64_t seq, st
   }
 }
 
-/* How many messages it is. */
+/* Returns how many messages the document holds. */
 static int64_t look_document(struct deep *deep, const uint8_t *document, size_t bytes, int64_t seq)
 {
   struct seen seen = {.type_right = deep->type[0] == 0};

@@ -1,6 +1,6 @@
 /*
- * deep: looks inside the documents of a block, for --verify --deep (verify.h says for what). Pure but for what it says on
- * stderr: the first few findings of each sort.
+ * deep: checks the inside of the documents of a block, for --verify --deep (verify.h lists the checks). Pure except for stderr, where it
+ * prints the first few findings of each kind.
  */
 #ifndef PAWL_TOOLS_DUMP_DEEP_H
 #define PAWL_TOOLS_DUMP_DEEP_H
@@ -13,15 +13,15 @@
 enum { DEEP_IDS = 1 << 20 }; /* entries of the table of _ids */
 
 struct deep {
-  const char *type; /* empty: not known, and not compared */
+  const char *type; /* empty: not known, so `type` is not compared */
   struct deep_id {
     uint64_t hash; /* of an _id's type and bytes; 0: empty */
     int64_t seq;
-  } * ids;            /* DEEP_IDS of them, each overwritten by the next one that falls on its place */
-  int64_t malformed;  /* documents that are no well-formed BSON inside, or too deep */
-  int64_t wrong_type; /* documents whose `type` is another */
+  } * ids;            /* DEEP_IDS entries; each is overwritten by the next _id with the same index */
+  int64_t malformed;  /* documents that are not well-formed BSON inside, or nested too deep */
+  int64_t wrong_type; /* documents with another `type` */
   int64_t repeated;   /* _ids seen before */
-  int64_t miscounted; /* blocks whose number of messages is not their marker's */
+  int64_t miscounted; /* blocks whose number of messages differs from their marker */
 };
 
 /* False: no memory. */

@@ -65,7 +65,7 @@ void dump_note_status(struct dump *dump, enum read_status status, const struct e
     return;
   case READ_DAMAGED:
     dump_note_exit(dump, DUMP_DAMAGED);
-    return; /* source_say_damage and walk_say_damage tell more */
+    return; /* source_say_damage and walk_say_damage report the details */
   case READ_NEWER:
     dump_say("%s", error->text);
     dump_note_exit(dump, DUMP_NEWER);

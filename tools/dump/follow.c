@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 enum {
-  LOOK_MS = 1000,        /* between two looks without a notice */
-  PAUSE_MS = 50,         /* between two looks, at least: many blocks are then seen at once */
-  PAUSE_LEDGER_MS = 200, /* the same where a look is a question to the ledger, and a commit follows each write */
-  ASK_LOOKS = 10,        /* the ledger is asked at every so manieth look, although the file has not grown */
+  LOOK_MS = 1000,        /* time between two polls without an inotify event */
+  PAUSE_MS = 50,         /* minimum time between two polls, so that one poll finds many blocks */
+  PAUSE_LEDGER_MS = 200, /* the same with --uri, where each poll asks the ledger, and each write is followed by a commit */
+  ASK_LOOKS = 10,        /* every Nth poll asks the ledger even if the file has not grown */
 };
 
 struct stream {
@@ -26,12 +26,12 @@ struct stream {
 
 struct streams {
   struct dump *dump;
-  struct stream **all; /* each on its own, for a feed points to its source */
+  struct stream **all; /* each allocated on its own, because a feed points to its source */
   size_t count;
   int notices; /* inotify; -1: none */
 };
 
-enum { END_S = 1 }; /* after a signal: what hangs longer, such as a write to a pipe that is full, is not waited for */
+enum { END_S = 1 }; /* after a signal: do not wait longer than this, for example for a write to a full pipe */
 
 static void on_alarm(int number)
 {
@@ -56,7 +56,7 @@ static void signals_prepare(void)
   sigaction(SIGALRM, &action, NULL);
 }
 
-/* Keeps them back, so that none comes between the look at dump_interrupted and the wait; *before is what to wait with. */
+/* Blocks the signals, so that none comes between the test of dump_interrupted and the wait; *before is the mask for the wait. */
 static void signals_block(sigset_t *before)
 {
   sigset_t blocked;
@@ -85,7 +85,7 @@ static bool streams_append(struct streams *streams, struct stream *stream)
   return true;
 }
 
-/* Opens the FILE or the type. False: said and noted. */
+/* Opens the FILE or the type. False: failed; the error is printed and recorded. */
 static bool stream_add(struct streams *streams, const char *name, bool single)
 {
   struct dump *dump = streams->dump;
@@ -122,7 +122,7 @@ static bool streams_know(const struct streams *streams, const char *type)
   return false;
 }
 
-/* All types in the directory, those that come later too. */
+/* Adds all types in the directory, including those that appear later. */
 static bool streams_add_types(struct streams *streams)
 {
   struct dump *dump = streams->dump;
@@ -170,7 +170,7 @@ static void streams_close(struct streams *streams)
 
 /* ---- pumping ---- */
 
-/* False: leave off altogether. */
+/* False: stop following altogether. */
 static bool stream_pump(struct streams *streams, struct stream *stream)
 {
   enum feed_status status = feed_pump(&stream->feed);
@@ -185,7 +185,7 @@ static bool stream_pump(struct streams *streams, struct stream *stream)
   return true;
 }
 
-/* Without a notice the ledger is asked only if the file is longer than it said, or from time to time. */
+/* Without an inotify event ask the ledger only if the file is longer than its committed end, or from time to time. */
 static bool is_worth_asking(struct stream *stream, bool noticed)
 {
   struct error ignored;
@@ -196,26 +196,26 @@ static bool is_worth_asking(struct stream *stream, bool noticed)
   return file_size(&reader->file, &size, &ignored) != FILE_OK || size > reader->end.length;
 }
 
-/* What happened to the file that is read, in words; NULL: it is where it was, and whole. */
+/* What happened to the file that is being read, in words; NULL: it is in its place, and whole. */
 static const char *file_trouble(const struct stream *stream, struct stat *open_one)
 {
   const struct walk *walk = &stream->feed.walk;
   const struct reader *reader = &walk->at.reader;
   char path[4096 + FILE_NAME_SIZE];
   struct stat named_one;
-  bool newest = walk->at.open && walk->at.index + 1 == stream->source.chain.count; /* older ones may be moved away */
+  bool newest = walk->at.open && walk->at.index + 1 == stream->source.chain.count; /* older segments may be moved away */
   if (!newest || fstat(reader->file.fd, open_one) != 0)
     return NULL;
   snprintf(path, sizeof path, "%s/%s", stream->source.dir, walk_segment(walk)->name);
   if (stat(path, &named_one) != 0)
-    return errno == ENOENT ? "it was removed or renamed" : NULL; /* a network file system may be away for a while */
+    return errno == ENOENT ? "it was removed or renamed" : NULL; /* a network file system may be unavailable for a while */
   if (named_one.st_dev != open_one->st_dev || named_one.st_ino != open_one->st_ino)
     return "another file was put in its place";
   bool known = memcmp(stream->feed.confirmed_id, reader->header.uuid, sizeof stream->feed.confirmed_id) == 0;
   return known && open_one->st_size < stream->feed.confirmed_end ? "it was cut, and committed documents are gone" : NULL;
 }
 
-/* False: nothing more will come of this file, and that is said. */
+/* False: nothing more can come from this file; this was printed. */
 static bool stream_in_place(struct streams *streams, struct stream *stream)
 {
   struct stat status;
@@ -231,7 +231,7 @@ static bool stream_in_place(struct streams *streams, struct stream *stream)
   return false;
 }
 
-/* Looks whether there is more. False: leave off altogether. */
+/* Checks whether there is more. False: stop following altogether. */
 static bool stream_look(struct streams *streams, struct stream *stream, bool noticed)
 {
   struct error error;
@@ -263,7 +263,7 @@ static bool streams_pump(struct streams *streams, enum look look)
 {
   struct dump *dump = streams->dump;
   size_t open = 0;
-  bool held = false; /* messages that --limit has counted and that wait to be proved */
+  bool held = false; /* messages that --limit has counted and that are not yet known to be committed */
   for (size_t i = 0; i < streams->count; i++) {
     struct stream *stream = streams->all[i];
     if (stream->over)
@@ -294,7 +294,7 @@ static bool notices_drop(int notices)
   return any;
 }
 
-/* Until something changed, or a second is over. LOOK_NOT: it was told to end, or nobody reads what is printed. */
+/* Waits until something changes, or for a second. LOOK_NOT: a signal came, or nobody reads the output. */
 static enum look wait_for_growth(const struct streams *streams)
 {
   struct pollfd polls[] = {{.fd = STDOUT_FILENO, .events = 0}, {.fd = streams->notices, .events = POLLIN}};

@@ -8,8 +8,8 @@
 /* ---- UTF-8 ---- */
 
 /*
- * How many bytes at `at` belong together: a character, or, with *valid false, the longest beginning of one (at least 1).
- * The second byte's range is what keeps out overlong forms, surrogates and what is beyond U+10FFFF (Unicode, table 3-7).
+ * Returns how many bytes at `at` belong together: a character, or, with *valid false, the longest beginning of one (at least 1). The range
+ * of the second byte excludes overlong forms, surrogates and everything above U+10FFFF (Unicode, table 3-7).
  */
 static size_t utf8_step(const uint8_t *at, size_t left, bool *valid)
 {
@@ -64,7 +64,7 @@ char *json_mend_text(const char *text, size_t bytes, size_t *mended_bytes)
 
 /* ---- can it be shown? ---- */
 
-/* libbson shows the year 10000 and later in a form that it does not read itself; the standard has a number there. */
+/* libbson prints the year 10000 and later in a form that it cannot read itself; the standard has a number there. */
 static const int64_t year_10000_ms = 253402300800000;
 
 static enum json_shown worse(enum json_shown a, enum json_shown b)
@@ -119,7 +119,7 @@ static enum json_shown scan_value(const bson_iter_t *at, int depth)
   return text == NULL ? JSON_FAITHFUL : scan_text(text, bytes);
 }
 
-/* libbson's printer descends without a limit of its own and stops at the first byte it does not like: so look first. */
+/* libbson's printer recurses without a limit of its own and stops at the first byte that it rejects, so scan first. */
 static enum json_shown scan_document(const uint8_t *document, size_t bytes, int depth)
 {
   bson_iter_t at;
@@ -199,7 +199,7 @@ static bool mend_string(const bson_iter_t *at, const char *key, int key_bytes, b
            : type == BSON_TYPE_CODE ? bson_iter_code(at, &bytes)
                                     : bson_iter_symbol(at, &bytes);
   char *mended = json_mend_text(text, bytes, &length);
-  bool cut = type == BSON_TYPE_CODE && mended != NULL && memchr(mended, 0, length) != NULL; /* libbson would append it up to its NUL */
+  bool cut = type == BSON_TYPE_CODE && mended != NULL && memchr(mended, 0, length) != NULL; /* libbson would append only up to a NUL */
   bool done = mended != NULL && !cut &&
               (type == BSON_TYPE_UTF8   ? bson_append_utf8(to, key, key_bytes, mended, (int)length)
                : type == BSON_TYPE_CODE ? bson_append_code(to, key, key_bytes, mended)
@@ -209,7 +209,7 @@ static bool mend_string(const bson_iter_t *at, const char *key, int key_bytes, b
   return done;
 }
 
-/* As libbson would show it in the canonical form. */
+/* As libbson prints it in the canonical form. */
 static bool mend_late(const bson_iter_t *at, const char *key, int key_bytes, bson_t *to)
 {
   char text[32];
@@ -235,7 +235,7 @@ static bool mend_element(const bson_iter_t *at, const char *key, int key_bytes, 
   return bson_append_iter(to, key, key_bytes, at);
 }
 
-/* The document once more, with mended text. It was scanned: its depth is bounded. */
+/* Copies the document with mended text. It was scanned before, so its depth is bounded. */
 static bool mend_document(const uint8_t *document, size_t bytes, bool relaxed, bson_t *to)
 {
   bson_iter_t at;
@@ -251,7 +251,7 @@ static bool mend_document(const uint8_t *document, size_t bytes, bool relaxed, b
 
 /* ---- printing ---- */
 
-/* bson_free it. NULL: not as JSON; *shown is then JSON_RAW. */
+/* The caller frees it with bson_free. NULL: cannot be shown as JSON; *shown is then JSON_RAW. */
 static char *json_text(const uint8_t *document, size_t bytes, bool canonical, size_t *length, enum json_shown *shown)
 {
   bson_t given, mended = BSON_INITIALIZER;
@@ -304,11 +304,11 @@ enum json_shown json_write(const uint8_t *document, size_t bytes, bool canonical
   return shown;
 }
 
-/* As the only element of a document, of which what is around it is then left out. */
+/* Wraps the element in a document of its own, and prints it without the text around it. */
 enum json_shown json_write_value(const bson_iter_t *element, FILE *out)
 {
   static const char before[] = "{ \"\" : ", after[] = " }";
-  /* The value's own bytes: libbson would append code up to its first NUL. */
+  /* The value's own bytes, because libbson would append code up to its first NUL. */
   size_t value_bytes = element->next_off - element->d1, bytes = 4 + 2 + value_bytes + 1, length = 0;
   uint8_t *wrapper = malloc(bytes);
   enum json_shown shown = JSON_RAW;

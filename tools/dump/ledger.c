@@ -12,7 +12,7 @@
 
 extern char **environ;
 
-enum { ANSWER_BYTES_MAX = 64 * 1024 * 1024 }; /* some 100,000 types */
+enum { ANSWER_BYTES_MAX = 64 * 1024 * 1024 }; /* about 100,000 types */
 
 /* ---- the answer ---- */
 
@@ -82,7 +82,7 @@ bool ledger_parse(const char *line, size_t bytes, const char *type, struct ledge
 
 /* ---- the program ---- */
 
-/* Beside this program, in the build tree, or (false) wherever the PATH says. */
+/* Finds pawl-status next to this program or in the build tree; false: it is left to the PATH. */
 static bool status_find(char *path, size_t size)
 {
   static const char *const places[] = {"pawl-status", "../worker/pawl-status"};
@@ -99,7 +99,7 @@ static bool status_find(char *path, size_t size)
   return false;
 }
 
-/* Our environment without PAWL_*: those are our options, already part of uri and db. free it, and [0] (and [1]) before. */
+/* Our environment without PAWL_*: those are our options, already part of uri and db. The caller frees it, and [0] (and [1]) before. */
 static char **environment_make(const char *uri, const char *db)
 {
   size_t count = 0, kept = 0;
@@ -127,7 +127,7 @@ static void environment_free(char **made)
   free(made);
 }
 
-/* Starts it with its stdout going into `out`; `type` NULL: for all types. 0, or an errno. */
+/* Starts the program with its stdout connected to `out`; `type` NULL: for all types. Returns 0 or an errno. */
 static int status_spawn(const char *path, bool exact, const char *type, char **environment, int out, pid_t *child)
 {
   char program[] = "pawl-status", json[] = "--json", type_flag[] = "--type", name[TYPE_BYTES_MAX + 1];
@@ -156,14 +156,14 @@ static int status_spawn(const char *path, bool exact, const char *type, char **e
   return failed;
 }
 
-/* What the program said: lines, `bytes` of them; free(text). */
+/* The output of the program: lines, `bytes` in total; the caller frees `text`. */
 struct answer {
   char *text;
   size_t bytes;
-  int code; /* its exit code; -1: it was not started, or was ended by a signal, or not all that it said is there */
+  int code; /* its exit code; -1: it did not start, a signal ended it, or its output is incomplete */
 };
 
-/* False: not all of it could be read. */
+/* False: not all of the output could be read. */
 static bool answer_copy(int from, FILE *to, struct error *error)
 {
   char part[16384];
@@ -183,11 +183,11 @@ static bool answer_copy(int from, FILE *to, struct error *error)
       error_set(error, "pawl-status said more than %d MiB", ANSWER_BYTES_MAX / 1024 / 1024);
       return false;
     }
-    (void)fwrite(part, 1, (size_t)got, to); /* ferror */
+    (void)fwrite(part, 1, (size_t)got, to); /* the caller checks ferror */
   }
 }
 
-/* All that it prints, or nothing. */
+/* Reads all of the output, or nothing. */
 static bool answer_read(int from, struct answer *answer, struct error *error)
 {
   FILE *to = open_memstream(&answer->text, &answer->bytes);
@@ -209,7 +209,7 @@ int ledger_failure(void)
   return failure;
 }
 
-/* Nothing of the answer could be used. */
+/* Records why no part of the answer could be used. */
 static void failure_note(const struct answer *answer)
 {
   if (answer->code == EXIT_UNAVAILABLE || answer->code == EXIT_USAGE)
@@ -236,7 +236,7 @@ static bool status_wait(pid_t child, int *code, struct error *error)
   return false;
 }
 
-/* What it says of a ledger that it cannot read tells more than its exit code. */
+/* pawl-status's text about a ledger that it cannot read says more than its exit code. */
 static bool problem_take(const struct answer *line, struct error *error)
 {
   bson_t *parsed = line->bytes > 0 ? bson_new_from_json((const uint8_t *)line->text, (ssize_t)line->bytes, NULL) : NULL;
@@ -248,7 +248,7 @@ static bool problem_take(const struct answer *line, struct error *error)
   return problem != NULL;
 }
 
-/* False: it could not be started, or ended with an error, which `error` tells; what it said before is in *answer all the same. */
+/* False: it could not be started, or ended with an error, which `error` describes; *answer holds the output up to then all the same. */
 static bool status_run(const char *uri, const char *db, const char *type, struct answer *answer, struct error *error)
 {
   char path[PATH_MAX];
@@ -286,7 +286,7 @@ static struct answer line_about_type(const struct answer *said)
   return (struct answer){.text = at, .bytes = end != NULL ? (size_t)(end - at) : left};
 }
 
-/* It ends with an error, too, where workers would refuse the database: what it says of the ledger is right all the same. */
+/* pawl-status also ends with an error where workers would refuse the database; its line about the ledger is still correct. */
 bool ledger_ask(const char *uri, const char *db, const char *type, struct ledger_answer *answer, struct error *error)
 {
   struct answer said;
@@ -343,8 +343,10 @@ bool ledger_list_types(const char *uri, const char *db, char (**types)[TYPE_BYTE
   struct answer said;
   *types = NULL;
   *count = 0;
-  /* It tells of all types, or of none. Then come exit code 1 where one ledger cannot be read, which that type's verdict will say, and 2
-   * where workers would refuse the database. */
+  /*
+   * pawl-status prints all types, or none. If it prints them, exit code 1 means that one ledger cannot be read, which that type's verdict
+   * will report, and 2 that workers would refuse the database.
+   */
   bool known = status_run(uri, db, NULL, &said, error) || ((said.code == EXIT_FAILED || said.code == EXIT_USAGE) && said.bytes > 0);
   if (!known)
     failure_note(&said);

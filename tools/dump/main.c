@@ -1,8 +1,9 @@
 /*
- * pawl-dump: reads, verifies and follows storage files. docs/format.md describes them, and the options.
+ * pawl-dump: reads, verifies and follows storage files. docs/format.md describes the files and the options.
  *
- * Data go to stdout, all else to stderr. Of several FILEs or types one comes after the other; --from-seq, --to-seq and --tail
- * mean each of them, --limit all together. --format blocks has the columns
+ * Data go to stdout, all else to stderr. Several FILEs or types are read one after the other; --from-seq, --to-seq and --tail apply to each
+ * of them, --limit to all together. --format blocks has the columns
+ *
  *   file offset kind number epoch first-seq last-seq documents messages stored-bytes decoded-bytes codec time header-crc:body-crc
  */
 #include "config/stop.h"
@@ -24,7 +25,7 @@ enum { OUT_BUFFER_BYTES = 1 << 20 };
 
 /* ---- stdout ---- */
 
-/* stdio's own write, but that it keeps errno: a closed pipe ends pawl-dump quietly, a full disk does not. */
+/* As stdio's own write, but keeps errno: after a closed pipe pawl-dump exits silently, after a full disk it does not. */
 static ssize_t out_write(void *cookie, const char *bytes, size_t size)
 {
   struct dump *dump = cookie;
@@ -162,7 +163,7 @@ static void dump_source(struct dump *dump, const char *name, bool single)
   struct source source;
   struct error error = {.text = ""};
   enum read_status status = source_open(&source, dump, name, single, &error);
-  /* The ledger was asked before the directory was listed: a type's first file may have been made between the two. */
+  /* The ledger was read before the directory was listed: a worker may have made the type's first file between the two. */
   if (status == READ_OK && source.asked && source.chain.count == 0 && source.chain.orphan_count > 0) {
     source_close(&source);
     status = source_open(&source, dump, name, single, &error);
@@ -181,14 +182,14 @@ static void dump_source(struct dump *dump, const char *name, bool single)
   source_close(&source);
 }
 
-/* Once something is wrong, what follows would only look like the whole. */
+/* After an error the rest of the output would look complete, so stop. */
 static bool wants_more(const struct dump *dump)
 {
   return dump_goes_on(dump) &&
          (dump->config->verify || dump->config->keep_going || dump->exit == DUMP_FINE || dump->exit == DUMP_UNCONFIRMED);
 }
 
-/* The types that have a segment in the directory. */
+/* Dumps the types that have a segment in the directory. */
 static void dump_types(struct dump *dump)
 {
   char(*types)[TYPE_BYTES_MAX + 1] = NULL;
@@ -217,7 +218,7 @@ static int by_name(const void *left, const void *right)
   return strcmp(left, right);
 }
 
-/* `more` is appended to *types, sorted, none twice. False: no memory. */
+/* Appends `more` to *types, sorted, without duplicates. False: no memory. */
 static bool types_join(char (**types)[TYPE_BYTES_MAX + 1], size_t *count, const char (*more)[TYPE_BYTES_MAX + 1], size_t more_count)
 {
   size_t all = *count + more_count, kept = 0;
@@ -236,7 +237,10 @@ static bool types_join(char (**types)[TYPE_BYTES_MAX + 1], size_t *count, const 
   return true;
 }
 
-/* The types that the directory has a segment of, and with --uri those of the ledger: a file that is not there is the worst of all. */
+/*
+ * The types that have a segment in the directory, and with --uri also those of the ledger, because a missing file is the worst fault of
+ * all.
+ */
 static enum read_status types_to_verify(const struct config *config, char (**types)[TYPE_BYTES_MAX + 1], size_t *count, struct error *error)
 {
   char(*known)[TYPE_BYTES_MAX + 1] = NULL;

@@ -36,7 +36,7 @@ static struct cursor cursor_at(const struct block_marker *block, const uint8_t *
   return (struct cursor){bytes, bytes + size, block->seq};
 }
 
-/* NULL: no more. The reader has checked that the lengths add up; here they are only not trusted. */
+/* NULL: no more. The reader has checked that the lengths add up; this is a second check. */
 static const uint8_t *cursor_next(struct cursor *cursor, size_t *bytes)
 {
   const uint8_t *at = cursor->at;
@@ -50,7 +50,7 @@ static const uint8_t *cursor_next(struct cursor *cursor, size_t *bytes)
   return at;
 }
 
-/* How many messages of the document with this seq are to be shown. */
+/* How many messages of the document with this seq are selected. */
 static int64_t messages_of(const struct feed *feed, int64_t seq, const uint8_t *document, size_t bytes)
 {
   int64_t all = feed->opens ? bundle_items(document, bytes) : 1;
@@ -59,7 +59,7 @@ static int64_t messages_of(const struct feed *feed, int64_t seq, const uint8_t *
 
 /* ---- where to begin ---- */
 
-/* The last seq that would be selected without --tail; 0: none. It looks at no more than the end of the source. */
+/* The last seq that would be selected without --tail; 0: none. Reads only the end of the source. */
 static int64_t find_last(const struct feed *feed)
 {
   const struct dump *dump = feed->dump;
@@ -87,7 +87,7 @@ static int64_t find_last(const struct feed *feed)
   return smaller(pending && feed->holds ? proved : last, feed->to);
 }
 
-/* Passes over `count` messages from `from` on, and begins behind them. Answers how many there were: fewer if seq `last` came before. */
+/* Skips `count` messages from `from` on, and begins after them. Returns how many it skipped: fewer if it reached seq `last` first. */
 static int64_t pass_over(struct feed *feed, int64_t last, int64_t count)
 {
   struct walk walk;
@@ -130,12 +130,12 @@ static void begin_with_tail(struct feed *feed)
     pass_over(feed, last, messages - tail);
 }
 
-/* The block before the position; should it turn out not to be committed either, feed_rewind searches afresh. */
+/* Records the block before the position. If that block turns out not to be committed either, feed_rewind searches anew. */
 static void note_confirmed(struct feed *feed)
 {
   const struct reader *reader = &feed->walk.at.reader;
   feed->confirmed = feed->walk.at.open && reader->has_last ? reader->last.offset : 0;
-  feed->confirmed_end = feed->confirmed; /* of the block itself it is not known */
+  feed->confirmed_end = feed->confirmed; /* it is not known of the block itself */
   if (feed->walk.at.open)
     memcpy(feed->confirmed_id, reader->header.uuid, sizeof feed->confirmed_id);
 }
@@ -191,7 +191,7 @@ static struct picked pick(const struct feed *feed, const uint8_t *messages, size
   return picked;
 }
 
-/* Answers how many of at most `left` messages were printed. */
+/* Returns how many of at most `left` messages it printed. */
 static int64_t print_bundle(struct feed *feed, const struct block_marker *block, int64_t seq, const uint8_t *elements, uint32_t count,
                             int64_t left)
 {
@@ -247,7 +247,7 @@ static bool hold(struct feed *feed, const uint8_t *bytes, size_t size)
   return feed->held != NULL;
 }
 
-/* Another block follows: what was pending is committed. */
+/* Another block follows, so what was pending is committed. */
 static void confirm(struct feed *feed)
 {
   if (!feed->pending || feed->walk.is_beyond)
@@ -262,7 +262,7 @@ static void confirm(struct feed *feed)
   feed->shown.count = 0;
 }
 
-/* The same bytes as those that were printed while pending, read again? If not, they were cut off and others written. */
+/* Compares what is read now with what was printed while pending. If it differs, the printed block was cut off and another written. */
 static void compare_shown(struct feed *feed, const struct block_marker *block)
 {
   if (feed->shown.count == 0 || block->seq > last_seq(&feed->shown))
@@ -324,7 +324,7 @@ static bool is_complete(const struct feed *feed)
   return block->seq + block->count > feed->to || block->time_us >= feed->dump->until_us || feed->dump->remaining == 0;
 }
 
-/* False: leave off. */
+/* False: stop. */
 static bool take_block(struct feed *feed)
 {
   confirm(feed);
@@ -338,7 +338,7 @@ static bool take_block(struct feed *feed)
   return !feed->done && dump_goes_on(feed->dump);
 }
 
-/* While it followed, what it had seen may have been cut off and written anew, and only look like damage: look again, once. */
+/* While following, a block that was read may have been cut off and written anew, which looks like damage. So read again, once. */
 static bool look_again(struct feed *feed)
 {
   if (!feed->dump->config->follow || walk_is_committed(&feed->walk) || feed->looked_again)
@@ -348,7 +348,7 @@ static bool look_again(struct feed *feed)
   return true;
 }
 
-/* Offline, what proves damage proves what lies before it, too. False: leave off. */
+/* Offline, what proves damage also proves that all before it is committed. False: stop. */
 static bool take_damage(struct feed *feed)
 {
   if (look_again(feed))
@@ -390,7 +390,7 @@ enum feed_status feed_pump(struct feed *feed)
 
 /* ---- again, and the end ---- */
 
-/* What is known of the segment's end by now. */
+/* Applies what is now known of the segment's end. */
 static void renew_end(struct feed *feed)
 {
   const struct segment *segment = walk_segment(&feed->walk);

@@ -43,7 +43,7 @@ const char *time_text(int64_t time_us, char text[TIME_TEXT_SIZE])
     return text;
   }
   size_t length = strftime(text, TIME_TEXT_SIZE, "%Y-%m-%dT%H:%M:%S", &parts);
-  /* %Y does not fill up with zeros. */
+  /* %Y does not pad with zeros. */
   if (length > 0 && length < 19) {
     memmove(text + 19 - length, text, length + 1);
     memset(text, '0', 19 - length);
@@ -95,7 +95,7 @@ static size_t put_int64(uint8_t *at, const char *name, int64_t value)
   return length + put_number(at + length, (uint64_t)value, 8);
 }
 
-/* By hand, so that the message's own bytes stay what they are, well-formed inside or not. */
+/* Written by hand, so that the message's own bytes stay unchanged, whether they are well-formed inside or not. */
 static void print_bson_meta(const struct printer *printer, const struct block_marker *block, int64_t seq, const uint8_t *message,
                             size_t bytes)
 {

@@ -25,7 +25,7 @@ static enum read_status chain_ask(struct source *source, const struct dump *dump
 
 /* ---- one file ---- */
 
-/* Of a headless one only the file_id may be known. */
+/* For a segment without a valid header perhaps only the file_id is known. */
 static size_t known_uuid_bytes(const struct segment *segment)
 {
   return segment->headless ? 8 : sizeof segment->header.uuid;
@@ -45,14 +45,14 @@ static const struct segment *segment_find(const struct chain *chain, const struc
   return NULL;
 }
 
-/* Looks for the file's end in the chain that it is part of. */
+/* Finds the file's end in the chain that it is part of. */
 static enum read_status single_find_end(struct source *source, const struct dump *dump, struct error *error)
 {
   struct chain chain;
   struct segment *own = &source->chain.segments[0];
   enum read_status status = chain_ask(source, dump, &chain, error);
   const struct segment *found = segment_find(&chain, own);
-  /* What came through a pipe has neither name nor neighbours. */
+  /* The copy of a pipe has no name and no neighbours. */
   bool piped = source->spool >= 0 && source->asked && memcmp(source->ledger.end.uuid, own->header.uuid, known_uuid_bytes(own)) == 0;
   if (piped || (found != NULL && found->has_end)) {
     own->has_end = true;
@@ -70,7 +70,7 @@ static enum read_status single_find_end(struct source *source, const struct dump
   return status == READ_FAILED || status == READ_NEWER ? status : READ_OK;
 }
 
-/* The directory and the bare name in it that `path` leads to, over symbolic links. */
+/* The directory and the bare name in it that `path` leads to, after symbolic links are followed. */
 static bool path_split(struct source *source, const char *path, char name[FILE_NAME_SIZE], struct error *error)
 {
   const char *slash = strrchr(path, '/'), *base = slash != NULL ? slash + 1 : path;
@@ -88,13 +88,13 @@ static bool path_split(struct source *source, const char *path, char name[FILE_N
 
 static bool path_resolve(struct source *source, const char *path, char name[FILE_NAME_SIZE], struct error *error)
 {
-  char *target = realpath(path, NULL); /* NULL: opening it will say why */
+  char *target = realpath(path, NULL); /* NULL: the open will report why */
   bool split = path_split(source, target != NULL ? target : path, name, error);
   free(target);
   return split;
 }
 
-/* A pipe: its copy is read. */
+/* A pipe: reads its copy instead. */
 static bool spool_take(struct source *source, const char *path, char name[FILE_NAME_SIZE], struct error *error)
 {
   source->spool = spool_copy(path, error);
@@ -103,7 +103,7 @@ static bool spool_take(struct source *source, const char *path, char name[FILE_N
   return source->spool >= 0 && source->dir != NULL;
 }
 
-/* As format_header_foreign; `empty` is the answer for a file without a byte. */
+/* As format_header_foreign; `empty` is the answer for an empty file. */
 static bool is_foreign(const char *dir, const char *name, bool empty)
 {
   uint8_t bytes[FORMAT_CONSTANT_BYTES];
@@ -116,13 +116,13 @@ static bool is_foreign(const char *dir, const char *name, bool empty)
   return file_close(&file, &ignored) == FILE_OK && read && (got == 0 ? empty : format_header_foreign(bytes, got));
 }
 
-/* An empty one is what a maker that died leaves. */
+/* A process that dies while it creates a segment leaves an empty file. */
 bool source_is_foreign(const char *dir, const char *name)
 {
   return is_foreign(dir, name, false);
 }
 
-/* The only segment of the chain. READ_DAMAGED with a segment: it is headless, and its type is what its name says, if anything. */
+/* The only segment of the chain. READ_DAMAGED with a segment: its header is damaged, and its type comes from its name, if that has one. */
 static enum read_status single_load(struct source *source, const char *name, struct error *error)
 {
   struct reader reader;
@@ -254,15 +254,15 @@ void source_say_damage(const struct source *source, const struct error *error)
     dump_say("%s: all messages before seq %" PRId64 " are gone or cannot be reached", source->type, oldest->header.first_seq);
 }
 
-/* ---- oddities ---- */
+/* ---- orphans ---- */
 
-/* A file that nobody names: what is it? */
+/* A file that neither the ledger nor another segment names. */
 enum stray {
   STRAY_ORPHAN,
   STRAY_FOREIGN,    /* not a file of pawl */
-  STRAY_INCOMPLETE, /* no whole header, and nothing behind: it was never committed */
-  STRAY_PRESENT,    /* made in the ledger's present epoch: it may yet be named */
-  STRAY_LATER,      /* in one that the ledger has not reached */
+  STRAY_INCOMPLETE, /* no whole header, and nothing after it: it was never committed */
+  STRAY_PRESENT,    /* made in the ledger's present epoch: the ledger may still name it */
+  STRAY_LATER,      /* made in an epoch that the ledger has not reached */
 };
 
 static bool is_bare(const char *dir, const char *name)
@@ -326,8 +326,8 @@ static bool is_named(const struct chain *chain, const char *name)
 }
 
 /*
- * The ledger was asked before the directory was listed, and a segment may have been made, and committed, between the two. So only a
- * ledger that is read after the listing can tell; without an answer nothing is said.
+ * The ledger was read before the directory was listed, and a worker may have made and committed a segment between the two. So only a ledger
+ * that is read after the listing can decide. Without an answer nothing is printed.
  */
 static void strays_note(const struct source *source, const struct dump *dump)
 {

@@ -25,7 +25,7 @@ static void on_alarm(int number)
   (void)number;
 }
 
-/* A named pipe is opened when someone opens it for writing; a signal ends the wait for that. */
+/* Opening a named pipe waits until another process opens it for writing; a signal ends the wait. */
 static int pipe_open(const char *path, struct error *error)
 {
   struct sigaction wake = {.sa_handler = on_alarm}, before;
@@ -45,7 +45,7 @@ static int pipe_open(const char *path, struct error *error)
   return fd;
 }
 
-/* A device may have no end, and would fill the disk. A terminal has one. */
+/* A device may be endless and would fill the disk. A terminal has an end. */
 static bool may_copy(int fd, const char *path, struct error *error)
 {
   struct stat status;

@@ -2,15 +2,15 @@
 
 #include <inttypes.h>
 
-/* What a file proves of itself. */
+/* What a file alone proves. */
 struct proof {
   const char *name;
   uint8_t uuid[16];
-  int64_t committed; /* bytes, at least; 0: nothing behind the place where the look began */
+  int64_t committed; /* at least this many bytes are committed; 0: no proof after the place where the search began */
   int64_t epoch;     /* the highest */
 };
 
-/* From behind the marker at `tail` (0: from the beginning) to the end of the file. False: it cannot be read so. */
+/* Searches from after the marker at `tail` (0: from the beginning) to the end of the file. False: the file cannot be read in this way. */
 static bool proof_find(const char *dir, const char *name, int64_t tail, struct proof *proof)
 {
   struct reader reader;
@@ -63,7 +63,7 @@ static void stale_say(const struct source *source, const struct dump *dump, cons
               proof->committed, source->type, db);
 }
 
-/* `from`: the committed end as it was known when the files were read. */
+/* `from`: the committed end that was known when the files were read. */
 static enum stale proof_judge(const struct source *source, const struct dump *dump, const struct proof *proof, int64_t from,
                               struct error *why)
 {

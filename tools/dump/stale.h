@@ -1,12 +1,12 @@
 /*
- * stale: is the ledger older than the files? It is, where a file proves more than the ledger knows:
+ * stale: is the ledger older than the files? It is, if a file proves more than the ledger has:
  *
- *   - behind the committed end lies a DATA or CLOSE that another block follows: a holder goes on only after the commit
+ *   - after the committed end there is a DATA or CLOSE that another block follows: a holder continues only after the commit
  *     (docs/format.md, "How files are written");
- *   - a block, or a segment's header, is of an epoch above the ledger's: the ledger is raised before anything is written.
+ *   - a block, or a segment's header, has an epoch above the ledger's: a holder raises the ledger's epoch before it writes anything.
  *
- * So it is after MongoDB was restored from a backup, or rolled back; or it is another installation's ledger. A live holder goes on
- * while the files are read, so a suspicion counts only if a ledger that is read after it does not explain it.
+ * The causes: MongoDB was restored from a backup or rolled back, or the ledger belongs to another installation. A live holder continues to
+ * write while the files are read, so a suspicion counts only if a ledger that is read after it does not explain it.
  */
 #ifndef PAWL_TOOLS_DUMP_STALE_H
 #define PAWL_TOOLS_DUMP_STALE_H
@@ -19,7 +19,7 @@ enum stale {
   STALE_FAILED, /* the ledger could not be asked again: `why` */
 };
 
-/* `source` was asked about (source->asked) and loaded. */
+/* `source` must be loaded with its ledger (source->asked). */
 MUST_CHECK enum stale stale_look(const struct source *source, const struct dump *dump, struct error *why);
 
 #endif

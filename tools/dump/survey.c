@@ -70,7 +70,7 @@ struct survey {
   const struct source *source;
   struct walk walk;
   int64_t from, to;
-  bool unconfirmed; /* the last block is DATA, and that it is committed is not known */
+  bool unconfirmed; /* the last block is DATA, and is not known to be committed */
 };
 
 static void survey_begin(struct survey *survey, struct dump *dump, const struct source *source)
@@ -95,7 +95,7 @@ static bool is_selected(const struct survey *survey, const struct block_marker *
          block->time_us < survey->dump->until_us;
 }
 
-/* The next selected block; false: no more, what was wrong is said and noted. */
+/* The next selected block; false: no more; an error was printed and recorded. */
 static bool survey_next(struct survey *survey)
 {
   struct walk *walk = &survey->walk;
@@ -150,8 +150,7 @@ static const char *kind_text(uint8_t kind, char text[8])
   return kind < sizeof names / sizeof *names && names[kind] != NULL ? names[kind] : text;
 }
 
-/* The columns of the heading in dump.c's help: file offset kind number epoch first last documents messages stored decoded codec time crc.
- */
+/* The columns (see main.c): file offset kind number epoch first last documents messages stored decoded codec time crc. */
 static void print_block_line(FILE *out, const char *name, const struct block_marker *block)
 {
   char kind[8], last[24] = "-", time[TIME_TEXT_SIZE];
@@ -181,12 +180,12 @@ enum { WRITERS_MAX = 8, WRITER_SIZE = 64 };
 struct segment_summary {
   struct totals totals;
   bool closed;                            /* its last block is CLOSE */
-  char writers[WRITERS_MAX][WRITER_SIZE]; /* hosts, none twice */
+  char writers[WRITERS_MAX][WRITER_SIZE]; /* hosts, without duplicates */
   size_t writer_count;
   bool more_writers;
 };
 
-/* What a header or an OPEN says may hold anything. */
+/* A header or an OPEN may hold any bytes, so replace those that would break the output line. */
 static void text_mask(char *at)
 {
   for (; *at != 0; at++)
@@ -208,7 +207,7 @@ static void writer_add(struct segment_summary *summary, const char *host)
     summary->more_writers = true;
 }
 
-/* An OPEN's body tells who writes from there on. */
+/* The body of an OPEN names the host that writes from there on. */
 static void writer_add_open(struct segment_summary *summary, const struct reader *reader)
 {
   bson_iter_t at;
@@ -216,7 +215,7 @@ static void writer_add_open(struct segment_summary *summary, const struct reader
     writer_add(summary, bson_iter_utf8(&at, NULL));
 }
 
-/* The size is that of the files, as --verify's: a header for each segment, and the blocks. */
+/* The size is that of the files, as in --verify: a header for each segment, and the blocks. */
 static void print_totals(FILE *out, const struct totals *totals, size_t segments)
 {
   char size[SIZE_TEXT_SIZE], first[TIME_TEXT_SIZE], last[TIME_TEXT_SIZE];

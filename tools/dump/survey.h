@@ -1,6 +1,6 @@
 /*
- * survey: the formats that show no messages: `blocks`, one line a block, and `summary`, what each segment holds.
- * Also the sums that --verify tells.
+ * survey: the formats that show no messages: `blocks`, one line a block, and `summary`, the contents of each segment. Also the totals that
+ * --verify prints.
  */
 #ifndef PAWL_TOOLS_DUMP_SURVEY_H
 #define PAWL_TOOLS_DUMP_SURVEY_H
@@ -20,14 +20,14 @@ struct totals {
 void totals_add_block(struct totals *totals, const struct block_marker *block);
 void totals_add(struct totals *totals, const struct totals *more);
 
-/* With the headers of so many segments. */
+/* Includes the headers of this many segments. */
 int64_t totals_file_bytes(const struct totals *totals, size_t segments);
 
-/* 1.1 GiB */
+/* Large enough for a text such as 1.1 GiB. */
 enum { SIZE_TEXT_SIZE = 32 };
 const char *size_text(int64_t bytes, char text[SIZE_TEXT_SIZE]);
 
-/* Prints the source as dump->printer.format says; the selection by seq and time applies to whole blocks, --limit to lines. */
+/* Prints the source as dump->printer.format says. The selection by seq and time applies to whole blocks, --limit to lines. */
 void survey_blocks(struct dump *dump, const struct source *source);
 void survey_summary(struct dump *dump, const struct source *source);
 

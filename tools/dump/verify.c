@@ -37,12 +37,12 @@ static const struct {
 
 struct verdict {
   enum finding finding;
-  struct error why; /* of all but ok, doubtful and damaged: they have figures */
+  struct error why; /* for all findings except ok, doubtful and damaged, which print figures instead */
   struct totals totals;
   int64_t bytes; /* of headers and blocks */
-  uint64_t link; /* of the last block: what the next one will carry */
+  uint64_t link; /* of the last block: the value that the next block will carry */
   size_t damages;
-  int64_t lost;      /* documents known to be gone */
+  int64_t lost;      /* documents known to be lost */
   bool lost_unknown; /* and perhaps more */
   int64_t unconfirmed;
   bool torn;
@@ -57,7 +57,7 @@ static void verdict_damage(struct verdict *verdict, int64_t lost_first, int64_t 
     verdict->lost = INT64_MAX;
 }
 
-/* At the end of a walk: the last block, and whether it is known to be committed. */
+/* At the end of a walk: records the last block, and whether it is known to be committed. */
 static void verdict_end(struct verdict *verdict, const struct walk *walk)
 {
   const struct reader *reader = &walk->at.reader;
@@ -168,7 +168,7 @@ static enum dump_exit verdict_exit(const struct dump *dump, const struct verdict
   return findings[verdict->finding].exit;
 }
 
-/* ---- what could not be read, or may not count ---- */
+/* ---- not readable, or not countable ---- */
 
 static bool is_there(const struct source *source, const char *name)
 {
@@ -189,7 +189,7 @@ static bool has_blocks(const struct source *source, const char *name)
   return found;
 }
 
-/* The files of the type that are not in its chain, for a sentence. */
+/* The files of the type that are not in its chain, as text. */
 static const char *orphan_names(const struct source *source, char *text, size_t size)
 {
   const struct chain *chain = &source->chain;
@@ -197,7 +197,7 @@ static const char *orphan_names(const struct source *source, char *text, size_t 
   return text;
 }
 
-/* Nothing is wrong, and nothing is there. */
+/* No error, and no segment in the chain. */
 static void verdict_empty(struct verdict *verdict, const struct source *source, const struct dump *dump)
 {
   const struct chain *chain = &source->chain;
@@ -234,7 +234,7 @@ static void verdict_unopened(struct verdict *verdict, const struct source *sourc
   }
 }
 
-/* The chain itself is broken: what should lie before (or in place of) its oldest segment is gone. */
+/* The chain itself is broken: what should be before (or in place of) its oldest segment is lost. */
 static void verdict_loaded(struct verdict *verdict, const struct source *source, const struct dump *dump, enum read_status loaded,
                            const struct error *error)
 {
@@ -261,7 +261,7 @@ static void verdict_loaded(struct verdict *verdict, const struct source *source,
   }
 }
 
-/* All that is committed by the ledger is right. Is that all that was committed? */
+/* All that the ledger counts as committed is correct. Checks whether more was committed. */
 static void verdict_stale(struct verdict *verdict, const struct source *source, const struct dump *dump)
 {
   struct error why;

@@ -15,7 +15,7 @@ void walk_deinit(struct walk *walk)
   chain_reader_deinit(&walk->at);
 }
 
-/* What hinders the search will be met again, and told, by reading. */
+/* If the search fails, reading from the start meets the same fault and reports it. */
 static void seek_done(struct walk *walk, enum read_status status)
 {
   if (status == READ_OK)
@@ -95,7 +95,7 @@ enum walk_event walk_next(struct walk *walk)
   case READ_DAMAGED:
     if (!walk->is_beyond)
       return damaged(walk);
-    /* Beyond the committed end nothing is damage. */
+    /* Beyond the committed end nothing counts as damage. */
     walk->torn = true;
     walk->torn_offset = walk->at.reader.offset;
     return WALK_END;
