@@ -1,14 +1,14 @@
 /*
- * pawl-enqueue: puts messages into the queue, from files or standard input.
+ * pawl-enqueue: inserts messages into the queue, from files or standard input.
  *
- * Read a batch, reserve its _ids, insert it, and only then read on: what was acknowledged is always a prefix of the input, less
- * the bad lines, which are told one by one. The first batch of which something is unknown ends the program, with the place
- * from which to go on.
+ * It reads a batch, reserves its _ids, inserts it, and only then reads on: what was acknowledged is always a prefix of the input, without
+ * the bad lines, which are reported one by one. The first batch with an unknown result ends the program, and the program prints the place
+ * from which to continue.
  *
- * With --bundle a message goes, as it was read, into a bundle, which is what a document of the batch then is.
+ * With --bundle each message goes unchanged into a bundle, and the documents of the batch are bundles.
  *
- * What waits is sent when the input has nothing more at the moment, so that a batch, or an auto bundle, is what came while the one before
- * was on its way; or when it has waited for long enough, though the input never pauses.
+ * Waiting messages are sent when the input has nothing more at the moment, so that a batch, or an auto bundle, holds what came while the
+ * one before was on its way. They are also sent when they have waited for long enough, even if the input never pauses.
  */
 #include "config/config.h"
 #include "config/stop.h"
@@ -29,14 +29,14 @@
 #include <unistd.h>
 
 enum {
-  BATCH_BYTES = 8 * 1024 * 1024, /* of one insert; or one message */
+  BATCH_BYTES = 8 * 1024 * 1024, /* of one insert; or of one message */
   TIMEOUT_MS = 15000,            /* of one request: longer than an election */
   PLACE_SIZE = 500,
   COUNT_SIZE = 80,
   AUTO_MESSAGES_MAX = 1000, /* in a bundle of --bundle auto */
-  AUTO_LINGER_MS = 3,       /* how long its first message waits for others, when there are none */
-  FIXED_LINGER_MS = 100,    /* the same, of --bundle N, when others keep coming */
-  BUSY_MS = 60000,          /* how long a document is tried again that the server cannot take at the moment */
+  AUTO_LINGER_MS = 3,       /* how long its first message waits for others when none come */
+  FIXED_LINGER_MS = 100,    /* the same for --bundle N, while others keep coming */
+  BUSY_MS = 60000,          /* how long to retry a document that the server cannot take at the moment */
   BUSY_PAUSE_MS = 100,
   BUSY_PAUSE_MS_MAX = 3000,
   DOCUMENTS_MAX = 100000, /* in one insert: MongoDB's own limit */
@@ -49,21 +49,21 @@ struct enqueue {
   struct id_source ids;
   struct batch batch;
   struct progress progress;
-  sigset_t unblocked; /* the signals that end the waiting for input */
+  sigset_t unblocked; /* mask for the wait for input; a signal ends this wait */
   enum input_form form;
   size_t bundle_max;                  /* messages; 0: no bundles */
   int64_t acknowledged, bad, unknown; /* messages */
-  int64_t documents;                  /* that hold the acknowledged ones */
-  int64_t began_ms;                   /* when the batch in hand got its first message */
+  int64_t documents;                  /* documents that hold the acknowledged messages */
+  int64_t began_ms;                   /* when the current batch got its first message */
   int64_t busy_since_ms;              /* since when the server cannot take the next document; 0: it can */
-  int64_t bytes;                      /* of the files that are done */
+  int64_t bytes;                      /* of the files that are finished */
   struct insert_woken woken;
-  bool stopped; /* read no more, insert no more */
-  bool failed;  /* beside bad and unknown */
-  int code;     /* why nothing can be inserted any more; 0: it can */
+  bool stopped; /* stop reading and inserting */
+  bool failed;  /* an error other than bad and unknown messages */
+  int code;     /* why nothing can be inserted any more; 0: inserts are possible */
 };
 
-/* ---- telling ---- */
+/* ---- logging ---- */
 
 __attribute__((format(printf, 4, 5))) static void say(struct enqueue *enqueue, enum config_log_level level, const char *event,
                                                       const char *format, ...)
@@ -128,7 +128,7 @@ static void say_unknown(struct enqueue *enqueue, size_t first, size_t count, con
   bson_free(last_id);
 }
 
-/* What comes behind the batch was not even read. */
+/* What follows the batch was not even read. */
 static void say_not_tried(struct enqueue *enqueue, size_t first)
 {
   char place[PLACE_SIZE];
@@ -150,9 +150,9 @@ static void say_summary(struct enqueue *enqueue, bool failed)
   say(enqueue, failed ? CONFIG_LOG_ERROR : CONFIG_LOG_INFO, "done", "enqueued %s%s%s", counted, bad, unknown);
 }
 
-/* ---- what is said later, if at all ---- */
+/* ---- texts prepared for later ---- */
 
-/* The answer to the insert of all from `first` on takes long, or a second signal comes before it. */
+/* Prepares the texts for a late answer to the insert of all from `first` on, and for a second signal before the answer. */
 static void draft_insert(struct enqueue *enqueue, size_t first)
 {
   char words[STOP_WORDS_SIZE], counted[COUNT_SIZE];
@@ -174,7 +174,7 @@ static void draft_insert(struct enqueue *enqueue, size_t first)
   patience_begin(words);
 }
 
-/* Nothing is on its way. */
+/* Prepares the text for the time when no request is under way. */
 static void draft_idle(struct enqueue *enqueue)
 {
   char words[STOP_WORDS_SIZE];
@@ -185,7 +185,7 @@ static void draft_idle(struct enqueue *enqueue)
   stop_words(words);
 }
 
-/* Until MongoDB has answered. */
+/* Prepares the text for the time until MongoDB has answered. */
 static void draft_connect(struct enqueue *enqueue)
 {
   char words[STOP_WORDS_SIZE];
@@ -220,7 +220,7 @@ static void ids_fill(struct enqueue *enqueue)
       id_make(&enqueue->ids, tick++, batch->bytes + batch->documents[i].at + ID_OFFSET);
 }
 
-/* The server does not want this document. */
+/* Reports that the server refused this document. */
 static void say_refused(struct enqueue *enqueue, size_t i, const char *why)
 {
   const struct batch_document *document = &enqueue->batch.documents[i];
@@ -232,7 +232,7 @@ static void say_refused(struct enqueue *enqueue, size_t i, const char *why)
   say_bad(enqueue, document->messages, text);
 }
 
-/* False: it has tried for long enough, or a signal came. */
+/* False: the time for retries is over, or a signal came. */
 static bool busy_pause(struct enqueue *enqueue, size_t i, const char *why)
 {
   char place[PLACE_SIZE];
@@ -250,7 +250,7 @@ static bool busy_pause(struct enqueue *enqueue, size_t i, const char *why)
   return !stop_asked();
 }
 
-/* One that has lost its login is exchanged. */
+/* Replaces a client that has lost its login. */
 static void client_renew(struct enqueue *enqueue)
 {
   struct error ignored;
@@ -263,7 +263,7 @@ static void client_renew(struct enqueue *enqueue)
   enqueue->client = fresh;
 }
 
-/* Inserts from `first` on, until something is wrong; answers where to go on. */
+/* Inserts from `first` on, until the first error; returns where to continue. */
 static size_t insert_some(struct enqueue *enqueue, size_t first)
 {
   struct error error;
@@ -306,7 +306,7 @@ static size_t insert_some(struct enqueue *enqueue, size_t first)
   return reached;
 }
 
-/* What was read before a line that --strict stops at still goes in. */
+/* Also inserts what was read before a line at which --strict stops. */
 static void flush(struct enqueue *enqueue)
 {
   if (enqueue->batch.count == 0)
@@ -363,7 +363,7 @@ static int64_t linger_ms(const struct enqueue *enqueue)
   return enqueue->config.bundle == CONFIG_BUNDLE_AUTO ? AUTO_LINGER_MS : FIXED_LINGER_MS;
 }
 
-/* False: this input is over. */
+/* False: this input is finished. */
 static bool take_next(struct enqueue *enqueue, struct input *input)
 {
   bson_t message;
@@ -394,7 +394,7 @@ static bool take_next(struct enqueue *enqueue, struct input *input)
   return false;
 }
 
-/* Of a FIFO the writer is waited for where its bytes are: there a signal ends it. */
+/* Opens a FIFO without a wait for its writer. The program waits where it reads, because there a signal ends the wait. */
 static int file_open(const char *path)
 {
   int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -431,7 +431,7 @@ static void take_file(struct enqueue *enqueue, const char *path)
     close(file);
 }
 
-/* 0 if it is not known. */
+/* Returns 0 if it is not known. */
 static int64_t total_bytes(char **paths, int count)
 {
   int64_t total = 0;
@@ -522,7 +522,7 @@ static int connect_mongo(struct enqueue *enqueue)
     if (enqueue->client)
       return EXIT_DONE;
   }
-  bool refused = outcome == OUTCOME_REFUSED || error.reason != ERROR_OTHER; /* the text says so itself */
+  bool refused = outcome == OUTCOME_REFUSED || error.reason != ERROR_OTHER; /* then the text needs no prefix */
   say(enqueue, CONFIG_LOG_ERROR, "unavailable", "%s%s; nothing was enqueued", refused ? "" : "cannot reach MongoDB: ", error.text);
   return mongo_exit_code(outcome, &error);
 }

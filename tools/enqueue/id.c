@@ -26,14 +26,14 @@ static bool folder_make(const char *path)
   return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-/* Makes the folders on the path that are missing; what follows the last slash is the file. */
+/* Makes the missing directories on the path; the part after the last slash is the file. */
 static bool folders_make(char *path)
 {
   for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
     *slash = '\0';
     bool made = folder_make(path);
     *slash = '/';
-    if (!made && errno != EACCES && errno != EROFS) /* these may be said of a folder that is there */
+    if (!made && errno != EACCES && errno != EROFS) /* mkdir may return these for a directory that exists */
       return false;
   }
   return true;
@@ -99,7 +99,7 @@ static bool lock(int file)
   return result == 0;
 }
 
-/* Of a file that is empty, or not ours, 0: then the clock decides. */
+/* An empty file, or a file in another format, gives 0: then the clock decides. */
 static bool tick_read(int file, int64_t *tick)
 {
   char text[TICK_TEXT_BYTES + 1] = "";
@@ -116,7 +116,7 @@ static bool tick_write(int file, int64_t tick)
 {
   char text[TICK_TEXT_BYTES + 8];
   snprintf(text, sizeof text, "%016" PRId64 "\n", tick);
-  errno = ENOSPC; /* of a short write */
+  errno = ENOSPC; /* the reason if the write is short */
   return pwrite(file, text, TICK_TEXT_BYTES, 0) == TICK_TEXT_BYTES;
 }
 
@@ -125,7 +125,7 @@ static int64_t first_above(int64_t now_us, int64_t last)
   return now_us > last ? now_us : last + 1;
 }
 
-/* Reads, raises and writes under the lock. */
+/* Reads, raises and writes the tick under the lock. */
 static bool reserve_in_file(int file, int64_t *first, int64_t count)
 {
   int64_t last;

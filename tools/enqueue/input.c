@@ -10,8 +10,8 @@
 enum {
   READ_BYTES = 256 * 1024,
   JSON_BYTES_MAX = 4 * MESSAGE_BYTES_MAX, /* a document of 16 MiB may be much longer as text */
-  IDLE_MS = 10,                           /* how long nothing must come before the input counts as idle */
-  IDLE_AGAIN_MS = 500,                    /* how long an idle input is waited for in one call */
+  IDLE_MS = 10,                           /* an input without new bytes for this long counts as idle */
+  IDLE_AGAIN_MS = 500,                    /* how long one call waits for an idle input */
 };
 
 void input_init(struct input *input, int file, const char *name, enum input_form form, struct input_types types)
@@ -35,7 +35,7 @@ void input_place(const char *name, enum input_form form, int64_t number, int64_t
     snprintf(text, size, "%.400s:%lld", name, (long long)number);
 }
 
-/* Puts the place before what the error says. */
+/* Puts the place before the text of the error. */
 static enum input_result place_error(const struct input *input, enum input_result result, struct error *error)
 {
   char place[500];
@@ -104,7 +104,7 @@ static void use(struct input *input, size_t length)
 
 /* ---- lines ---- */
 
-/* Goes past the rest of a line that is too long to be held, and says so when it is through. */
+/* Skips the rest of a line that is too long to hold, and reports it at the end of the line. */
 static enum input_result line_skip(struct input *input, size_t max, struct error *error)
 {
   for (;;) {
@@ -158,7 +158,7 @@ static bool blank(const uint8_t *line, size_t length)
   return true;
 }
 
-/* Levels that the bundle has around it. */
+/* The levels of nesting that the bundle adds. */
 static int around(const struct input *input)
 {
   return input->bare ? BUNDLE_DEPTH : 0;
@@ -212,7 +212,7 @@ static enum input_result line_next(struct input *input, bson_t *message, bool *i
 
 /* ---- BSON ---- */
 
-/* INPUT_MESSAGE: `need` bytes are there. INPUT_END: the file ended before; `end - start` says how many are. */
+/* INPUT_MESSAGE: `need` bytes are there. INPUT_END: the file ended before; `end - start` is the number of bytes that are there. */
 static enum input_result need(struct input *input, size_t need, struct error *error)
 {
   while (input->end - input->start < need) {
@@ -232,7 +232,7 @@ static enum input_result broken(struct input *input, const char *what, struct er
   return place_error(input, INPUT_BROKEN, error);
 }
 
-/* After a length that makes no sense nothing behind it can be found. */
+/* After an invalid length nothing further in the file can be found. */
 static enum input_result bson_find(struct input *input, size_t *length, struct error *error)
 {
   enum input_result result = need(input, 4, error);

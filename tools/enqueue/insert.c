@@ -59,7 +59,7 @@ size_t batch_messages(const struct batch *batch, size_t i, size_t count)
 
 /* ---- bundles ---- */
 
-/* {_id: 12 bytes, type: string, batch: [ ... ]}: where the text of the type lies, and from its end where the array does. */
+/* {_id: 12 bytes, type: string, batch: [ ... ]}: the offset of the type's text, and the distance from its end to the array. */
 enum { BUNDLE_TYPE_AT = 4 + (1 + 4 + 12) + (1 + 5 + 4), BUNDLE_ARRAY_BEHIND = 1 + (1 + 6), KEY_SIZE = 24 };
 
 static void put_length(uint8_t *at, size_t length)
@@ -92,7 +92,7 @@ static void bundle_begin(struct batch *batch, const char *type, struct place fro
   bson_destroy(&bundle);
 }
 
-/* In place, over the two bytes that end array and document: it is a whole document at any time, and each message is copied once. */
+/* Appends in place, over the two bytes that end array and document: it is a whole document at any time, and each message is copied once. */
 void batch_bundle(struct batch *batch, const char *type, const bson_t *message, struct place from, size_t messages_max)
 {
   if (!batch_bundle_takes(batch, type, message->len, messages_max))
@@ -136,10 +136,10 @@ static void reply_text(const bson_t *reply, const char *path, struct error *erro
   bson_iter_t iter, found;
   bool has = bson_iter_init(&iter, reply) && bson_iter_find_descendant(&iter, path, &found) && BSON_ITER_HOLDS_UTF8(&found);
   error_set(error, "%.500s", has ? bson_iter_utf8(&found, NULL) : "no reason given");
-  document_make_printable(error->text); /* it quotes the document */
+  document_make_printable(error->text); /* the text quotes the document */
 }
 
-/* The server said no before it touched a document. Every other code may come in the middle of a batch. */
+/* The server refused before it touched a document. Every other code may come in the middle of a batch. */
 static bool code_means_none(int64_t code)
 {
   enum { BAD_VALUE = 2, FAILED_TO_PARSE = 9, UNAUTHORIZED = 13, TYPE_MISMATCH = 14, AUTHENTICATION_FAILED = 18 };
@@ -148,7 +148,7 @@ static bool code_means_none(int64_t code)
          code == INVALID_NAMESPACE || code == NOT_ON_VIEW || code == BSON_TOO_LARGE;
 }
 
-/* Nothing is wrong with the document: the server had no room in its cache or on its disk, or was in its own way, and undid the insert. */
+/* The document is valid: the server had no room in its cache or on its disk, or had a conflict of its own, and undid the insert. */
 static bool code_means_later(int64_t code)
 {
   enum { LOCK_TIMEOUT = 24, WRITE_CONFLICT = 112, EXCEEDED_MEMORY = 146, UNAVAILABLE = 365, TOO_LARGE_FOR_CACHE = 395, NO_SPACE = 14031 };
@@ -156,7 +156,7 @@ static bool code_means_later(int64_t code)
          code == NO_SPACE;
 }
 
-/* The driver's verdict on a server's answer is the server's code; it has no reply of its own to look at. */
+/* For an error of the server the driver's code is the server's code; there is no other reply to inspect. */
 static bool surely_none(const bson_error_t *reason)
 {
   return reason->domain == MONGOC_ERROR_SERVER_SELECTION || (reason->domain == MONGOC_ERROR_SERVER && code_means_none(reason->code));
@@ -164,9 +164,9 @@ static bool surely_none(const bson_error_t *reason)
 
 /*
  *   reply                                 driver says          means
- *   writeErrors at index i, all else well failed               before i acknowledged, i is bad (or, by its code, to be tried again),
- *                                                              behind i was not tried
- *   writeErrors, writeConcernErrors       failed               before i unknown (if there are any), behind was not tried
+ *   writeErrors at index i, all else well failed               before i acknowledged, i is bad (or, by its code, to be retried),
+ *                                                              after i was not tried
+ *   writeErrors, writeConcernErrors       failed               before i unknown (if there are any), after i was not tried
  *   -                                     no server            none: it was not sent
  *   -                                     a code of the list   none
  *   anything else, writeConcernErrors too failed               unknown, all of them
@@ -193,14 +193,14 @@ struct insert_outcome insert_judge(bool done, const bson_t *reply, const bson_er
   return (struct insert_outcome){INSERT_UNKNOWN, 0, refused ? (size_t)index : sent, false};
 }
 
-/* Of the driver's ways to insert this is one that it retries: in 1.23 it does not retry a raw command. */
+/* A bulk operation, because the driver retries it: driver 1.23 does not retry a raw command. */
 static mongoc_bulk_operation_t *bulk_make(mongoc_collection_t *collection, const struct batch *batch, size_t first)
 {
   bson_t opts = BSON_INITIALIZER, unchecked = BSON_INITIALIZER;
   bson_append_bool(&opts, "ordered", 7, true);
   mongo_append_write_concern(&opts);
   mongoc_bulk_operation_t *bulk = mongoc_collection_create_bulk_operation_with_opts(collection, &opts);
-  bson_append_bool(&unchecked, "validate", 8, false); /* what is inside is the producer's */
+  bson_append_bool(&unchecked, "validate", 8, false); /* the producer decides what is inside */
   for (size_t i = first; i < batch->count; i++) {
     bson_t document;
     bson_error_t reason;
@@ -213,7 +213,7 @@ static mongoc_bulk_operation_t *bulk_make(mongoc_collection_t *collection, const
   return bulk;
 }
 
-/* The user was dropped, and may be made again in a moment: it was there when this began. Nothing of what was sent was done. */
+/* The user was dropped after this program logged in, and may be made again soon. The server did nothing of what was sent. */
 static bool login_lost(struct mongo *mongo, mongoc_client_t *client, const bson_t *reply, const bson_error_t *reason)
 {
   if (reply_number(reply, "nInserted") > 0)
@@ -243,7 +243,7 @@ struct insert_outcome insert_batch(struct mongo *mongo, mongoc_client_t *client,
 /* ---- wake-ups ---- */
 
 enum {
-  WAKE_TYPES_MAX = 16, /* of those behind the workers hear by their timers */
+  WAKE_TYPES_MAX = 16, /* workers find messages of further types by their own polls */
   WAKE_PAUSE_MS = 10,
 };
 

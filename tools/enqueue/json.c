@@ -1,9 +1,9 @@
 /*
  * Extended JSON: a line becomes a document that means the same, or an error that says why not.
  *
- * libbson reads it, but takes some values for others in silence (a decimal number that is none for NaN, the 30th of February for the
- * 1st of March), so the values are looked at before (exact_check). And it gives up at 100 levels, where MongoDB takes 180, so what is
- * nested deeper is read in parts.
+ * libbson reads it, but silently changes some values (an invalid decimal number to NaN, the 30th of February to the 1st of March), so the
+ * values are checked before (exact_check). And it stops at 100 levels, where MongoDB accepts 180, so what is nested deeper is read in
+ * parts.
  */
 #include "bson_array.h"
 #include "tools/enqueue/input.h"
@@ -14,14 +14,14 @@
 #include <stdlib.h>
 
 enum {
-  BRACKETS_MAX = 3 * MESSAGE_DEPTH_MAX, /* a value in Extended JSON has up to two of its own */
-  DEPTH_AT_ONCE = 64,                   /* what libbson is given to read in one piece, but for a value's own brackets */
+  BRACKETS_MAX = 3 * MESSAGE_DEPTH_MAX, /* a value in Extended JSON has up to two brackets of its own */
+  DEPTH_AT_ONCE = 64,                   /* levels that libbson reads in one piece, without a value's own brackets */
   TEXT_SIZE = 512,                      /* no number, date or identifier is longer */
 };
 
 /* ---- text ---- */
 
-/* After the string that begins here; NULL: it does not end. */
+/* Returns the end of the string that begins here; NULL: it does not end. */
 static const char *string_end(const char *at, const char *end)
 {
   for (at++; at < end && *at != '"'; at++)
@@ -31,8 +31,8 @@ static const char *string_end(const char *at, const char *end)
 }
 
 /*
- * After the object or array that begins here; NULL: brackets that do not match, or too many. libbson's reader looks at more than the
- * object it returns, and cannot be trusted with a stray bracket after it, so it gets the object and nothing else.
+ * Returns the end of the object or array that begins here; NULL: brackets that do not match, or too many. libbson's reader looks at more
+ * than the object that it returns, and does not handle a stray bracket after it correctly, so it gets the object and nothing else.
  */
 static const char *object_end(const char *at, const char *end, size_t *depth_max)
 {
@@ -67,14 +67,14 @@ static const char *blanks_end(const char *at, const char *end)
   return at;
 }
 
-/* Where the value of the key begins whose string ends at `at`; NULL: that string is no key. */
+/* Where the value begins of the key whose string ends at `at`; NULL: that string is not a key. */
 static const char *value_of_key(const char *at, const char *end)
 {
   at = blanks_end(at, end);
   return at < end && *at == ':' ? blanks_end(at + 1, end) : NULL;
 }
 
-/* An escape that is not for one of ASCII's letters stands for something that no number, date or key of Extended JSON has. */
+/* Returns \x01 for an escape outside of ASCII, because no number, date or key of Extended JSON holds such a character. */
 static char unescape(const char **at, const char *end)
 {
   static const char letters[] = "bfnrt", meant[] = "\b\f\n\r\t";
@@ -90,7 +90,7 @@ static char unescape(const char **at, const char *end)
   return (found = strchr(letters, escaped)) != NULL && escaped ? meant[found - letters] : escaped;
 }
 
-/* The string that begins here. False: it is no string, or too long. */
+/* Copies the string that begins here. False: it is not a string, or too long. */
 static bool string_text(const char *at, const char *end, char text[TEXT_SIZE])
 {
   size_t length = 0;
@@ -106,7 +106,7 @@ static bool string_text(const char *at, const char *end, char text[TEXT_SIZE])
   return true;
 }
 
-/* The driver's text quotes the line: keep it to one line, and short. */
+/* The driver's text quotes the line, so it is cut to one short line. */
 __attribute__((format(printf, 2, 3))) static bool json_error(struct error *error, const char *format, ...)
 {
   char text[300];
@@ -129,7 +129,7 @@ static bool decimal_exact(const char *text)
   return bson_decimal128_from_string(text, &ignored);
 }
 
-/* A number that is not 0 and would become it is another one. */
+/* A number that is not 0 must not be read as 0. */
 static bool number_exact(const char *text)
 {
   char *end;
@@ -156,7 +156,7 @@ static bool uuid_exact(const char *text)
   return strlen(text) == 36 && strspn(text, "0123456789abcdefABCDEF-") == 36;
 }
 
-/* The reader looks at the form; that the day, the second and the zone are there is not looked at. */
+/* The reader checks the form. It does not check that the day, the second and the zone exist. */
 static bool date_exact(const char *text)
 {
   static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
@@ -181,7 +181,7 @@ static bool subtype_exact(const char *text)
   return strlen(text) <= 2 && strspn(text, "0123456789abcdefABCDEF") == strlen(text);
 }
 
-/* Values that are strings. What is another kind of value there is the reader's to refuse. */
+/* Values that are strings. The reader refuses other kinds of values there. */
 static const struct exact {
   const char *key;
   bool (*right)(const char *text);
@@ -193,7 +193,7 @@ static const struct exact {
     {"$uuid", uuid_exact, "a UUID with its dashes"},
     {"$date", date_exact, "a time that exists, such as 2024-02-29T23:59:59.123Z, or a $numberLong"},
     {"$options", options_exact, "letters of ilmsux"},
-    {"options", options_exact, "letters of ilmsux"}, /* these two only inside of $regularExpression and $binary */
+    {"options", options_exact, "letters of ilmsux"}, /* these two only inside $regularExpression and $binary */
     {"subType", subtype_exact, "2 hexadecimal digits"},
 };
 
@@ -235,7 +235,7 @@ static bool inside_check(const char *key, const char *at, const char *end, struc
   return true;
 }
 
-/* Code is cut at a NUL. */
+/* The reader would cut code at a NUL. */
 static bool code_check(const char *at, const char *end, struct error *error)
 {
   const char *after = at < end && *at == '"' ? string_end(at, end) : NULL;
@@ -265,7 +265,7 @@ static bool number_check(const char *at, size_t length, struct error *error)
   return json_error(error, "got %.60s, which a double cannot hold", text);
 }
 
-/* False: the reader would take a value for another. `text` has a sound structure, or the reader will refuse it. */
+/* False: the reader would change a value. The structure of the text is valid, or the reader will refuse it. */
 static bool exact_check(const char *at, const char *end, struct error *error)
 {
   char key[TEXT_SIZE];
@@ -286,7 +286,7 @@ static bool exact_check(const char *at, const char *end, struct error *error)
   return true;
 }
 
-/* Most lines have nothing in them that could be taken for something else. */
+/* Most lines have no value that the reader could change, and need no check. */
 static bool exact_wanted(const char *text, size_t length)
 {
   return memchr(text, '$', length) || memmem(text, length, "\\u0024", 6) || memmem(text, length, "e-", 2) || memmem(text, length, "E-", 2);
@@ -294,7 +294,7 @@ static bool exact_wanted(const char *text, size_t length)
 
 /* ---- in parts ---- */
 
-/* Stands in the text for a part that is read by itself; `{"$pawlPart":7}`. */
+/* Replaces, in the text, a part that is read separately; `{"$pawlPart":7}`. */
 #define PART_KEY "$pawlPart"
 
 struct part {
@@ -316,11 +316,11 @@ static void part_add(struct parts *parts, const char *begin, const char *end, FI
   parts->all[parts->count++] = (struct part){begin, end};
 }
 
-/* Copies the text to `rest`, what is nested deeper than DEPTH_AT_ONCE left out. A value of Extended JSON is not cut through. */
+/* Copies the text to `rest`, without what is nested deeper than DEPTH_AT_ONCE. Never cuts through a value of Extended JSON. */
 static void parts_cut(const char *begin, const char *end, struct parts *parts, FILE *rest)
 {
   size_t depth = 0, inner;
-  bool wrapped = false; /* the value that comes belongs to a key with a $ */
+  bool wrapped = false; /* the next value belongs to a key with a $ */
   for (const char *at = begin; at < end;) {
     const char *after = at + 1;
     if (*at == '"') {
@@ -394,7 +394,7 @@ static bool graft_part(const struct part *part, const char *key, bson_t *to, str
   return done;
 }
 
-/* NULL: the element is itself. */
+/* NULL: the element is not a replaced part. */
 static const struct part *part_of(const bson_iter_t *at, const struct parts *parts)
 {
   bson_iter_t only;
@@ -465,7 +465,7 @@ static bool read_in_parts(const char *begin, const char *end, bson_t *document, 
   return done;
 }
 
-/* `depth`: of its brackets, which match. */
+/* `depth`: that of its brackets, which match. */
 static bool read_text(const char *begin, const char *end, size_t depth, bson_t *document, struct error *error)
 {
   return (depth <= DEPTH_AT_ONCE + 3 ? read_at_once : read_in_parts)(begin, end, document, error);
@@ -473,7 +473,7 @@ static bool read_text(const char *begin, const char *end, size_t depth, bson_t *
 
 /* ---- a line ---- */
 
-/* What pawl-dump cannot show as JSON it shows as {"$pawlRaw": binary}: that stands for the document whose bytes these are. */
+/* pawl-dump prints what it cannot show as JSON as {"$pawlRaw": binary}: this restores the document from those bytes. */
 static bool raw_open(bson_t *document, int around, struct error *error)
 {
   bson_iter_t only;

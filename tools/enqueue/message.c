@@ -1,9 +1,9 @@
-/* The pure half of input: bytes that are at hand become a message, or an error that says why not. */
+/* The pure half of input: bytes become a message, or an error that says why not. */
 #include "tools/enqueue/input.h"
 
 static const uint8_t no_id[12];
 
-/* An _id to be filled in later, at ID_OFFSET: it must come first. */
+/* Appends an _id that is filled in later, at ID_OFFSET, so it must come first. */
 static void append_no_id(bson_t *message)
 {
   bson_oid_t id;
@@ -19,7 +19,7 @@ static bool size_check(size_t length, struct error *error)
   return false;
 }
 
-/* libbson lets the two-byte form of NUL pass, which is no UTF-8 and which other drivers refuse to read. */
+/* libbson accepts the two-byte form of NUL, which is not UTF-8 and which other drivers refuse to read. */
 static bool utf8_valid(const char *text, size_t length)
 {
   return bson_utf8_validate(text, length, true) && !memmem(text, length, "\xC0\x80", 2);
@@ -27,7 +27,7 @@ static bool utf8_valid(const char *text, size_t length)
 
 bool message_from_line(const uint8_t *line, size_t length, const char *type, bson_t *message, struct error *error)
 {
-  if (!size_check(length, error)) /* before it is copied */
+  if (!size_check(length, error)) /* check before the copy */
     return false;
   bson_init(message);
   if (type) {
@@ -47,8 +47,8 @@ bool message_from_line(const uint8_t *line, size_t length, const char *type, bso
 /* ---- documents ---- */
 
 /*
- * Before bson_validate, which recurses without a limit into the scopes of code. MongoDB counts what has an element in it: an empty
- * document may lie one level deeper.
+ * Runs before bson_validate, which recurses without a limit into the scopes of code. MongoDB counts only levels that have an element: an
+ * empty document may be one level deeper.
  */
 static bool depth_check(const uint8_t *bytes, size_t length, int depth, struct error *error)
 {
@@ -102,7 +102,7 @@ static bool types_allow(const struct input_types *types, const char *name)
   return types->count == 0;
 }
 
-/* The document's own type is right, or it has none and there is one to fill in. */
+/* True: the document's own type is valid, or it has none and there is one to add. */
 static bool type_check(const bson_t *document, const struct input_types *types, bool *type_wanted, struct error *error)
 {
   bson_iter_t iter;

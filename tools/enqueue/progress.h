@@ -1,5 +1,5 @@
 /*
- * progress: one line on a terminal that says how far a program is; erased at the end. No library for this is packaged for C.
+ * progress: one line on a terminal that shows how far a program is; erased at the end. No library for this is packaged for C.
  *
  * Threads: one at a time. The clock comes as an argument; the line is drawn at most five times a second.
  */
@@ -15,11 +15,11 @@ struct progress {
   bool shown;
 };
 
-/* `out` counts only if it is a terminal. */
+/* `out` is used only if it is a terminal. */
 void progress_init(struct progress *progress, FILE *out, int64_t total_bytes, int64_t now_ms);
-/* `messages` lie in so many `documents`: told if there are fewer. */
+/* `messages` in `documents`: shown if there are fewer documents. */
 void progress_update(struct progress *progress, int64_t bytes, int64_t messages, int64_t documents, int64_t now_ms);
-/* Takes the line away, before something else is written and at the end. */
+/* Erases the line, before other output and at the end. */
 void progress_clear(struct progress *progress);
 
 #endif
