@@ -9,13 +9,13 @@
 #include <time.h>
 
 enum {
-  AWAIT_MS_MAX = 1000,   /* for a wake-up: so often it looks in any case */
-  WATCH_AGAIN_MS = 5000, /* after a watch was lost, or could not begin */
-  BACKOFF_MS = 100,      /* when nothing answers; doubling */
+  AWAIT_MS_MAX = 1000,   /* longest wait for a wake-up: the lock is read at least this often */
+  WATCH_AGAIN_MS = 5000, /* pause after the wait for wake-ups was lost, or could not begin */
+  BACKOFF_MS = 100,      /* pause when MongoDB does not answer; doubles */
   BACKOFF_MS_MAX = 3000,
 };
 
-/* ---- talking, time ---- */
+/* ---- logging, time ---- */
 
 void claim_say(const struct claim *claim, enum config_log_level level, const char *format, ...)
 {
@@ -37,10 +37,10 @@ static int64_t least(int64_t a, int64_t b)
 static void random_fill(void *bytes, size_t size)
 {
   if (getrandom(bytes, size, 0) != (ssize_t)size)
-    abort(); /* the kernel gives up to 256 bytes at any time */
+    abort(); /* the kernel always returns up to 256 bytes */
 }
 
-/* A fifth more or less, so that many do not come at the same moment. */
+/* Adds or removes up to a fifth, so that many processes do not come at the same moment. */
 static int64_t jitter(int64_t ms)
 {
   uint64_t random;
@@ -63,11 +63,11 @@ static void sleep_ms(int64_t ms)
     nanosleep(&pause, NULL);
 }
 
-/* ---- being woken ---- */
+/* ---- wake-ups ---- */
 
 static int64_t await_ms(const struct claim *claim)
 {
-  return least(claim->config->lease_ms / 2, AWAIT_MS_MAX); /* below what is left of a lease that is being renewed */
+  return least(claim->config->lease_ms / 2, AWAIT_MS_MAX); /* less than what is left of a lease that its holder renews */
 }
 
 static bool watch_begins(struct claim *claim)
@@ -103,7 +103,7 @@ static void watch(struct claim *claim)
   }
 }
 
-/* Until it is woken, or time to look again: no later than the known end of the lease, and of --timeout. */
+/* Waits until a wake-up comes, or it is time to read the lock again: at the known end of the lease, or of --timeout, at the latest. */
 static void wait_for_news(struct claim *claim)
 {
   struct error ignored;
@@ -119,7 +119,7 @@ static void wait_for_news(struct claim *claim)
     claim->in_row = row == OUTCOME_YES;
     if (row == OUTCOME_YES)
       watch(claim);
-    if (row == OUTCOME_YES || row == OUTCOME_NO) /* it has changed hands: who has it now? */
+    if (row == OUTCOME_YES || row == OUTCOME_NO) /* the holder has changed: read the lock again */
       return;
   }
   sleep_ms(least(most_ms, jitter(claim->config->retry_ms)));
@@ -127,7 +127,7 @@ static void wait_for_news(struct claim *claim)
 
 /* ---- one attempt ---- */
 
-/* Deletes my lock document; it can be there although no answer said so. */
+/* Deletes my lock document; it may exist although no answer said so. */
 static enum outcome give_back(struct claim *claim, struct error *error)
 {
   enum outcome outcome = lock_release(claim->store, claim->config->name, 0, &claim->owner, claim->fenced ? claim->epoch : 0, error);
@@ -141,9 +141,9 @@ static enum outcome look(struct claim *claim, struct error *error)
 }
 
 /*
- * Is the lock still there? A fail-over between insert and fence may have taken the insert back, and the fence alone keeps nobody from
- * inserting anew. The server that has acknowledged the fence is the newest primary. What is refused is no lock of mine; the next look says
- * what it is.
+ * Does the lock still exist? A fail-over between insert and fence may have undone the insert, and the fence alone does not stop another
+ * process from inserting anew. The server that acknowledged the fence is the newest primary. REFUSED: the lock document was not written by
+ * pawl, so it is not mine; the next read reports what it is.
  */
 static enum outcome confirm(struct claim *claim, struct error *error)
 {
@@ -154,7 +154,7 @@ static enum outcome confirm(struct claim *claim, struct error *error)
   return mine && !claim->view.stealable ? OUTCOME_YES : OUTCOME_NO;
 }
 
-/* What is not known is asked again, as long as two thirds of the lease are not over, and nobody wants this to end. */
+/* Sends the fence again while its result is unknown, until two thirds of the lease are over or a signal comes. */
 static enum outcome fence(struct claim *claim, const struct ledger *seen, struct error *error)
 {
   const char *name = claim->config->name;
@@ -187,14 +187,14 @@ static enum outcome insert_and_fence(struct claim *claim, const struct ledger *s
   return claim->fenced ? confirm(claim, error) : outcome;
 }
 
-/* A signal that comes meanwhile ends this process when no lock document of it is left. */
+/* If a signal comes meanwhile, this process ends after its lock document is deleted. */
 static enum outcome take(struct claim *claim, const struct ledger *seen, struct error *error)
 {
   struct error ignored;
   command_signals_hold();
   enum outcome outcome = insert_and_fence(claim, seen, error);
   bool late =
-      command_now_ms() >= claim->sent_ms + lease_safe_ms(claim->config->lease_ms); /* it would be lost before the command has begun */
+      command_now_ms() >= claim->sent_ms + lease_safe_ms(claim->config->lease_ms); /* the lock would be lost before the command has begun */
   if (outcome == OUTCOME_YES && !late)
     return outcome;
   if (outcome == OUTCOME_YES)
@@ -203,7 +203,7 @@ static enum outcome take(struct claim *claim, const struct ledger *seen, struct 
     (void)give_back(claim, &ignored);
   command_signals_release();
   if (outcome == OUTCOME_NO)
-    (void)look(claim, &ignored); /* who was faster? */
+    (void)look(claim, &ignored); /* find out which process was faster */
   return outcome;
 }
 
@@ -216,7 +216,7 @@ static enum outcome get_ready(struct claim *claim, struct error *error)
   return outcome;
 }
 
-/* YES: mine. NO: not yet. UNKNOWN: no answer. REFUSED: never; *code is the exit code. */
+/* YES: acquired. NO: not yet. UNKNOWN: no answer. REFUSED: never; *code is the exit code. */
 static enum outcome attempt(struct claim *claim, int *code, struct error *error)
 {
   struct ledger ledger = {0};
@@ -229,15 +229,20 @@ static enum outcome attempt(struct claim *claim, int *code, struct error *error)
   outcome = woken ? OUTCOME_NO : look(claim, error);
   claim->woken = claim->in_row = false;
   bool expired = outcome == OUTCOME_YES && claim->view.stealable;
-  /* It was let go just now: who was woken for it has a moment to take it. That may be this process, and the row is in what wakes it. */
+  /*
+   * Just released. Back off once so that the notified waiter can take it. That waiter may be this process, and its wake-up carries the
+   * inherited waiters.
+   */
   claim->yields = outcome == OUTCOME_NO && in_row && !woken;
   if (outcome != OUTCOME_NO && !expired)
     return outcome == OUTCOME_YES ? OUTCOME_NO : outcome;
   if (claim->yields)
     return OUTCOME_NO;
   *code = EXIT_UNTRUSTED;
-  /* Before the insert: else one that was overtaken meanwhile could fence the holder. Who let it go may have told it; what is wrong fences
-   * nobody. */
+  /*
+   * Read before the insert: otherwise a process that was overtaken after its insert could fence the new holder. The releasing holder may
+   * have sent the epoch with the wake-up; a wrong epoch fences no process.
+   */
   ledger.epoch = claim->epoch_told;
   claim->epoch_told = 0;
   if (ledger.epoch == 0)
@@ -259,7 +264,7 @@ static void say_waiting(struct claim *claim)
   claim->said_waiting = claim->said_waiting || view->left_ms > 0;
 }
 
-/* Said once when it begins and once when it is over. */
+/* Logs once when it begins and once when it is over. */
 static void say_away(struct claim *claim, bool away, const struct error *error)
 {
   if (away && !claim->said_away && error->reason != ERROR_OTHER)
@@ -330,7 +335,10 @@ bool claim_release(struct claim *claim, struct error *error)
 
 /* ---- forgetting ---- */
 
-/* Whether there is anything, and it is a lock's; nothing is touched. YES: there is. NO: there is nothing. REFUSED: *code. */
+/*
+ * Checks that there is something to forget, and that it belongs to a lock; changes nothing. YES: there is. NO: there is nothing. REFUSED:
+ * *code.
+ */
 static enum outcome find_forgettable(struct claim *claim, int *code, struct error *error)
 {
   struct ledger ledger;
@@ -348,7 +356,7 @@ static enum outcome find_forgettable(struct claim *claim, int *code, struct erro
   return OUTCOME_REFUSED;
 }
 
-/* Waiting gives nobody a right. */
+/* Do not retry without the right: a wait does not change it. */
 static bool forget_tries_again(enum outcome outcome, const struct error *error, int64_t until_ms)
 {
   return outcome == OUTCOME_UNKNOWN && error->reason != ERROR_RIGHT && command_now_ms() < until_ms;
@@ -364,7 +372,7 @@ static int forget_held(struct claim *claim)
     sleep_ms(jitter(BACKOFF_MS));
     outcome = ledger_forget_again(claim->store, name, claim->epoch, &claim->owner, &error);
   }
-  claim->fenced = false; /* who waits is not told an epoch that is gone */
+  claim->fenced = false; /* do not send waiters an epoch that no longer exists */
   while (forget_tries_again(give_back(claim, &ignored), &ignored, until_ms))
     sleep_ms(jitter(BACKOFF_MS));
   command_signals_release();

@@ -1,9 +1,9 @@
 /*
- * claim: the way of pawl-lock to a mutex and its epoch, and back. Private to pawl-lock.
+ * claim: how pawl-lock acquires a mutex and its epoch, and releases them. Private to pawl-lock.
  *
- * The same steps as a worker's, and against the same documents (docs/protocol.md): look, stand in the row and be woken, or look again by
- * a timer; read the ledger, steal what has expired, insert, fence; and, since here all rests on the lock, look whether it is still there. A
- * wake-up makes it try at once, and is never believed.
+ * The steps and the documents are those of a worker (docs/protocol.md): read the lock, enter the wait queue and wait for a wake-up, or read
+ * the lock again by a timer; read the ledger, steal what has expired, insert, fence. Here all depends on the lock, so the last step is to
+ * read whether the lock document still exists. After a wake-up the process tries at once; a wrong wake-up does no harm.
  */
 #ifndef PAWL_TOOLS_LOCK_CLAIM_H
 #define PAWL_TOOLS_LOCK_CLAIM_H
@@ -14,51 +14,51 @@
 
 struct claim {
   const struct config *config;
-  struct lockstore_options options; /* of the requests */
+  struct lockstore_options options; /* for the requests */
   struct lockstore *store;
-  int64_t deadline_ms; /* for waiting; INT64_MAX: none */
+  int64_t deadline_ms; /* for the wait; INT64_MAX: none */
 
-  /* the lock, once claim_acquire has said EXIT_DONE */
+  /* the lock, after claim_acquire has returned EXIT_DONE */
   int64_t epoch;
-  int64_t sent_ms; /* on the boot-time clock: from then on the lease counts */
+  int64_t sent_ms; /* on the boot-time clock: the lease counts from then on */
 
-  /* claim's own */
+  /* private to claim.c */
   struct lock_holder holder; /* this process */
   struct owner owner;        /* of the latest attempt */
-  bool taken;                /* the lock document may be there */
+  bool taken;                /* the lock document may exist */
   bool prepared;
-  struct lock_view view; /* the latest look; left_ms above 0: held */
+  struct lock_view view; /* the latest read; left_ms above 0: held */
   struct watcher *watcher;
   bool watching, woken, in_row, yields, fenced;
-  int64_t epoch_told;    /* by whoever woke it; 0: not */
-  int64_t watch_next_ms; /* before then there is no use in trying */
-  int64_t failures;      /* in a row */
+  int64_t epoch_told;    /* from the wake-up; 0: none */
+  int64_t watch_next_ms; /* do not begin to wait for wake-ups before then */
+  int64_t failures;      /* consecutive */
   bool said_waiting, said_away;
 };
 
-/* To stderr, if --log-level has it so. */
+/* Writes to stderr, if --log-level allows it. */
 __attribute__((format(printf, 3, 4))) void claim_say(const struct claim *claim, enum config_log_level level, const char *format, ...);
 
-/* False: the URI or the database's name is wrong; `error` says how. The config must outlive it. The end of the process closes it. */
+/* False: the URI or the database's name is wrong; `error` says how. The config must outlive the claim. The end of the process closes it. */
 MUST_CHECK bool claim_open(struct claim *claim, const struct config *config, struct error *error);
 
 /*
- * EXIT_DONE: the lock is mine and fenced, with two thirds of a lease before it, and signals are held back (command.h). Else it is not, and
- * the reason has been said: the exit code. While it waits a signal ends this process.
+ * EXIT_DONE: this process holds the lock and has fenced, two thirds of a lease are left, and signals are held back (command.h). Any other
+ * value is the exit code; the lock is not held, and the reason has been logged. During the wait a signal ends this process.
  */
 MUST_CHECK int claim_acquire(struct claim *claim);
 /*
- * Instead of all that: takes the lock if it is free, and removes its ledger, if that never had a file; then there is nothing left of it.
- * Returns the exit code; what was done, or the reason, has been said.
+ * Used instead of the functions above: takes the lock if it is free, and removes its ledger, if that never had a file; then nothing of it
+ * is left. Returns the exit code; the result or the reason has been logged.
  */
 MUST_CHECK int claim_forget(struct claim *claim);
-/* There is no more to be woken for. */
+/* Ends the wait for wake-ups. */
 void claim_end_waiting(struct claim *claim);
-/* From when on it counts is then in sent_ms. Outcomes as of lock_renew. */
+/* Sets sent_ms to the time from which the renewed lease counts. Outcomes as of lock_renew. */
 MUST_CHECK enum outcome claim_renew(struct claim *claim, struct error *error);
-/* It is tried for so long, and a request that is under way then may take longer. */
+/* The release is retried for this long; a request that is under way at the end may take longer. */
 enum { CLAIM_RELEASE_MS = 5000 };
-/* Lets the lock go. False: no answer for CLAIM_RELEASE_MS, or until its lease was over. */
+/* Releases the lock. False: no answer for CLAIM_RELEASE_MS, or until its lease was over. */
 MUST_CHECK bool claim_release(struct claim *claim, struct error *error);
 
 #endif

@@ -19,8 +19,8 @@ enum { HANDLED = sizeof handled / sizeof *handled };
 static sigset_t mask_given;
 static timer_t alarm_timer;
 
-/* What the handler reads. */
-static volatile sig_atomic_t command_pid; /* 0: none, or it is reaped */
+/* Read by the handler. */
+static volatile sig_atomic_t command_pid; /* 0: no command, or reaped */
 static volatile sig_atomic_t holding, remembered, overdue;
 static _Atomic int64_t term_ms, kill_ms;
 
@@ -47,7 +47,7 @@ static void signals_block(sigset_t *before)
   sigprocmask(SIG_BLOCK, &ours, before);
 }
 
-/* Each third of the lease. Whoever was frozen until its end cannot know whether the command had ended before. */
+/* Called at each third of the lease. A process that was frozen until its end cannot know whether the command had ended before. */
 static void on_third(void)
 {
   int64_t now_ms = command_now_ms();
@@ -67,10 +67,10 @@ static void on_signal(int number, siginfo_t *from, void *context)
   if (number == SIGALRM)
     on_third();
   else if (number == SIGPIPE)
-    ;                                             /* nobody reads what is said: the command goes on */
+    ;                                             /* nobody reads stderr any more: the command goes on */
   else if (command_pid > 0 && from->si_code <= 0) /* a process sent it */
     kill(command_pid, number);
-  else if (command_pid > 0) /* the terminal: to all of the foreground, the command too */
+  else if (command_pid > 0) /* the terminal sent it to the whole foreground group, the command included */
     ;
   else if (holding)
     remembered = number;
@@ -87,7 +87,7 @@ bool command_init(struct error *error)
   for (int i = 0; i < HANDLED; i++)
     if (handled[i] == SIGALRM || (sigaction(handled[i], NULL, &given) == 0 && given.sa_handler != SIG_IGN))
       sigaction(handled[i], &action, NULL);
-  /* Waited for with sigtimedwait: blocked in all threads, for those that follow have this mask. */
+  /* The process waits for SIGCHLD with sigtimedwait. All threads block it, because later threads inherit this mask. */
   signal(SIGCHLD, SIG_DFL);
   sigemptyset(&blocked);
   sigaddset(&blocked, SIGCHLD);
@@ -120,7 +120,7 @@ bool command_signalled(void)
 
 /* ---- the command ---- */
 
-/* In the child, where little is allowed. */
+/* Runs in the child, where only few functions may be called. */
 static void complain(const char *word, int why)
 {
   const char *texts[] = {"pawl-lock: cannot run ", word, ": ", strerrordesc_np(why), "\n"};
@@ -130,11 +130,11 @@ static void complain(const char *word, int why)
   (void)writev(STDERR_FILENO, parts, (int)(sizeof parts / sizeof *parts));
 }
 
-/* The driver marks its sockets to be closed by exec. Descriptors that this process was given are, as flock(1) has it, the command's too. */
+/* The driver marks its sockets close-on-exec. Descriptors that this process was given are passed on to the command, as flock(1) does. */
 static void become(char **words, pid_t parent)
 {
   struct sigaction action;
-  for (int i = 0; i < HANDLED; i++) /* what is ignored was so when this process began */
+  for (int i = 0; i < HANDLED; i++) /* a signal that is ignored was ignored when this process began */
     if (sigaction(handled[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
       signal(handled[i], SIG_DFL);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -185,7 +185,7 @@ bool command_overdue(void)
   return overdue;
 }
 
-/* Once it is reaped its number may be another's. */
+/* After the reaping its number may belong to another process. */
 static bool reap(int *code)
 {
   sigset_t before;
@@ -212,7 +212,7 @@ bool command_wait(int64_t until_ms, int *code)
     if (left_ms <= 0 || overdue != was_overdue)
       return false;
     struct timespec limit = timespec_of(left_ms < WAIT_MS_MAX ? left_ms : WAIT_MS_MAX);
-    sigtimedwait(&child, NULL, &limit); /* any signal ends it */
+    sigtimedwait(&child, NULL, &limit); /* any signal ends the wait */
   }
   return true;
 }

@@ -1,16 +1,16 @@
 /*
  * command: the command that pawl-lock runs, the lease under which it runs, and the signals of this process. Private to pawl-lock.
  *
- * A lease that is not prolonged ends the command, whatever the caller is doing: a timer on the boot-time clock, which goes on while the
- * machine sleeps, sends it SIGTERM after two thirds and SIGKILL after three. Signals reach the command alone, not what it has started.
+ * A lease that is not renewed ends the command, whatever the caller does at the time: a timer on the boot-time clock, which goes on while
+ * the machine sleeps, sends it SIGTERM after two thirds and SIGKILL after three. Signals reach the command alone, not the processes that it
+ * has started.
  *
  * Signals that would end this process (TERM, INT, HUP, QUIT), unless it was started with them ignored:
- *   while nothing is held      end it at once, as if it had no handler
+ *   while no lock is held      end it at once, as if it had no handler
  *   from command_signals_hold  are remembered; command_signals_release lets them end it
- *   while the command runs     are passed on to it, but for those that the terminal has sent to both
+ *   while the command runs     are passed on to it, except those that the terminal has sent to both
  *
- * Of a process there is one: all state is static. One thread, the first: to it the kernel gives the signals as long as it does not block
- * them.
+ * One per process: all state is static. One thread, the first: the kernel delivers the signals to it as long as it does not block them.
  */
 #ifndef PAWL_TOOLS_LOCK_COMMAND_H
 #define PAWL_TOOLS_LOCK_COMMAND_H
@@ -22,26 +22,27 @@ enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 /* Milliseconds of CLOCK_BOOTTIME. */
 int64_t command_now_ms(void);
 
-/* First of all, before there are other threads: they are to have this one's signal mask. */
+/* Call it first of all, before there are other threads: they inherit this thread's signal mask. */
 MUST_CHECK bool command_init(struct error *error);
 
 void command_signals_hold(void);
-/* Does not return if one was remembered. */
+/* Does not return if a signal was remembered. */
 void command_signals_release(void);
-bool command_signalled(void); /* one is remembered */
+bool command_signalled(void); /* a signal is remembered */
 
 /*
- * With this process's environment, and its signal mask and dispositions as they were given to it. It gets SIGTERM when this process dies.
- * False: there is no process for it; `error` says why. That it cannot be executed is said on stderr, and is its exit code.
+ * Starts the command with this process's environment, and its signal mask and dispositions as they were given to it. The command gets
+ * SIGTERM when this process dies. False: no process for it; `error` says why. If the command cannot be executed, that is printed to stderr,
+ * and its exit code says so.
  */
 MUST_CHECK bool command_start(char **words, struct error *error);
-/* It may run for three thirds from from_ms on. Called again, it prolongs that. */
+/* The command may run for three thirds from from_ms on. A further call extends that. */
 void command_grant(int64_t from_ms, int64_t third_ms);
-/* SIGTERM now; SIGKILL at the end of what was granted. */
+/* Sends SIGTERM now; SIGKILL follows at the end of the granted time. */
 void command_end(void);
-/* It got a signal for that, or may have run on behind the end of what was granted. */
+/* True: it got a signal because its time was over, or may have run beyond the granted time. */
 bool command_overdue(void);
-/* Waits until until_ms, or until it is overdue. True: it has ended, and *code is what a shell would say. */
+/* Waits until until_ms, or until it is overdue. True: it has ended, and *code is the exit code that a shell would return. */
 MUST_CHECK bool command_wait(int64_t until_ms, int *code);
 
 #endif

@@ -1,10 +1,10 @@
 /*
  * pawl-lock: runs a command while it holds the mutex {type: NAME, slot: 0}: flock(1) across machines.
  *
- * A worker of a type of this name is kept out too, and a file of that type is as it was afterwards. The command is dead before another may
- * hold the lock, as far as signals reach: what the command has started in its turn, and a machine that freezes, are beyond it. For those
- * there is the epoch, PAWL_LOCK_EPOCH in the command's environment: it rises with every holder, so whoever is written to can refuse the
- * lower one.
+ * It also keeps out a worker of a type of this name, and it does not change a file of that type. The command is dead before another process
+ * may hold the lock, as far as signals reach: they do not reach processes that the command has started, or a frozen machine. For these
+ * cases there is the epoch, PAWL_LOCK_EPOCH in the command's environment: it rises with every holder, so a server that the command writes
+ * to can refuse the lower one.
  */
 #include "config/stop.h"
 #include "lockstore/lease.h"
@@ -20,7 +20,7 @@
 #define EPOCH_VARIABLE "PAWL_LOCK_EPOCH="
 static char epoch_variable[sizeof EPOCH_VARIABLE + 20] = EPOCH_VARIABLE;
 
-/* The place in the environment is made before there are threads that read it. */
+/* The entry in the environment is made before there are threads that read it. */
 static bool environment_init(const char *name, struct error *error)
 {
   if (setenv("PAWL_LOCK_NAME", name, 1) == 0 && putenv(epoch_variable) == 0)
@@ -76,7 +76,7 @@ static void renew(struct lease *lease)
   }
 }
 
-/* The command's exit code, or EXIT_FAILED if it did not have the lock to its end. */
+/* Returns the command's exit code, or EXIT_FAILED if it did not have the lock to its end. */
 static int run(struct claim *claim)
 {
   struct lease lease = {.claim = claim, .third_ms = lease_renew_ms(claim->config->lease_ms)};
@@ -105,10 +105,12 @@ static int run(struct claim *claim)
 struct ending {
   struct claim *claim;
   int code;
-  bool stopped; /* by a signal, before the command ran */
+  bool stopped; /* ended by a signal, before the command ran */
 };
 
-/* The release is one request, and a server that is frozen lets it wait for a third of the lease. A moment later than claim_release's end.
+/*
+ * The release is one request, and if the server is frozen the request waits for a third of the lease. This limit is a moment later than
+ * claim_release's own.
  */
 _Noreturn static void *ending_limit(void *context)
 {
