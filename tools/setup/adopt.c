@@ -8,16 +8,16 @@
 
 enum { LEASE_MS = 60000, RENEW_MS = 10000 };
 
-/* What the files say. */
+/* What was found in the files. */
 struct survey {
   struct committed end;
   int64_t epoch_max; /* in names, headers and blocks */
   int64_t first_seq; /* of the oldest segment present */
   int64_t segments;
-  struct file file;   /* the newest segment, */
-  bool has_file;      /* open */
+  struct file file;   /* the newest segment */
+  bool has_file;      /* `file` is open */
   bool tail;          /* something follows the last valid block */
-  struct owner owner; /* of the lock, to renew it on the way */
+  struct owner owner; /* of the lock, to renew it during the work */
   int64_t renewed_ms;
 };
 
@@ -25,7 +25,7 @@ struct replaced {
   enum outcome had; /* YES: a ledger; NO: none; REFUSED: malformed, `problem` says how */
   struct ledger ledger;
   struct error problem;
-  struct ledger_found *found; /* REFUSED: the document; else NULL */
+  struct ledger_found *found; /* REFUSED: the document; otherwise NULL */
 };
 
 static enum adopt_status of_outcome(enum outcome outcome)
@@ -67,7 +67,7 @@ static void epoch_raise(struct survey *survey, int64_t epoch)
   survey->epoch_max = epoch > survey->epoch_max ? epoch : survey->epoch_max;
 }
 
-/* Orphans too: no epoch that any of these files bears may come again. */
+/* Includes orphans: no epoch that any of these files has may be used again. */
 static void epochs_of_orphans(const struct chain *chain, struct survey *survey)
 {
   for (size_t i = 0; i < chain->orphan_count; i++) {
@@ -119,8 +119,8 @@ static enum adopt_status blocks_read(struct lockstore *store, const struct adopt
 }
 
 /*
- * The newest segment is held open, and guarded where that can be relied upon, until the ledger is written: a frozen holder that has it
- * open could wake up and cut off what is being adopted.
+ * The newest segment is held open, and guarded where the guard is reliable, until the ledger is written: a frozen holder that has it open
+ * could wake up and cut off what is being adopted.
  */
 static enum adopt_status file_hold(const struct adoption *adoption, const char *name, struct survey *survey, struct error *error)
 {
@@ -135,13 +135,16 @@ static enum adopt_status file_hold(const struct adoption *adoption, const char *
   return ADOPT_BUSY;
 }
 
-/* What was read may be in this machine's memory only: it is on the disk before the ledger says so. */
+/* What was read may be only in this machine's memory, so sync it before the ledger says that it is committed. */
 static enum adopt_status file_settle(const struct adoption *adoption, struct survey *survey, struct error *error)
 {
   return file_sync_new(&survey->file, adoption->dir, error) == FILE_OK ? ADOPT_DONE : ADOPT_UNTRUSTED;
 }
 
-/* Who may not append does not know either what an append would have to keep: the end of such a file is not his to tell. */
+/*
+ * A version that may not append to a segment does not know what an append must keep, so it cannot determine the committed end of the
+ * segment.
+ */
 static bool appendable(const struct adoption *adoption, const struct segment *newest, struct error *error)
 {
   if (newest->header.ro_compat == 0)
@@ -161,7 +164,7 @@ static enum adopt_status files_survey(struct lockstore *store, const struct adop
   } else if (loaded == READ_OK && appendable(adoption, &chain.segments[chain.count - 1], error)) {
     survey->segments = (int64_t)chain.count;
     survey->first_seq = chain.segments[0].header.first_seq;
-    survey->end.items = survey->first_seq - 1; /* of what was pruned only the messages are known */
+    survey->end.items = survey->first_seq - 1; /* of pruned segments only the number of documents is known */
     for (size_t i = 0; i < chain.count; i++)
       epoch_raise(survey, chain.segments[i].header.epoch);
     epochs_of_orphans(&chain, survey);
@@ -177,7 +180,7 @@ static enum adopt_status files_survey(struct lockstore *store, const struct adop
 
 /* ---- the ledger ---- */
 
-/* The ledger knows of messages that these files do not hold: they are gone, and nobody should find out later. */
+/* The ledger has messages that these files do not hold: they are lost, and the operator must learn it now. */
 static void describe_loss(const struct survey *survey, const struct ledger *old, char *text, size_t size)
 {
   text[0] = 0;
@@ -211,7 +214,7 @@ static void describe(const struct adoption *adoption, const struct survey *surve
            survey->tail ? " (what follows is no block)" : "", survey->epoch_max + 1, survey->end.seq, loss);
 }
 
-/* The ledger that is to be replaced; read before the files, so that what moves meanwhile is seen. */
+/* The ledger that is to be replaced; read before the files, to detect changes that are made meanwhile. */
 static enum adopt_status ledger_look(struct lockstore *store, const struct adoption *adoption, struct replaced *old, struct error *error)
 {
   old->had = ledger_read_found(store, adoption->type, &old->ledger, &old->found, &old->problem);
@@ -224,7 +227,7 @@ static enum adopt_status ledger_look(struct lockstore *store, const struct adopt
 static enum adopt_status ledger_replace(struct lockstore *store, const struct adoption *adoption, const struct replaced *old,
                                         struct survey *survey, struct error *error)
 {
-  char text[2048]; /* what would be lost stands at its end */
+  char text[2048]; /* large enough for its end, which describes the loss */
   epoch_raise(survey, old->ledger.epoch);
   describe(adoption, survey, old->had, &old->ledger, &old->problem, text, sizeof text);
   if (!adoption->confirm(adoption->context, text))
@@ -257,10 +260,10 @@ enum adopt_status adopt(struct lockstore *store, const struct adoption *adoption
     status = ledger_replace(store, adoption, &old, &survey, error);
   ledger_found_free(old.found);
   if (survey.has_file && file_close(&survey.file, &ignored) != FILE_OK) {
-    /* Nothing was written to it. */
+    /* Nothing was written to the file, so the error has no effect. */
   }
   if (lock_release(store, adoption->type, 0, &survey.owner, 0, &ignored) == OUTCOME_UNKNOWN) {
-    /* Its lease ends it within a minute. */
+    /* The lock's lease expires within a minute. */
   }
   return status;
 }

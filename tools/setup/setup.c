@@ -1,7 +1,6 @@
 /*
- * pawl-setup: what an operator does once. It waits for the server, initiates the replica set if it is asked to, waits for a
- * primary, and makes the collections and indexes; and it adopts files whose ledger is lost. Each step is left as it is where it was done
- * before.
+ * pawl-setup: what an operator does once. It waits for the server, initiates the replica set on request, waits for a primary, and makes the
+ * collections and indexes. It also adopts files whose ledger is lost. It skips each step that was done before.
  */
 #include "config/config.h"
 #include "config/stop.h"
@@ -19,7 +18,7 @@ enum { REQUEST_MS = 3000, PAUSE_MS = 200, MEMBERS_MAX = 50, CONNECTIONS = 1 };
 struct setup {
   struct config config;
   int64_t deadline_ms;
-  struct error waiting; /* what was said last about waiting */
+  struct error waiting; /* the last reason for waiting that was printed */
 };
 
 static void say(const char *text)
@@ -34,7 +33,7 @@ static int fail(const struct error *error, int code)
   return code;
 }
 
-/* False: the time is over, or waiting gives nobody a right. A reason for waiting is said when it is new. */
+/* False: the time is over, or a right is missing, which no wait changes. Prints a new reason for waiting. */
 static bool wait_on(struct setup *setup, const struct error *error)
 {
   if (clock_boot_ms() >= setup->deadline_ms || error->reason == ERROR_RIGHT)
@@ -46,7 +45,7 @@ static bool wait_on(struct setup *setup, const struct error *error)
   return true;
 }
 
-/* Never closed: the driver would wait half a second for its own threads. */
+/* Never closed, because the driver would wait half a second for its own threads. */
 static struct lockstore *open_store(const char *uri, const char *db, bool direct, struct error *error)
 {
   struct lockstore_options options = {
@@ -76,7 +75,7 @@ static int initiate_with(struct setup *setup, const char *direct, const struct m
   return EXIT_DONE;
 }
 
-/* --member may be a comma list. It is cut where it stands. */
+/* --member may be a comma-separated list. It is split in place. */
 static size_t members_cut(char *list, char **members)
 {
   size_t count = 0;
@@ -165,7 +164,7 @@ static int adopt_type(struct setup *setup)
   struct lockstore *store = open_store(setup->config.uri, setup->config.db, false, &error);
   if (!store)
     return fail(&error, EXIT_USAGE);
-  enum outcome prepared = lockstore_prepare(store, &error); /* the lock rests on its index, which a restored database may lack */
+  enum outcome prepared = lockstore_prepare(store, &error); /* the lock depends on its index, which a restored database may lack */
   if (prepared != OUTCOME_YES)
     return fail(&error, mongo_exit_code(prepared, &error));
   struct adoption adoption = {.type = setup->config.adopt, .dir = setup->config.dir, .confirm = confirm, .context = setup};
