@@ -21,7 +21,7 @@ static struct status_row *table_find(const struct status_table *table, const cha
   return NULL;
 }
 
-/* The row of that name, made if it is new; NULL: not wanted. */
+/* The row of that name, added if it is new; NULL: not selected. */
 static struct status_row *table_row(struct status_table *table, const char *type, enum status_kind kind)
 {
   if (!type_wanted(table->config, type))
@@ -46,7 +46,7 @@ static struct status_row *table_row(struct status_table *table, const char *type
 
 enum { NAME_SHOWN_MAX = 80 };
 
-/* \uXXXX, beyond U+FFFF as two; what is no UTF-8 as U+FFFD. How many bytes it takes. */
+/* Writes \uXXXX, two of them above U+FFFF, and U+FFFD for invalid UTF-8. Returns how many bytes it consumed. */
 static size_t name_show_character(const char *from, size_t bytes, char one[16])
 {
   bson_unichar_t character = 0xfffd;
@@ -64,7 +64,7 @@ static size_t name_show_character(const char *from, size_t bytes, char one[16])
   return length;
 }
 
-/* As JSON, in ASCII, so that what cannot be seen can; cut where it is too long. */
+/* As JSON, in ASCII, so that invisible characters can be seen; cut if it is too long. */
 static void name_show(const char *from, size_t bytes, char shown[TYPE_BYTES_MAX + 1])
 {
   char one[16];
@@ -87,7 +87,7 @@ static void name_show(const char *from, size_t bytes, char shown[TYPE_BYTES_MAX 
     strcpy(shown + used, "\"");
 }
 
-/* The row of a name that may be anything. */
+/* The row of a name that may hold any bytes. */
 static struct status_row *name_row(struct status_table *table, const char *name, size_t bytes)
 {
   char shown[TYPE_BYTES_MAX + 1];
@@ -97,7 +97,7 @@ static struct status_row *name_row(struct status_table *table, const char *name,
   return table_row(table, shown, STATUS_INVALID);
 }
 
-/* Of ledgers and locks: what is no string, or holds control characters, comes as JSON already. */
+/* For ledgers and locks: a value that is not a string, or holds control characters, is JSON already. */
 static struct status_row *listed_row(struct status_table *table, const char *name)
 {
   return strchr("\"{[", name[0]) ? table_row(table, name, STATUS_INVALID) : name_row(table, name, strlen(name));
@@ -120,7 +120,7 @@ static void add_ledger(void *context, const char *type, const struct ledger *led
 
 static void add_lock(void *context, const char *type, int slot, const struct lock_view *view, const char *problem)
 {
-  struct status_row *row = slot == 0 ? listed_row(context, type) : NULL; /* the other slots are semaphores, and hold no type */
+  struct status_row *row = slot == 0 ? listed_row(context, type) : NULL; /* the other slots are semaphores, and are not types */
   if (!row)
     return;
   add_problem(row, problem);
@@ -145,7 +145,7 @@ static void add_queued(void *context, const bson_t *document)
   uint32_t bytes;
   if (!bson_iter_init_find(&type, document, "_id") || !bson_iter_init_find(&count, document, "n"))
     return;
-  if (!BSON_ITER_HOLDS_UTF8(&type)) { /* an array of strings */
+  if (!BSON_ITER_HOLDS_UTF8(&type)) { /* skip an array of strings */
     add_untyped(context, bson_iter_as_int64(&count));
     return;
   }
@@ -155,7 +155,7 @@ static void add_queued(void *context, const bson_t *document)
     row->queued += bson_iter_as_int64(&count);
 }
 
-/* The queue's filter, for all types at once: the groups whose key is an array are told apart by the one who reads them. */
+/* The queue's filter, for all types at once. The code that reads the reply recognises the groups whose key is an array. */
 static bson_t *count_command(const struct config *config)
 {
   bson_t *command = BCON_NEW("aggregate", "messages", "cursor", "{", "}");
@@ -179,7 +179,7 @@ static bson_t *count_command(const struct config *config)
   return command;
 }
 
-/* ---- what has no type ---- */
+/* ---- documents without a type ---- */
 
 static void count_untyped_one(void *context, const bson_t *document)
 {
@@ -189,8 +189,8 @@ static void count_untyped_one(void *context, const bson_t *document)
 }
 
 /*
- * One end of the index on {type, _id}: what sorts before all strings, or behind them. An array with a string in it is among those that are
- * counted by type.
+ * Counts one end of the index on {type, _id}: what sorts before all strings, or after them. An array with a string in it is counted by
+ * type.
  */
 static enum outcome count_end(struct mongo *mongo, bool before, int64_t *count, struct error *error)
 {
@@ -218,7 +218,7 @@ static void count_note(void *context, const bson_t *document)
     *(int64_t *)context = 0;
 }
 
-/* Where there is no index yet, all documents have to be looked at. */
+/* Without an index all documents must be read. */
 static enum outcome count_without_index(struct mongo *mongo, int64_t *count, struct error *error)
 {
   bson_t *command = BCON_NEW("aggregate", "messages", "pipeline", "[", "{", "$match", "{", "type", "{", "$not", "{", "$type",
@@ -245,7 +245,7 @@ static void count_untyped(struct status_table *table, struct mongo *mongo)
     row->queued = QUEUED_UNKNOWN;
 }
 
-/* A long queue may not be counted in time; then its length is unknown, and the rest is still worth showing. */
+/* A long queue may not be counted in time; then its length is unknown, and the rest is still shown. */
 static void count_queued(struct status_table *table, struct lockstore *store)
 {
   struct mongo *mongo = lockstore_mongo(store);
@@ -261,9 +261,9 @@ static void count_queued(struct status_table *table, struct lockstore *store)
   bson_destroy(command);
 }
 
-/* ---- the whole ---- */
+/* ---- all of it ---- */
 
-/* It has a ledger or a lock, but never had a file or a message, and who holds it is no worker. */
+/* Marks the types that have a ledger or a lock, but no file and no message, and whose holder is not a worker. */
 static void tell_locks(struct status_table *table)
 {
   for (size_t i = 0; i < table->count; i++) {

@@ -3,7 +3,7 @@
 #include <bson/bson.h>
 #include <inttypes.h>
 
-/* Why no worker takes them; NULL: nothing is wrong with it. */
+/* Why workers do not take them; NULL: nothing is wrong. */
 static const char *const kind_remarks[STATUS_KINDS] = {
     [STATUS_INVALID] =
         "no worker takes these documents: this is no valid type, which is 1 to 128 bytes of A-Z a-z 0-9 _ . -, not beginning "
@@ -164,7 +164,7 @@ static void print_line(const bson_t *line)
   bson_free(json);
 }
 
-/* A line of its own, and only if workers refuse it. */
+/* A line of its own, printed only if workers refuse the database. */
 static void print_database(const struct status_table *table)
 {
   bson_t line = BSON_INITIALIZER;

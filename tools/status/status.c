@@ -1,14 +1,14 @@
 /*
- * pawl-status: who holds what, how much is queued, how far each type is. It only reads: it makes no collection and no index.
+ * pawl-status: shows the holder, the length of the queue and the progress of each type. It only reads: it makes no collection and no index.
  *
  * As a table, or with --json one document a type and line, for programs (pawl-dump --uri is one):
  *
  *   type            string; the types are those that have a ledger, a lock or a message, or those of --type. null: kind is untyped
- *   kind            type; lock: of pawl-lock, with a ledger or a holder and never a file; invalid: no name of a type, so that no worker can
- *                   serve it (`type` is JSON then, in ASCII: "\"t1\\u0000\""); untyped: all documents whose `type` is no string
+ *   kind            type; lock: of pawl-lock, with a ledger or a holder and never a file; invalid: not a valid type name, so that no worker
+ *                   can serve it (`type` is JSON then, in ASCII: "\"t1\\u0000\""); untyped: all documents whose `type` is not a string
  *   queued          documents in the queue, a bundle being one; null: they could not be counted in time
- *   holder          {host, pid, program, boot}, or null: nobody, or (then there is a problem) a lock document that is malformed
- *   lease_left_ms   of the holder's lease, by the server's clock, not above 0: expired; null without a holder
+ *   holder          {host, pid, program, boot}, or null: no holder, or (then there is a problem) a lock document that is malformed
+ *   lease_left_ms   of the holder's lease, by the server's clock; 0 or below: expired; null without a holder
  *   epoch           0: there is no ledger yet
  *   clean           whether the last holder left in order
  *   seq, messages, settled, length, tail  as in the ledger, which calls messages `items`; 0 where they do not apply. seq and settled
@@ -17,11 +17,11 @@
  *   uuid            of the file's header, 32 hex digits; null without a file
  *   link            as 16 hex digits (two's complement of the ledger's int64); null without a file
  *   machine         boot id of the kernel that wrote the end; null: none
- *   rate            messages a second since the last look; --watch only, and not the first time
+ *   rate            messages a second since the last output; --watch only, and not the first time
  *   problem         why the ledger or the lock could not be read; only then, and the exit code is 1
  *
- * Without --type it also looks whether workers would refuse the database. If so there is one more line, {database, refused: why}, and the
- * exit code is 2; if that cannot be seen, stderr says so.
+ * Without --type it also checks whether workers would refuse the database. If so there is one more line, {database, refused: why}, and the
+ * exit code is 2; if this cannot be checked, stderr says so.
  */
 #include "tools/status/status.h"
 #include "config/stop.h"
@@ -49,7 +49,7 @@ static int exit_code_of(enum outcome outcome, const struct status_table *table, 
   return table->usable == OUTCOME_REFUSED ? EXIT_USAGE : has_problem(table) ? EXIT_FAILED : EXIT_DONE;
 }
 
-/* One look. *before is the one before it, and becomes this one. */
+/* Shows the state once. *before holds the previous state, and is replaced by this one. */
 static int show(const struct config *config, struct lockstore *store, struct status_table *before)
 {
   struct status_table table = {.config = config};
@@ -77,7 +77,7 @@ static int show(const struct config *config, struct lockstore *store, struct sta
   return code;
 }
 
-/* It only reads: there is nothing to finish. */
+/* pawl-status only reads, so there is nothing to finish. */
 static void on_signal(int number)
 {
   (void)number;

@@ -1,5 +1,5 @@
 /*
- * status: one look at every type, for pawl-status; and the two ways to show it.
+ * status: reads the state of every type once, for pawl-status; and the two ways to show it.
  *
  * One thread. Only status_gather blocks: for a few requests, each at most the lockstore's time-out.
  */
@@ -16,8 +16,8 @@ enum { QUEUED_UNKNOWN = -1 };
 enum status_kind {
   STATUS_TYPE,
   STATUS_LOCK,    /* of pawl-lock: it has never had a file */
-  STATUS_INVALID, /* no name of a type: no worker can serve it. `type` is JSON then, in ASCII */
-  STATUS_UNTYPED, /* documents whose `type` is no string: no worker takes them. `type` is STATUS_UNTYPED_NAME */
+  STATUS_INVALID, /* not a valid type name: no worker can serve it. `type` is JSON then, in ASCII */
+  STATUS_UNTYPED, /* documents whose `type` is not a string: no worker takes them. `type` is STATUS_UNTYPED_NAME */
   STATUS_KINDS,
 };
 #define STATUS_UNTYPED_NAME "(untyped)"
@@ -28,7 +28,7 @@ struct status_row {
   int64_t queued; /* documents */
   struct ledger ledger;
   bool held;
-  bool lock_malformed; /* a lock document that is not pawl's: `lock` tells nothing, `problem` says what it is */
+  bool lock_malformed; /* a lock document not written by pawl: `lock` is not valid, `problem` describes the document */
   struct lock_view lock;
   struct error problem; /* empty: none */
   double rate;          /* messages a second; negative: not known */
@@ -40,18 +40,18 @@ struct status_table {
   size_t count;
   char db[64];
   enum outcome
-      usable; /* whether workers take the database: REFUSED: they do not; UNKNOWN: it could not be seen. `--type`: YES, not asked */
+      usable; /* whether workers take the database: REFUSED: they do not; UNKNOWN: not checked. `--type`: YES, without a check */
   struct error unusable; /* unless YES */
   struct timespec at;
   bool failed; /* no memory */
 };
 
 /*
- * Fills a table that is all zero but for `config`; the caller frees its rows, whatever the answer. UNKNOWN: no server, or no
- * primary. REFUSED: one that pawl cannot use. It makes nothing there.
+ * Fills a table that is all zero except for `config`; the caller frees its rows, whatever the answer. UNKNOWN: no server, or no primary.
+ * REFUSED: a server that pawl cannot use. It creates nothing there.
  */
 MUST_CHECK enum outcome status_gather(struct status_table *table, struct lockstore *store, struct error *error);
-/* From the table of an earlier look; one that is all zero says nothing. */
+/* Computes the rates from the table of an earlier time; a table that is all zero gives no rates. */
 void status_compute_rates(struct status_table *table, const struct status_table *earlier);
 
 /* To stdout. */
