@@ -8,7 +8,7 @@
 enum { PATIENCE_S = 1 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static char waiting[PATIENCE_LINE_SIZE]; /* empty: nothing is waited for, or it was said */
+static char waiting[PATIENCE_LINE_SIZE]; /* empty: no wait, or already printed */
 static timer_t timer;
 static bool has_timer;
 

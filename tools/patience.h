@@ -1,7 +1,7 @@
 /*
- * patience: a program that waits for longer than a second says so, once.
+ * patience: a program that waits for longer than a second prints a line about it, once.
  *
- * Of a process there is one. patience_begin and patience_end are called from one thread; the line is written from another.
+ * One per process. patience_begin and patience_end are called from one thread; another thread writes the line.
  */
 #ifndef PAWL_TOOLS_PATIENCE_H
 #define PAWL_TOOLS_PATIENCE_H
@@ -10,7 +10,7 @@
 
 enum { PATIENCE_LINE_SIZE = 4096 };
 
-/* In a second, unless patience_end comes before, the line goes to stderr. It is copied, and cut to PATIENCE_LINE_SIZE. */
+/* Writes the line to stderr after a second, unless patience_end is called before. It is copied, and cut to PATIENCE_LINE_SIZE. */
 void patience_begin(const char *line);
 void patience_end(void);
 
