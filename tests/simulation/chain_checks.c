@@ -3,9 +3,9 @@
 #include "storage/chain.h"
 #include "world.h"
 
-/* What a reader of the whole chain has found. */
+/* What a reader of the whole chain found. */
 struct found {
-  int64_t messages; /* in order, and those that were committed as long as there are any */
+  int64_t messages; /* all messages in order; each of the first ones equals the committed message of its seq */
   int64_t blocks_uncommitted;
 };
 

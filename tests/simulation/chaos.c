@@ -90,8 +90,8 @@ static int64_t pause_us(void)
 }
 
 /*
- * What was seen before may be old by the time of the first write. These moments are few, and count: another process may have come and gone
- * while the lease still runs.
+ * What the worker saw before may be out of date by its first write: another process may have come and gone while the lease
+ * still runs. These moments are rare and important, so faults strike here more often.
  */
 static bool before_writing(void)
 {
@@ -104,7 +104,7 @@ static bool nap_strikes(void)
   return chaos_strikes(CHAOS_NAP) || (before_writing() && (chaos_strikes(CHAOS_NAP) || chaos_strikes(CHAOS_NAP)));
 }
 
-/* Frozen in the middle of an action. Somebody may believe it dead, and delete its lock. */
+/* The process freezes in the middle of an action. Another process may believe it dead, and delete its lock. */
 static void nap(struct process *process)
 {
   bool brief = before_writing() && world_chance(0.5);
@@ -135,7 +135,7 @@ void chaos_point(void)
   }
 }
 
-/* After the faults have stopped, one write may hang for ever: the others must do without that process. */
+/* After the faults have stopped, one write may hang for ever: the other processes must do without that one. */
 static bool stuck_for_ever(void)
 {
   if (world.faults || !chaos_plan.stuck_for_ever || fiber_action()->kind != ACTION_APPEND)
@@ -144,7 +144,7 @@ static bool stuck_for_ever(void)
   return true;
 }
 
-/* A new segment is made seldom, and the lease may run out meanwhile. */
+/* A worker rarely makes a new segment, and its lease may run out meanwhile. */
 static bool hang_strikes(void)
 {
   bool creates = fiber_action()->kind == ACTION_CREATE;
@@ -231,7 +231,7 @@ static void clock_jump(void)
   world.server_offset_ms += jump_ms;
 }
 
-/* While nobody writes: else it is the writer who is wronged. */
+/* Only after a clean end: before that, the scribble would disturb the current writer. */
 static void scribble(int type)
 {
   const struct ledger *ledger = checks_ledger_last(type);
@@ -305,7 +305,7 @@ static void plan_workers(void)
   plan->yield = world_chance(0.2) ? 1 : world_log_between(0.02, 1);
   plan->stuck_for_ever = world_chance(0.2);
   plan->all_serve_all = world_chance(0.7);
-  plan->stuck_for_ever = plan->stuck_for_ever && plan->all_serve_all; /* the others must be able to do without it */
+  plan->stuck_for_ever = plan->stuck_for_ever && plan->all_serve_all; /* the other processes must be able to do without it */
   plan->standalone = world_chance(0.15);
   plan->exits = world_chance(0.4);
   plan->wakeups = world_chance(0.7);

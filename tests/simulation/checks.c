@@ -13,11 +13,11 @@
 
 enum { TAKES_KEPT = 512, PRODUCERS_MAX = 16 };
 
-struct take { /* who had the lock, in the order in which they got it */
+struct take { /* which owner got the lock, in the order of acquisition */
   struct owner owner;
   struct caller caller;
   int64_t order;
-  int64_t at_us; /* it was granted last */
+  int64_t at_us; /* when the lock was last granted */
 };
 
 struct renewed {
@@ -29,16 +29,16 @@ struct watch {
   struct ledger ledger; /* as last seen */
   struct take takes[TAKES_KEPT];
   int64_t take_count;
-  struct renewed renewals[PROCESSES_MAX]; /* the last of each worker */
-  int64_t fenced_order;                   /* of the holder whose epoch it is */
+  struct renewed renewals[PROCESSES_MAX]; /* the last renewal of each worker */
+  int64_t fenced_order;                   /* the order of the take whose holder fenced this epoch */
   struct caller fencer;
   bool fencer_known;
   struct message **committed; /* by seq */
   int64_t committed_count, committed_size;
   int64_t producer_last[PRODUCERS_MAX];
-  int64_t block_epoch; /* of the last block */
-  bool pad;            /* the epoch's first block may not lie in the page of the one before */
-  bool adopted;        /* and no segment was begun since */
+  int64_t block_epoch; /* epoch of the last block */
+  bool pad;            /* the epoch's first block must not lie in the same page as the block before it */
+  bool adopted;        /* the ledger was adopted, and no segment was begun since */
 };
 
 static struct watch watches[TYPES_MAX];
@@ -153,7 +153,7 @@ static void body_committed(int type, const struct block_marker *marker, const ui
   }
 }
 
-/* Without a PAD: who wrote the end, and whose file system it was to him. */
+/* Without a PAD the block shares a page with the last block, whose writer may be another kernel, or the same one through another view. */
 static void page_check(int type, const struct block_marker *marker, int64_t offset)
 {
   const struct watch *watch = &watches[type];
@@ -192,7 +192,7 @@ static void walk_block(int type, const uint8_t *bytes, size_t size, struct commi
   at->seq += marker.count;
 }
 
-/* On a local file system a segment is begun for a frozen writer alone. */
+/* On a local file system a holder begins a segment only because a frozen writer has the guard. */
 static void segment_check(int type, const struct segment_header *header)
 {
   bool busy = watches[type].adopted || chaos_plan.files != FILES_LOCAL;
@@ -202,7 +202,7 @@ static void segment_check(int type, const struct segment_header *header)
     world_fail("t%d: epoch %lld begins a segment, and the file is local and its guard was free", type, (long long)header->epoch);
 }
 
-/* The new segment must name the end before. */
+/* The new segment must name the previous end. */
 static void walk_segment(int type, const uint8_t *bytes, size_t size, const struct committed *to, struct committed *at)
 {
   struct segment_header header;
@@ -255,7 +255,7 @@ void checks_taken(int type, const struct owner *owner, struct caller caller)
   struct watch *watch = &watches[type];
   int64_t kept = watch->take_count < TAKES_KEPT ? watch->take_count : TAKES_KEPT;
   for (int64_t i = watch->take_count - kept; i < watch->take_count; i++)
-    if (memcmp(&watch->takes[i % TAKES_KEPT].owner, owner, sizeof *owner) == 0) { /* its request has come again */
+    if (memcmp(&watch->takes[i % TAKES_KEPT].owner, owner, sizeof *owner) == 0) { /* the same request arrived again */
       watch->takes[i % TAKES_KEPT].at_us = world.now_us;
       return;
     }
@@ -283,7 +283,10 @@ static bool end_moved(const struct committed *a, const struct committed *b)
   return strcmp(a->file, b->file) != 0 || a->length != b->length || a->link != b->link || a->seq != b->seq;
 }
 
-/* By what the fence found, if that was seen: an epoch or a block may have been passed over, when a majority has several at once. */
+/*
+ * Judged by what the fence found, if the check saw that: when a majority gets several changes at once, the check may miss an
+ * epoch or a block.
+ */
 static bool pad_wanted(const struct ledger *before, const struct ledger *now, struct caller fencer)
 {
   if (now->epoch != before->epoch + 1 || end_moved(&before->end, &now->end) || fencer.process < 0)

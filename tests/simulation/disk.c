@@ -26,28 +26,28 @@ struct change { /* not yet durable: bytes written, or a cut to `offset` */
 
 struct inode {
   struct inode *next;
-  struct bytes durable, view[MACHINES_MAX]; /* what is safe; what each machine sees */
+  struct bytes durable, view[MACHINES_MAX]; /* the durable bytes; the bytes that each machine sees */
   struct change *changes;
-  int guard;                /* the descriptor that holds it; -1: none */
-  int64_t committed_length; /* by the ledger */
-  struct bytes committed;   /* what was there then */
+  int guard;                /* the descriptor that holds the guard; -1: none */
+  int64_t committed_length; /* according to the ledger */
+  struct bytes committed;   /* the bytes when they were committed */
 };
 
 struct name {
   uint64_t hash;
   char name[FILE_NAME_SIZE];
   struct inode *now, *durable; /* NULL: does not exist */
-  int creator;                 /* machine; the others see it from then on: */
+  int creator;                 /* a machine; the others see the name from seen_us on */
   int64_t seen_us;
-  int64_t removed_until_us; /* another process has moved it away, and puts it back */
-  int remover;              /* while this process synced it, */
-  uint64_t remover_action;  /* in this action */
+  int64_t removed_until_us; /* until then another process has moved the file away */
+  int remover;              /* the process that was syncing the file, */
+  uint64_t remover_action;  /* and the number of its action */
 };
 
 struct descriptor {
   struct inode *inode; /* NULL: closed */
   bool writable;
-  bool failed; /* what it wrote, or another on its machine, was dropped: its next sync or close says so (errseq) */
+  bool failed; /* the kernel dropped data written on this machine: the next sync or close reports it (errseq) */
   int process, machine;
 };
 
@@ -106,7 +106,7 @@ static struct inode *inode_new(void)
   return inodes = inode;
 }
 
-/* What the machines see: what is durable, and their own changes (`early`: everybody's). */
+/* Each machine sees the durable bytes and its own changes (`early`: the changes of all machines). */
 static void inode_show(struct inode *inode)
 {
   for (int machine = 0; machine < chaos_plan.machines; machine++) {
@@ -145,7 +145,7 @@ static void change_apply_part(struct bytes *bytes, const struct change *change)
 
 enum fate { FATE_KEPT, FATE_LOST, FATE_MIXED };
 
-/* The machine's changes are over: they are durable, or not, or in part. */
+/* Ends the machine's changes: they become durable, all, in part, or not at all. */
 static void inode_decide(struct inode *inode, int machine, enum fate fate)
 {
   for (struct change **at = &inode->changes, *change; (change = *at) != NULL;) {
@@ -179,8 +179,8 @@ static void inode_sync(struct inode *inode, int machine)
 }
 
 /*
- * Writing back has failed: nobody will try again, and this machine sees its bytes as if all were well. Each descriptor that is
- * open there hears of it once.
+ * Writing back has failed: the kernel does not try again, and this machine still sees the bytes as if they were written. Each
+ * descriptor that is open there reports the failure once.
  */
 static void inode_lose(struct inode *inode, int machine)
 {
@@ -258,7 +258,7 @@ static struct name *name_add(const char *name)
   return entry;
 }
 
-/* On a network the server has done it. */
+/* On a network the server has made the change durable. */
 static void name_set(struct name *entry, struct inode *inode)
 {
   entry->now = inode;
@@ -304,7 +304,7 @@ static void descriptor_close(int fd)
   struct descriptor *descriptor = &descriptors[fd];
   if (descriptor->inode->guard == fd)
     descriptor->inode->guard = -1;
-  /* A network file system's client writes back what it has when a file is closed. */
+  /* A network file system's client writes its changes back when a file is closed. */
   if (descriptor->machine != CHECKER && !chaos_is_local(descriptor->machine) && inode_has_changes(descriptor->inode, descriptor->machine) &&
       world_chance(0.8))
     inode_sync(descriptor->inode, descriptor->machine);
@@ -366,7 +366,7 @@ void disk_check_removed(const char *name, int process, uint64_t action)
     world_fail("worker %d takes its block for written, and %s was removed before it could know that it is safe", process, name);
 }
 
-/* Another process moves it away, just while it is synced. */
+/* Another process moves the file away, just while it is synced. */
 static void name_remove_for_a_while(const char *name)
 {
   struct name *entry = name_find(name);
@@ -401,7 +401,7 @@ void disk_write_back(void)
         inode_sync(inode, machine);
 }
 
-/* ---- what checks.c wants to know, and to tell ---- */
+/* ---- for checks.c ---- */
 
 const uint8_t *disk_durable(const char *name, size_t *size)
 {
@@ -428,7 +428,7 @@ void disk_committed(const char *name, int64_t length)
 
 /* ---- storage/file.h ---- */
 
-/* Who calls, and whether the call is made at all: not by the dead, and not when the disk fails it. */
+/* Names the caller, and decides whether the call is made: not for a dead process, and not when the disk fails it. */
 static bool enter(enum chaos fault, const char *what, const char *name, struct error *error)
 {
   if (fiber_process() == NULL)
@@ -509,7 +509,7 @@ enum file_status file_open(struct file *file, const char *dir, const char *name,
   struct inode *inode = entry == NULL ? NULL : name_seen(entry);
   if (inode == NULL) {
     if (fiber_process() != NULL && entry != NULL)
-      faults[fiber_process()->index]++; /* this machine sees it late, or another worker has just removed it */
+      faults[fiber_process()->index]++; /* this machine sees the file late, or another worker has just removed it */
     error_set(error, "opening %s: No such file or directory", name);
     return FILE_ABSENT;
   }
@@ -669,7 +669,7 @@ enum file_status file_guard(struct file *file, struct error *error)
 enum file_status file_unlink(const char *dir, const char *name, struct error *error)
 {
   (void)dir;
-  /* It is called seldom, so it fails often. */
+  /* A worker calls this rarely, so the call fails often. */
   if (!enter(CHAOS_MISC, "removing", name, error) || (world.faults && chaos_plan.rate[CHAOS_MISC] > 0 && world_chance(0.6)))
     return FILE_FAILED;
   struct name *entry = name_find(name);
@@ -709,7 +709,7 @@ enum file_status file_list(const char *dir, void (*each)(void *context, const ch
   for (size_t i = 0; i < name_count; i++) {
     if (name_seen(&names[i]) != NULL) {
       char name[FILE_NAME_SIZE];
-      snprintf(name, sizeof name, "%s", names[i].name); /* `each` may open files, and so let others add names */
+      snprintf(name, sizeof name, "%s", names[i].name); /* `each` may open files, and so let other processes add names */
       each(context, name);
     }
   }

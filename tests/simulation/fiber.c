@@ -8,7 +8,7 @@
 
 #if defined __SANITIZE_ADDRESS__
 #include <sanitizer/common_interface_defs.h>
-enum { STACK_BYTES = 256 * 1024 }; /* frames are larger there */
+enum { STACK_BYTES = 256 * 1024 }; /* frames are larger with AddressSanitizer */
 #else
 enum { STACK_BYTES = 192 * 1024 };
 #endif
@@ -21,13 +21,13 @@ struct fiber {
   struct action action;
   struct completion completion;
   bool done, dead;
-  uint64_t ticket; /* of the one happening that may take it up */
+  uint64_t ticket; /* of the one event that may resume the fiber */
 };
 
 static ucontext_t main_context;
 static struct fiber *current, *free_fibers;
 
-/* ---- from stack to stack; AddressSanitizer has to be told ---- */
+/* ---- switching stacks; AddressSanitizer must be told ---- */
 
 #if defined __SANITIZE_ADDRESS__
 static const void *main_stack;
@@ -164,7 +164,7 @@ void fiber_kill(struct fiber *fiber)
   fiber->dead = true;
   while (!fiber->done)
     fiber_run(fiber);
-  if (fiber->action.kind != ACTION_DELETE) /* its load is still the consumer's */
+  if (fiber->action.kind != ACTION_DELETE) /* a DELETE's load still belongs to the consumer */
     load_free(fiber->completion.load);
   fiber_release(fiber);
 }

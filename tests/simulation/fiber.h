@@ -1,10 +1,10 @@
 /*
- * fiber: an action while it is performed, on a stack of its own. At every call that it makes to database, disk or clock it may be
- * laid aside while the world goes on, and be taken up much later: that is how a worker is frozen between a write and its sync, and
- * how a zombie writes late. One runs at a time.
+ * fiber: runs one action on a stack of its own. At every call to database, disk or clock the action may be suspended while the
+ * world goes on, and be resumed much later. That is how a worker freezes between a write and its sync, and how a frozen worker
+ * writes late. One fiber runs at a time.
  *
- * A fiber whose process has died is run to its end at once: every call it makes fails and changes nothing, and so its
- * memory is freed by the code that holds it.
+ * A fiber whose process has died runs to its end at once: every call that it makes fails and changes nothing, so the code that
+ * holds its memory frees it.
  */
 #ifndef PAWL_TESTS_SIMULATION_FIBER_H
 #define PAWL_TESTS_SIMULATION_FIBER_H
@@ -15,20 +15,20 @@ struct station;
 struct process;
 struct fiber;
 
-/* Performs the action (of no kind, ACTION_COUNT: the last look of --exit-when-empty) after `delay_us`; then station_done is called with the
- * completion, from the main stack. */
+/* Performs the action after `delay_us`, then calls station_done with the completion, on the main stack. An action of no kind
+ * (ACTION_COUNT) is the last poll of --exit-when-empty. */
 struct fiber *fiber_start(struct station *station, const struct action *action, int64_t delay_us);
-/* Its process died: frees it, and what it holds. */
+/* The fiber's process died: frees the fiber, and what it holds. */
 void fiber_kill(struct fiber *fiber);
 
 /* ---- for the calls that an action makes ---- */
 
-/* Who calls; NULL: a check, which sees and may everything. */
+/* The calling process; NULL: a check, which sees everything and may do everything. */
 struct process *fiber_process(void);
 struct station *fiber_station(void);
 const struct action *fiber_action(void);
 bool fiber_dead(void);
-/* Lays the action aside; FIBER_FOREVER: until its process dies. */
+/* Suspends the action; FIBER_FOREVER: until its process dies. */
 #define FIBER_FOREVER INT64_MAX
 void fiber_wait(int64_t us);
 

@@ -1,17 +1,19 @@
 /*
- * simulation: plays the consumers of pawl through crashes, lost replies, zombies and failing disks, and looks whether anything is
- * lost, doubled or changed. World.h says how it is made, chaos.h which faults there are, checks.h what must hold.
+ * simulation: runs the consumers of pawl through crashes, lost replies, zombies and failing disks, and checks that nothing is
+ * lost, doubled or changed. world.h describes how it is made, chaos.h the faults, checks.h what must hold.
  *
  *   simulation [--seed N] [--runs K] [--takeovers T] [--steps M] [--plant NAME] [--keep-going] [--verbose]
  *   simulation --planted [--plant NAME] [--seed N]
  *
- * A run plays the seed N, the next one N+1, …: K runs, or as many as T takeovers need. The same seed plays the same run. A failure prints
- * its seed, the command that plays it again, the faults that the run had, and the last changes. --steps M: the faults stop
- * after so many happenings, to find out how early it goes wrong. --keep-going says a line
- * of each failure and plays on. --plant NAME puts a bug in (plants.h), --planted looks for each
- * of them in turn, or for that one, and fails if one is not found, or by another verdict than its own.
+ * The first run has the seed N, the next one N+1, …: K runs, or as many as T take-overs need. The same seed repeats the same
+ * run. A failure prints its seed, the command that repeats it, the faults that the run had, and the last changes.
  *
- * Exit codes: 0 all held (--planted: each was found); 1 something did not; 2 wrong usage.
+ *   --steps M     the faults stop after M events, to find out how early the failure begins
+ *   --keep-going  prints one line for each failure and goes on
+ *   --plant NAME  puts in a bug (plants.h)
+ *   --planted     searches for each planted bug in turn, or for the named one; fails if one is not found, or by another check than its own
+ *
+ * Exit codes: 0 all checks held (--planted: each bug was found); 1 a check failed; 2 wrong usage.
  */
 #include "chaos.h"
 #include "checks.h"
@@ -46,7 +48,7 @@ static struct totals {
 /* ---- one run ---- */
 
 #if PAWL_FAULTS
-/* worker/fault.h: the named points in perform.c are moments like any other call. */
+/* worker/fault.h: the named points in perform.c are moments like every other call. */
 void fault_point(enum fault fault)
 {
   (void)fault;
@@ -72,7 +74,7 @@ static bool queues_empty(void)
   return true;
 }
 
-/* Without faults everything must be in the files soon. */
+/* Without faults all messages must soon be in the files. */
 static void run_to_the_end(void)
 {
   int64_t began_us = world.now_us, limit_us = began_us + 300 * SECONDS + (20 * chaos_plan.lease_ms + 2 * chaos_plan.consumer.stall_ms) * MS;
@@ -124,7 +126,7 @@ static void run_clean_up(void)
   checks_end();
 }
 
-/* ---- what is said ---- */
+/* ---- output ---- */
 
 static void print_failure(const char *what)
 {
@@ -137,7 +139,7 @@ static void print_failure(const char *what)
   fflush(stdout);
 }
 
-/* False: something else was found. */
+/* False: the run found something else. */
 static bool print_found(const char *what)
 {
   bool own = plant_is_found_by(what);
@@ -159,7 +161,7 @@ static void print_totals(double seconds, int64_t failures)
   printf("\n");
 }
 
-/* An assertion of the code under test is a failure like any other. */
+/* A failed assertion of the code under test is a failure like any other. */
 static void on_abort(int number)
 {
   (void)number;
@@ -221,7 +223,7 @@ static int plant_search(enum plant which)
   return EXIT_FAILED;
 }
 
-/* Each in a process of its own, because some end in an assertion of the code under test. */
+/* Each planted bug runs in a process of its own, because some end in a failed assertion of the code under test. */
 static int plants_search(enum plant first, enum plant last)
 {
   int missed = 0, status = 0, count = (int)last - (int)first + 1;

@@ -12,13 +12,13 @@
 enum { REMOVED_KEPT = 256 }; /* how many removed messages an older snapshot may still show */
 
 static struct {
-  struct list messages; /* all there ever were, by index */
+  struct list messages; /* all messages of the run, by index */
   struct list live;     /* by rising _id */
   struct list removed;  /* the latest */
   struct list changed;  /* since the election began */
-  int64_t empty_us;     /* the last moment when it was */
+  int64_t empty_us;     /* the last moment when the queue was empty */
 } queues[TYPES_MAX];
-static uint64_t operation, operation_majority; /* the latest; the latest when the election began */
+static uint64_t operation, operation_majority; /* the latest operation; the latest one when the election began */
 
 /* ---- lists ---- */
 
@@ -221,7 +221,7 @@ bool queue_remove_range(int type, const struct queue_range *range)
     const struct message *message = removed->at[i];
     if (!chaos_plan.standalone && message->id >= range->first && message->id <= range->last && message->put_at <= read_at &&
         message->removed_at > read_at)
-      return false; /* the transaction sees it, and cannot remove it any more */
+      return false; /* the transaction sees the message, and cannot remove it any more */
   }
   if (seen != range->count && !chaos_plan.standalone)
     return false;
@@ -278,7 +278,7 @@ static void change_undo(struct message *message)
     live_put(message);
     list_forget(&queues[message->type].removed, message);
     message->removed_at = 0;
-  } else if (!queued) { /* came and went */
+  } else if (!queued) { /* inserted and removed since */
     list_forget(&queues[message->type].removed, message);
   }
 }
@@ -293,7 +293,7 @@ void queue_election_end(bool keep)
   }
 }
 
-/* ---- as it was ---- */
+/* ---- older snapshots ---- */
 
 static int by_id(const void *left, const void *right)
 {

@@ -9,8 +9,9 @@
 enum plant plant;
 
 /*
- * What becomes of a block that is written over: the write itself is seen; or what it leaves, by who reads it first. `texts` are parts of
- * verdicts (checks.h, world_fail), of which one must be what finds the bug: any other is another bug's, or a mistake in the plant.
+ * How the checks find a block that is overwritten: they see the write itself, or the first reader of the result. `texts` are
+ * parts of failure messages (checks.h, world_fail), and one of them must find the bug. Any other failure comes from another
+ * bug, or from a mistake in the planted one.
  */
 #define WRITTEN_OVER                                                                                                        \
   " writes to ", "committed bytes are not what they were", "the reader refuses the committed chain", "no whole block lies", \
@@ -92,7 +93,7 @@ bool plant_is_found_by(const char *failure)
   return own;
 }
 
-/* ---- clean, by who must not say so ---- */
+/* ---- `clean`, set by a holder that must not set it ---- */
 
 static void say_clean(const struct station *station)
 {
@@ -147,7 +148,7 @@ static void fence_completion(struct station *station, struct completion *complet
     completion->result = RESULT_NO;
 }
 
-/* The decision whether the file is continued is about to be made. */
+/* The worker is about to decide whether it continues the file. */
 static void guard_completion(struct station *station, struct completion *completion)
 {
   struct ledger *before = &station->consumer.before;
@@ -281,7 +282,7 @@ bool plants_commit(int type, const struct ledger_commit *commit, enum outcome *o
     return false;
   server_ledger_live(type, &ledger);
   if (plant == PLANT_NOLINK && (ledger.epoch != commit->epoch || memcmp(&ledger.owner, &commit->owner, sizeof ledger.owner) != 0))
-    return false; /* it says no */
+    return false; /* the check answers NO */
   if (commit->after.file[0] != 0)
     ledger.end = commit->after;
   if (commit->settled > ledger.settled)

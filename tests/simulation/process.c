@@ -98,7 +98,7 @@ static void renewals_start(struct process *process)
     return;
   while (!(process->renewals_waiting & 1u << first))
     first++;
-  process->renewals_running = 1u << first; /* until it begins, and takes the others along */
+  process->renewals_running = 1u << first; /* only the first until the request begins; then it takes the others along */
   process->stations[first].fibers[ACTIVITY_RENEW] =
       fiber_start(&process->stations[first], &process->renew_actions[first], world_chance(chaos_plan.yield) ? world_between(0, 3 * MS) : 0);
 }
@@ -194,7 +194,7 @@ void station_done(struct station *station, struct completion *completion)
 
 /* ---- wake-ups ---- */
 
-/* Its incarnation, type and what it is about, in one number. */
+/* Packs the process's incarnation, the type and the wake-up's subject into one number. */
 static uint64_t wake_pack(const struct process *process, int type, enum wakeup_about about)
 {
   return (uint64_t)process->incarnation << 8 | (uint64_t)type << 4 | about;
@@ -231,7 +231,7 @@ void processes_wake(int process, int type, enum wakeup_about about)
   }
 }
 
-/* One of the two watches comes or goes, or both do; and somebody makes wake-ups up. */
+/* One of the two cursors for wake-ups comes or goes, or both do; and somebody makes up wake-ups. */
 static void watch_change_one(struct process *process, enum wakeup_about about)
 {
   bool *watching = &process->watching[about != WAKEUP_MESSAGE];
@@ -319,7 +319,7 @@ void process_start(struct process *process)
   process->operation = 0;
   process->renewals_waiting = process->renewals_running = 0;
   process->station_count = 0;
-  /* Each type has a worker, and some workers have all types. */
+  /* Each type has a worker, and some workers serve all types. */
   uint64_t types = chaos_plan.all_serve_all ? UINT64_MAX : world_random();
   for (int type = 0; type < chaos_plan.types; type++)
     if ((types >> type & 1) != 0 || type % chaos_plan.processes == process->index || chaos_plan.types == 1)
@@ -338,7 +338,7 @@ void process_die(struct process *process)
 {
   assert(process->up);
   process->up = false;
-  process->incarnation++; /* what was sent by the old one and is still on its way is not the new one's */
+  process->incarnation++; /* what the old incarnation sent, and is still on its way, does not belong to the new one */
   disk_process_died(process->index);
   if (process->last.fiber != NULL)
     fiber_kill(process->last.fiber);
@@ -430,7 +430,7 @@ void process_stop(struct process *process)
   process_look(process);
 }
 
-/* Has it nothing left to do? Then it ends. */
+/* Ends the process if it has nothing left to do. */
 static void process_look(struct process *process)
 {
   last_look_start(process);

@@ -1,4 +1,4 @@
-/* process: a worker with its consumers, one a type; started, frozen, asked to stop, killed, started again. */
+/* process: a worker with its consumers, one per type; it is started, frozen, asked to stop, killed, and started again. */
 #ifndef PAWL_TESTS_SIMULATION_PROCESS_H
 #define PAWL_TESTS_SIMULATION_PROCESS_H
 
@@ -7,48 +7,48 @@
 #include "worker/perform.h"
 #include "world.h"
 
-struct station { /* a type in a process */
+struct station { /* one type in one process */
   struct process *process;
   int type;
-  int64_t incarnation; /* of the process */
-  char error[640];     /* the last that it said */
+  int64_t incarnation; /* the process's incarnation */
+  char error[640];     /* the last error that it logged */
   struct consumer consumer;
   struct performer performer;
   struct fiber *fibers[ACTIVITY_COUNT];
-  int64_t timer_us; /* when it is to be woken; INT64_MAX: not at all */
+  int64_t timer_us; /* when it is to be woken; INT64_MAX: never */
   uint64_t timer_ticket;
-  uint64_t fewer_numbers[ACTIVITY_COUNT]; /* of the actions in which a delete did not find all that it names */
-  int64_t faults_at_opening;              /* of its disk */
-  /* for the plants: the epoch in hand as the ledger knows it */
+  uint64_t fewer_numbers[ACTIVITY_COUNT]; /* numbers of the actions in which a delete did not find all that it names */
+  int64_t faults_at_opening;              /* disk faults of the process when the file was opened */
+  /* for the plants: the current epoch as the ledger knows it */
   int64_t epoch;
   struct owner owner;
   bool wrote;
   uint64_t commit_operation;
   struct ledger checked;
-  bool matched_nothing; /* the last fence, a repetition */
+  bool matched_nothing; /* the last fence was a repetition, and matched nothing */
 };
 
 struct process {
   int index, machine;
   int64_t incarnation;
   bool up, stopping;
-  bool older;       /* of a pawl that knows no `guarded` */
-  bool watching[2]; /* wake-ups come: what is for all; what is for this one */
+  bool older;       /* it runs an older pawl, which does not know `guarded` */
+  bool watching[2]; /* whether wake-ups come: those for all; those for this process */
   int64_t frozen_until_us, cut_off_until_us;
   bool behind; /* it talks to a primary that was replaced, and does not know it */
   bool exits;  /* --exit-when-empty */
-  struct {     /* its last look */
+  struct {     /* the last poll of --exit-when-empty */
     struct fiber *fiber;
     const char *types[TYPES_MAX];
     size_t count;
     enum outcome outcome;
     int64_t began_us, next_us;
   } last;
-  uint64_t operation;             /* the latest of the queue's that it has seen acknowledged */
-  int64_t busy_epochs[TYPES_MAX]; /* the last in which a guard of the type was busy; outlives the process */
+  uint64_t operation;             /* the latest operation of the queue that it has seen acknowledged */
+  int64_t busy_epochs[TYPES_MAX]; /* the last epoch in which a guard of the type was busy; outlives the process */
   int station_count;
   struct station stations[TYPES_MAX];
-  /* those that become due while one is under way go together; a bit a station */
+  /* renewals that become due while one is under way go together; one bit per station */
   unsigned renewals_waiting, renewals_running;
   struct action renew_actions[TYPES_MAX];
   struct completion renew_completions[TYPES_MAX];
@@ -62,22 +62,20 @@ int type_index(const char *type);
 
 void processes_begin(void);
 void process_start(struct process *process);
-/* Its descriptors are closed, its guards free; what it was doing does not happen. Only from the main stack. */
+/* Closes its descriptors and frees its guards; its actions under way do not happen. Only from the main stack. */
 void process_die(struct process *process);
 void process_stop(struct process *process); /* SIGTERM */
-/* Dies now, and is there again after a while. */
+/* The process dies now, and starts again after a while. */
 void process_crash_soon(struct process *process);
 void processes_end(void);
 
-/*
- * A wake-up for one process, or for all (-1). It comes soon, or late, or not, or twice; and only to who watches.
- */
+/* A wake-up for one process, or for all (-1). It comes soon, late, twice, or not at all, and only to a process whose cursor lives. */
 void processes_wake(int process, int type, enum wakeup_about about);
 
-/* In a fiber: all renewals that wait, in one request. And they have come back. */
+/* process_renew: in a fiber, sends all waiting renewals in one request. process_renewed: they have come back. */
 void process_renew(struct process *process);
 void process_renewed(struct process *process);
-/* In a fiber: the last look of --exit-when-empty. And it has come back. */
+/* process_last_look: in a fiber, the last poll of --exit-when-empty. process_last_looked: it has come back. */
 void process_last_look(struct process *process);
 void process_last_looked(struct process *process);
 /* The action has come back. */

@@ -10,7 +10,7 @@ enum { PRODUCERS_MAX = 4, BURST_MAX = 12, BACKLOG_MAX = 120 };
 static struct producer {
   int type, index;
   int64_t clock_ms, number, id;
-  struct message *pending; /* sent, and not acknowledged */
+  struct message *pending; /* sent, and not yet acknowledged */
 } producers[TYPES_MAX][PRODUCERS_MAX];
 
 static struct message *message_next(struct producer *producer)
@@ -25,10 +25,10 @@ static void insert_one(struct producer *producer)
   struct message *message = producer->pending != NULL ? producer->pending : message_next(producer);
   producer->pending = NULL;
   if (message->inserted)
-    return; /* it was confirmed after all */
+    return; /* the insert was confirmed after all */
   queue_insert(message);
   if (server_in_election())
-    producer->pending = message; /* tried again until it is acknowledged */
+    producer->pending = message; /* sent again until it is acknowledged */
 }
 
 static void produce(void *context, uint64_t argument)
@@ -43,7 +43,7 @@ static void produce(void *context, uint64_t argument)
     insert_one(producer);
     waits = producer->pending != NULL;
   }
-  if (producer->index % 2 == 0) /* the others insert, and tell nobody */
+  if (producer->index % 2 == 0) /* the other producers insert without a wake-up */
     processes_wake(-1, producer->type, WAKEUP_MESSAGE);
   world_at(world.now_us + (int64_t)((double)chaos_plan.insert_us * world_log_between(0.05, 5)), produce, producer, 0);
 }

@@ -1,6 +1,6 @@
 /*
- * producer: fills the queue. Each has one insert under way at a time, and goes on when it is acknowledged; its `_id`s rise, and lie
- * among those of the others as times on clocks that differ.
+ * producer: fills the queue. Each producer has one insert under way at a time, and goes on when it is acknowledged. Its `_id`s
+ * rise; among those of the other producers they lie like times from clocks that differ.
  */
 #ifndef PAWL_TESTS_SIMULATION_PRODUCER_H
 #define PAWL_TESTS_SIMULATION_PRODUCER_H

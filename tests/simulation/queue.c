@@ -11,8 +11,8 @@
 
 struct queue_reader {
   bool dropped;
-  int64_t ask_share;       /* a batch's messages divided by this are asked for */
-  struct queue_pass *late; /* planted: of an epoch that is over */
+  int64_t ask_share;       /* a request asks for the messages of a batch, divided by this */
+  struct queue_pass *late; /* planted: a pass of an epoch that is over */
 };
 
 struct queue_pass {
@@ -22,18 +22,18 @@ struct queue_pass {
   int64_t batch_messages, batch_bytes;
   struct queue_mark *mark;
   bool begun;
-  struct list list; /* what it sees; on a standalone server only in the next reply */
+  struct list list; /* what the pass sees; on a standalone server only in the next reply */
   size_t next;
-  int64_t last_id; /* of those that were read */
+  int64_t last_id; /* the last `_id` that was read */
 };
 
-/* The latest that the primary shows to whom it calls. */
+/* The latest operation that the primary shows to the calling process. */
 static uint64_t operation_shown(void)
 {
   return fiber_process()->behind ? server_replaced_operation() : queue_operation();
 }
 
-/* afterClusterTime: a primary that was replaced waits for what it will never see. */
+/* afterClusterTime: a primary that was replaced waits for an operation that it will never see. */
 static bool snapshot_comes(struct error *error)
 {
   if (fiber_process()->operation <= operation_shown())
@@ -55,7 +55,7 @@ static uint64_t snapshot_operation(void)
   return at;
 }
 
-/* Its `_id`s are numbers; a mark holds one in the bytes of an ObjectId. */
+/* The simulation's `_id`s are numbers; a mark holds one in the bytes of an ObjectId. */
 static void mark_set(struct queue_mark *mark, int64_t id)
 {
   mark->set = true;
@@ -108,7 +108,7 @@ enum outcome queue_delete(struct lockstore *store, const char *type, const bson_
   return outcome;
 }
 
-/* In a snapshot, as a pass. */
+/* Reads in a snapshot, like a pass. */
 enum outcome queue_find_left(struct lockstore *store, const char *type, const bson_t *ids, struct error *error)
 {
   struct list list = {0};
@@ -239,7 +239,7 @@ static struct load *pass_load(struct queue_pass *pass)
   return load;
 }
 
-/* As long as its bytes come, which may be longer than a lease; unless nobody waits for it any more. */
+/* The reply takes as long as its bytes come, which may be longer than a lease; it ends early if the worker drops it. */
 static bool reply_comes(struct queue_reader *reader)
 {
   enum { SLICE_US = 20 * MS };
@@ -249,7 +249,7 @@ static bool reply_comes(struct queue_reader *reader)
   return !reader->dropped && !fiber_dead();
 }
 
-/* False: there is none. */
+/* False: no reply comes. */
 static bool reply_await(struct queue_pass *pass, struct error *error)
 {
   struct queue_reader *reader = pass->reader;
@@ -262,7 +262,7 @@ static bool reply_await(struct queue_pass *pass, struct error *error)
     return true;
   }
   if (plants_repeats_getmore() && pass->begun) {
-    load_free(pass_load(pass)); /* its cursor had sent this one */
+    load_free(pass_load(pass)); /* the cursor had already sent this batch */
     return true;
   }
   reader->ask_share *= reader->ask_share < pass->batch_messages ? 4 : 1;
@@ -270,7 +270,7 @@ static bool reply_await(struct queue_pass *pass, struct error *error)
   return false;
 }
 
-/* Without snapshots a reply shows what is there by then. */
+/* Without snapshots a reply shows what is there when it is sent. */
 static void pass_look_again(struct queue_pass *pass)
 {
   if (!chaos_plan.standalone)

@@ -1,7 +1,7 @@
 /*
- * queue: worker/queue.h for the simulation (queue.c), and the messages (messages.c). Every change of a type's queue is an operation with a
- * number; a pass sees the queue as it was after one of them, not before the latest that its process has seen acknowledged
- * (afterClusterTime).
+ * queue: worker/queue.h for the simulation (queue.c), and the messages (messages.c). Every change of a type's queue is an
+ * operation with a number. A pass sees the queue as it was after one of them, and that one is not before the latest that its
+ * process has seen acknowledged (afterClusterTime).
  */
 #ifndef PAWL_TESTS_SIMULATION_QUEUE_H
 #define PAWL_TESTS_SIMULATION_QUEUE_H
@@ -12,40 +12,40 @@
 
 struct message {
   int type, producer;
-  int64_t index;  /* among the type's messages: in the document as `k` */
-  int64_t number; /* among its producer's: in the document as `n` */
+  int64_t index;  /* among the type's messages: `k` in the document */
+  int64_t number; /* among its producer's messages: `n` in the document */
   int64_t id;     /* its `_id` */
   uint8_t *document;
   size_t bytes;
-  bool queued;                 /* by the majority */
-  bool inserted;               /* has been, by the majority */
-  uint64_t put_at, removed_at; /* operations; removed_at 0: it is there */
+  bool queued;                 /* in the queue, as the majority sees it */
+  bool inserted;               /* the majority has had the insert */
+  uint64_t put_at, removed_at; /* operations; removed_at 0: not removed */
   int64_t seq;                 /* in committed file data; 0: not there */
 };
 
 struct queue_range {   /* a delete in a transaction */
   int64_t first, last; /* `_id`s */
-  uint64_t read_at;    /* the operation that it sees the queue after */
-  int64_t count;       /* as many as there must be, or it does nothing */
+  uint64_t read_at;    /* the delete sees the queue as it was after this operation */
+  int64_t count;       /* the delete does nothing unless it finds this number */
 };
 
 void queue_begin(void);
 void queue_end(void);
 
-/* Not yet in the queue. Lives until queue_end. */
+/* Not yet in the queue. The message lives until queue_end. */
 struct message *queue_message_new(int type, int producer, int64_t number, int64_t id);
 struct message *queue_message(int type, int64_t index);
 int64_t queue_message_count(int type);
 void queue_insert(struct message *message);
-/* Those that are there; `part`: only some of them. How many that were. */
+/* Removes those of the named messages that are there; `part`: only some of them. Returns how many it removed. */
 int64_t queue_remove(int type, const bson_t *ids, bool part);
 /* False: nothing was removed. */
 bool queue_remove_range(int type, const struct queue_range *range);
 size_t queue_length(int type);
-/* Was it, at some moment since then? */
+/* Whether the queue was empty at some moment since then. */
 bool queue_was_empty(int type, int64_t since_us);
 
-/* The last one that a majority has; and the last one of all. */
+/* queue_operation: the last operation that a majority has. queue_operation_latest: the last one of all. */
 uint64_t queue_operation(void);
 uint64_t queue_operation_latest(void);
 void queue_election_begin(void);

@@ -43,40 +43,40 @@ enum outcome __real_ledger_settle(struct lockstore *store, const char *type, int
 
 enum request_kind { TAKE, STEAL, RENEW, RELEASE, FENCE, COMMIT, SETTLE, DELETE, DELETE_RANGE };
 
-/* All that a write says: so it can be carried out at any time, and again. */
+/* All values of a write, so that it can be carried out at any time, and again. */
 struct request {
-  struct request *next; /* of those that are late */
+  struct request *next; /* the next late request */
   enum request_kind kind;
   int type;
   struct caller caller;
-  struct owner owner; /* STEAL: the one that was seen */
+  struct owner owner; /* STEAL: the owner that was seen */
   int64_t ttl_ms, epoch, settled;
   struct lock_renewal renewals[TYPES_MAX];
   size_t renewal_count;
   enum fencer fencer;
   struct lock_holder holder;
   struct ledger_commit commit;
-  char machine[MACHINE_SIZE]; /* of the commit */
+  char machine[MACHINE_SIZE]; /* the machine in the commit */
   bson_t *ids;
-  bool fewer;      /* DELETE: not all that are named are found */
-  int64_t removed; /* DELETE: the answer */
+  bool fewer;      /* DELETE: it does not find all that it names */
+  int64_t removed; /* DELETE: how many it removed */
   struct queue_range range;
 };
 
 struct lockstore *server_store;
-static struct memory_server *server, *majority; /* during an election: as it was when that began */
-static struct memory_server *replaced;          /* a primary that was replaced, as it was then */
+static struct memory_server *server, *majority; /* the majority's state during an election: as it was when the election began */
+static struct memory_server *replaced;          /* the primary that was replaced, as it was then */
 static struct lockstore *majority_store, *replaced_store;
 static uint64_t replaced_operation;
 static int64_t away_until_us, elections, replacements;
 static bool electing, confirmed; /* how the last election ended */
-static struct request *delayed;  /* on their way */
+static struct request *delayed;  /* requests on their way */
 
-/* ---- those who wait ---- */
+/* ---- the wait queue ---- */
 
 /*
- * The twin's own row does not serve here, for all processes share one lockstore. Here it lives with the type, not with the lock: a wake-up
- * is lost, late, doubled or made up often enough.
+ * The twin's own wait queue cannot be used here, because all processes share one lockstore. This one belongs to the type, not
+ * to the lock: wake-ups are lost, late, doubled or made up often enough.
  */
 static struct {
   int processes[PROCESSES_MAX];
@@ -302,7 +302,7 @@ static enum outcome apply_lock(const struct request *request)
   return outcome;
 }
 
-/* An older pawl leaves the number as it is; and so may plants. */
+/* An older pawl leaves `guarded` as it is; so may a planted bug. */
 static void fenced_guarded(const struct request *request, const struct ledger *before)
 {
   struct ledger ledger;
@@ -321,7 +321,7 @@ static void renew_anyway(struct lock_renewal *renewal, const struct lock_view *v
     renewal->outcome = __real_lock_take(server_store_now(), renewal->type, 0, &view->owner, renewal->ttl_ms, &holder, &error);
 }
 
-/* Outcomes are for its sender, who is no longer there if it comes late. */
+/* The outcomes are for the sender, which no longer exists if the request comes late. */
 static enum outcome apply_renewals(struct request *request)
 {
   struct lock_view before[TYPES_MAX];
@@ -459,7 +459,7 @@ bool server_reach(struct error *error)
 bool server_answers(struct error *error)
 {
   struct process *process = fiber_process();
-  uint64_t operation = queue_operation_latest(); /* what was just done; that it has a majority is waited for */
+  uint64_t operation = queue_operation_latest(); /* of the change that was just made; the caller waits until it has a majority */
   int64_t election = elections;
   bool unsure = electing;
   chaos_point();
@@ -472,14 +472,14 @@ bool server_answers(struct error *error)
   return true;
 }
 
-/* A take is acknowledged by the primary alone: nobody waits for a majority. */
+/* The primary alone acknowledges a take: the caller does not wait for a majority. */
 static bool server_answers_at_once(struct error *error)
 {
   chaos_point();
   return !fiber_dead() || no_answer(error);
 }
 
-/* The old primary does it, and nobody else ever will. Who does not wait for a majority gets an answer. */
+/* The old primary applies the write, and no other server ever will. Only a sender that does not wait for a majority gets an answer. */
 static enum outcome send_behind(struct request *request, struct error *error)
 {
   enum outcome outcome = OUTCOME_UNKNOWN;
@@ -496,7 +496,7 @@ static enum outcome send_behind(struct request *request, struct error *error)
   return OUTCOME_UNKNOWN;
 }
 
-/* The writes, from the sender's side. */
+/* Sends a write, as its sender sees it. */
 static enum outcome send(struct request *request, struct ledger *before, struct error *error)
 {
   const struct process *process = fiber_process();
@@ -506,7 +506,7 @@ static enum outcome send(struct request *request, struct ledger *before, struct 
   memset(before, 0, sizeof *before);
   request->caller = (struct caller){.process = process->index, .incarnation = fiber_station()->incarnation};
   if (!server_reach(error)) {
-    if (fiber_dead() && world.faults && world_chance(0.3)) /* it was sent already */
+    if (fiber_dead() && world.faults && world_chance(0.3)) /* the request had already been sent */
       request_send_late(request);
     return OUTCOME_UNKNOWN;
   }
@@ -614,7 +614,7 @@ enum outcome __wrap_ledger_read(struct lockstore *store, const char *type, struc
   if (!server_reach(error))
     return OUTCOME_UNKNOWN;
   bool behind = caller_is_behind();
-  uint64_t operation = behind ? replaced_operation : queue_operation(); /* its answer says up to where the majority is */
+  uint64_t operation = behind ? replaced_operation : queue_operation(); /* the answer tells how far the majority is */
   struct lockstore *asked = behind ? replaced_store : electing && !plants_read_locally() ? majority_store : server_store;
   enum outcome outcome = __real_ledger_read(asked, type, ledger, error);
   chaos_point();
@@ -627,7 +627,10 @@ enum outcome __wrap_ledger_read(struct lockstore *store, const char *type, struc
   return outcome;
 }
 
-/* While a primary is elected nobody answers that, and a replaced one never: what it believes is not known to be so. */
+/*
+ * While a primary is being elected no server answers a linearizable read, and a replaced primary never does: it cannot prove
+ * that it is still the primary.
+ */
 enum outcome __wrap_ledger_read_now(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error)
 {
   if ((!electing && !caller_is_behind()) || plants_reads_stale())
@@ -673,7 +676,7 @@ enum outcome server_delete_range(int type, const struct queue_range *range, stru
   return send(&request, NULL, error);
 }
 
-/* Not twice in one action: the delete that follows on the look finds them. */
+/* Not twice in one action: the delete that follows the read finds them. */
 static bool finds_fewer(void)
 {
   const struct action *action = fiber_action();

@@ -1,10 +1,11 @@
 /*
- * server: lockstore.h as perform.c sees it: the twin behind a network. Linked in between by --wrap: perform.c calls lock_take, gets
- * __wrap_lock_take, which makes a request of it; the request may be lost, arrive late or twice, and its reply be lost; applied, it is
- * __real_lock_take on the twin.
+ * server: lockstore.h as perform.c sees it: the twin, reached over a network. --wrap links it in between: perform.c calls
+ * lock_take and gets __wrap_lock_take, which makes a request of the call. The request may be lost, arrive late or twice, and
+ * its reply may be lost. When it is applied, it calls __real_lock_take on the twin.
  *
- * An election: from a moment on writes reach no majority. They are there for whoever reads locally (locks), not for whoever reads by
- * majority (ledger, queue), and their senders get no answer. It ends with all of them confirmed, or with all of them rolled back.
+ * An election: from a moment on writes reach no majority. A process that reads locally (locks) sees them, one that reads by
+ * majority (ledger, queue) does not, and their senders get no answer. The election ends with all of them confirmed, or all of
+ * them rolled back.
  */
 #ifndef PAWL_TESTS_SIMULATION_SERVER_H
 #define PAWL_TESTS_SIMULATION_SERVER_H
@@ -12,7 +13,7 @@
 #include "lockstore/lockstore_memory.h"
 #include "worker/load.h"
 
-extern struct lockstore *server_store; /* the way to the twin: everybody's */
+extern struct lockstore *server_store; /* the way to the twin, shared by all processes */
 
 void server_begin(void);
 void server_end(void);
@@ -22,27 +23,26 @@ void server_election(int64_t us);
 bool server_in_election(void);
 void server_back(void);
 /*
- * Another primary is elected, and these processes (a bit each) do not find out for so long: they talk to the old one. It answers as of now:
- * reads, of the majority too, and takes; what needs a majority, and a linearizable read, gets no answer.
+ * Another primary is elected, and these processes (one bit each) do not notice for `us`: they talk to the old one. The old one
+ * still answers reads, also those by majority, and takes. A request that needs a majority, and a linearizable read, get no
+ * answer.
  */
 void server_replace(unsigned behind, int64_t us);
 /* The last operation that the old primary's majority has. */
 uint64_t server_replaced_operation(void);
-/* Somebody deletes the lock document of a type, whoever holds it. */
+/* Somebody deletes the lock document of a type, whatever its owner. */
 void server_theft(int type);
-/* pawl-setup --adopt finds the files as they are. */
+/* pawl-setup --adopt adopts the files as they are. */
 void server_adopt(int type);
-/* pawl-lock takes the lock, raises the epoch and writes nothing; it is killed at once, or its command runs until the lease ends or is lost.
- */
+/* pawl-lock takes the lock, raises the epoch and writes nothing. It is killed at once, or its command runs until the lease ends
+ * or is lost. */
 void server_lock_tool(int type);
-/* Its command runs, as far as the lock document says. */
+/* Whether pawl-lock's command runs, by the lock document. */
 bool server_lock_tool_holds(int type);
 
-/*
- * Of one request to the database. False: it got no answer, and was not made; `error` says so. True: it is to be made now.
- */
+/* Sends one request to the database. False: it got no answer, and was not made; `error` has the reason. True: the caller makes it now. */
 bool server_reach(struct error *error);
-/* Its answer: false: it got lost, or no majority came about. */
+/* The answer to that request. False: it was lost, or no majority was reached. */
 bool server_answers(struct error *error);
 
 /* The delete of the queue is a request like those of the lockstore. */
@@ -52,9 +52,9 @@ enum outcome server_delete_range(int type, const struct queue_range *range, stru
 
 /* The twin, whose clock is set. */
 struct lockstore *server_store_now(void);
-/* As the majority sees it. */
+/* The ledger as the majority sees it. */
 void server_ledger(int type, struct ledger *ledger);
-/* As it is; for the plants. */
+/* The lock as it is; for the plants. */
 bool server_lock(int type, struct lock_view *view);
 void server_ledger_live(int type, struct ledger *ledger);
 void server_put_ledger(int type, const struct ledger *ledger);

@@ -11,9 +11,9 @@ enum outcome __real_lock_take(struct lockstore *store, const char *type, int slo
 enum outcome __real_ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner,
                                  enum fencer fencer, struct ledger *before, struct error *error);
 
-static struct owner tool_owners[TYPES_MAX]; /* of the last pawl-lock of each type that ran its command */
+static struct owner tool_owners[TYPES_MAX]; /* the owner of the last pawl-lock of each type that ran its command */
 
-/* A new owner, who has the lock for a moment. */
+/* Draws a new owner, which has the lock for a moment. */
 static bool tool_begin(int type, struct ledger *ledger, struct owner *owner)
 {
   uint64_t low = world_random(), high = world_random();
@@ -27,7 +27,7 @@ static bool tool_begin(int type, struct ledger *ledger, struct owner *owner)
   return true;
 }
 
-static struct adoption { /* of a ledger that could not be read: it names the whole document */
+static struct adoption { /* an adoption of a ledger that could not be read: it names the whole document */
   struct ledger found, ledger;
 } adoptions[TYPES_MAX]; /* the last of each type */
 
@@ -43,7 +43,7 @@ static void adoption_arrive(void *context, uint64_t argument)
   }
 }
 
-/* The request comes a second time. */
+/* The adoption's request arrives a second time. */
 static void adoption_send_late(int type, const struct ledger *found, const struct ledger *ledger)
 {
   adoptions[type] = (struct adoption){.found = *found, .ledger = *ledger};

@@ -8,7 +8,7 @@
 
 struct happening {
   int64_t at_us;
-  uint64_t order; /* of equal times the earlier entered comes first */
+  uint64_t order; /* of two events at the same time the one entered first comes first */
   world_call *call;
   void *context;
   uint64_t argument;
@@ -39,7 +39,10 @@ static double unit(void)
   return (double)(world_random() >> 11) * 0x1p-53;
 }
 
-/* Any octave is as likely as any other. No libm: its last bits differ from machine to machine, and a seed must not. */
+/*
+ * Every octave has the same probability. Without libm: its last bits differ from machine to machine, and a seed must give the
+ * same run on all.
+ */
 double world_log_between(double low, double high)
 {
   int octaves = 0;
