@@ -1,5 +1,5 @@
 /*
- * cmocka_range.h: cmocka's assertion that a number that is not negative is in a range, under the name of cmocka 2. To be included after
+ * cmocka_range.h: cmocka's assertion that a non-negative number is in a range, under its name in cmocka 2. Include it after
  * cmocka.h.
  */
 #ifndef PAWL_TESTS_CMOCKA_RANGE_H

@@ -38,7 +38,7 @@ static const char *const result_names[RESULT_COUNT] = {
 };
 
 #define MAY(result) (1u << RESULT_##result)
-/* What worker/perform.c can answer. */
+/* The results that worker/perform.c can answer with. */
 static const unsigned answers[ACTION_COUNT] = {
     [ACTION_PEEK] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED),
     [ACTION_CHECK] = MAY(YES) | MAY(CHANGED) | MAY(REFUSED) | MAY(NEWER) | MAY(UNKNOWN),
@@ -65,9 +65,9 @@ static const unsigned answers[ACTION_COUNT] = {
 bool rig_may_answer(const struct action *action, enum result result)
 {
   if (action->kind == ACTION_CLOSE && !action->write_close)
-    return result == RESULT_YES; /* nothing is written that could fail */
+    return result == RESULT_YES; /* nothing is written, so nothing can fail */
   if (action->kind == ACTION_READ && result == RESULT_REFUSED)
-    return action->begin; /* the database is looked at before a pass */
+    return action->begin; /* the database is checked before a pass */
   return (answers[action->kind] & 1u << result) != 0;
 }
 
@@ -81,7 +81,7 @@ const char *rig_result_name(enum result result)
   return result_names[result];
 }
 
-/* ---- the story ---- */
+/* ---- the history ---- */
 
 static void history_add(struct rig *rig, const char *event, enum consumer_state before)
 {
@@ -291,7 +291,7 @@ void rig_stop(struct rig *rig)
   handle(rig, &event, "stop");
 }
 
-/* A wake-up may be made up by anybody: it makes a consumer look, and no more, and never shortens a pause after a failure. */
+/* Anybody may make up a wake-up. It makes a consumer poll, or read the lock, and no more; it never shortens a pause after a failure. */
 void rig_wake(struct rig *rig, enum wakeup_about about)
 {
   static const char *const texts[] = {[WAKEUP_MESSAGE] = "message", [WAKEUP_LOCK] = "lock", [WAKEUP_LOST] = "lost"};
@@ -318,7 +318,7 @@ void rig_watch(struct rig *rig, enum wakeup_about about, bool watching)
   handle(rig, &event, texts[about][watching]);
 }
 
-/* What is waited for last, so that its effects are those that are seen. */
+/* The kind that the consumer waits for comes last, so that the test sees its effects. */
 static void play_watch(struct rig *rig, const char *event)
 {
   bool watching = event[0] == 'w', waiting = rig->consumer.state == STATE_WAITING;
@@ -331,7 +331,7 @@ static void play_watch(struct rig *rig, const char *event)
   }
 }
 
-/* Of an action that nobody waits for (any more): its memory is freed, and that is all. */
+/* A completion of an action that the consumer does not wait for (any more): the consumer only frees its memory. */
 void rig_stale(struct rig *rig)
 {
   struct completion completion = {.kind = (enum action_kind)rig_random(rig, ACTION_COUNT),
@@ -425,7 +425,7 @@ static int name_find(const char *const *names, int count, const char *name)
   return count;
 }
 
-/* Where such an action runs: of several the one that was started first, or last. */
+/* The activity where such an action runs; of several actions the one that was started first, or last. */
 static enum activity slot_of(const struct rig *rig, enum action_kind kind, bool last)
 {
   int found = ACTIVITY_COUNT;
@@ -527,7 +527,7 @@ void rig_deinit(struct rig *rig)
 {
   for (int i = 0; i < ACTIVITY_COUNT; i++) {
     struct rig_slot *slot = &rig->slots[i];
-    /* A load that is being deleted is still the consumer's. */
+    /* A load that is being deleted still belongs to the consumer. */
     if (slot->running && i == ACTIVITY_MAIN)
       load_free(slot->action.load);
     slot->running = false;

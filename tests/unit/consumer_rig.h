@@ -1,15 +1,15 @@
 /*
- * consumer_rig: drives one consumer without threads, database or disk, and watches it from outside. The world answers what it is told
- * to; the watch knows the protocol's rules (docs/protocol.md) and fails the test at the first action that breaks one,
- * with the events that led there.
+ * consumer_rig: drives one consumer without threads, database or disk, and observes it from outside. The world answers as the
+ * test tells it to. The watch knows the protocol's rules (docs/protocol.md) and fails the test at the first action that breaks
+ * one, and prints the events that led there.
  *
- * An event is a line of text, so that a test reads like the story it tells:
+ * An event is a line of text, so that a test reads like a story:
  *
  *   "wait 100"          100 ms pass, then the timer          "wake"     to the time the consumer asked for, then the timer
- *   "stop"              finish and leave                     "stale"    a completion nobody waits for, with a load
- *   "message", "lock", "lost"   a wake-up                    "watch", "unwatch"   wake-ups come from now on, or no longer; those of one
- *                                                            kind alone: "watch message", "watch lock", "unwatch …"
- *   "APPEND NO_SPACE"   the running action comes back so; some results have variants, see rig_play
+ *   "stop"              finish and leave                     "stale"    an unexpected completion, with a load
+ *   "message", "lock", "lost"   a wake-up                    "watch", "unwatch"   wake-ups come from now on, or no longer;
+ *                                                            one kind alone: "watch message", "watch lock", "unwatch …"
+ *   "APPEND NO_SPACE"   the running action comes back with this result; some results have variants, see rig_play
  */
 #ifndef PAWL_TESTS_CONSUMER_RIG_H
 #define PAWL_TESTS_CONSUMER_RIG_H
@@ -35,7 +35,7 @@ struct rig_watch {
   /* the lock */
   bool checked, locked, lost, unlock_tried;
   int64_t epoch_checked;
-  bool clean_checked, vouched_checked; /* its end, as the check saw it or a roll left it */
+  bool clean_checked, vouched_checked; /* of the end, as the check saw it or a roll left it */
   bool seen_stealable;
   struct owner owner, seen;
   uint64_t taken_number;
@@ -44,10 +44,10 @@ struct rig_watch {
   int64_t epoch;
   bool before_clean, before_vouched, rolled, fenced, failed, spent;
   enum place place;
-  bool guarded, verified, may_append; /* what the first block waits for; guarded: and the end may be continued in place */
-  bool vouches;                       /* the epoch's commits do */
-  bool appended, wrote, closed;       /* APPEND was sent; one was synced; CLOSE was */
-  bool unnamed;                       /* a segment that the ledger does not name may lie there */
+  bool guarded, verified, may_append; /* conditions of the first block; guarded: and the end may be continued in place */
+  bool vouches;                       /* the epoch's commits vouch for the end */
+  bool appended, wrote, closed;       /* APPEND was sent; a block was synced; CLOSE was written */
+  bool unnamed;                       /* there may be a segment that the ledger does not name */
   bool clean_sent;
   struct committed committed, written;
   bool pending, pending_segment, pending_sent; /* `written` is not known to be committed; it is a new segment; COMMIT was sent */
@@ -67,37 +67,37 @@ struct rig {
 
   /* the world */
   struct ledger ledger;
-  bool vouched; /* its end is */
+  bool vouched; /* the ledger's end is vouched for */
   struct writer_ground ground;
   struct lock_view view;
-  size_t load_ids;        /* delete commands a load takes */
-  uint32_t load_messages; /* in a load */
+  size_t load_ids;        /* delete commands per load */
+  uint32_t load_messages; /* messages per load */
   int64_t block_bytes;
   bool discard_fails;
-  bool late_files;     /* the segment that an earlier look missed is there by now */
+  bool late_files;     /* the segment that an earlier check missed is there by now */
   bool late_answers;   /* RENEW and TAKE were sent at some time between start and answer */
-  bool nothing_read;   /* PEEK, of the type, so that none can glance */
-  bool names_document; /* the next PEEK or READ: one that cannot be taken */
+  bool nothing_read;   /* PEEK: nothing of the type was read yet, so that no tail poll is possible */
+  bool names_document; /* the next PEEK or READ names a document that cannot be taken */
 
   char history[RIG_HISTORY][256];
   int events;
 };
 
 void rig_init(struct rig *rig, const struct consumer_options *options, uint64_t seed);
-/* Answers what is still running (into the void), and frees all. */
+/* Answers what is still running (the results are ignored), and frees everything. */
 void rig_deinit(struct rig *rig);
 struct consumer_options rig_options(void);
 uint64_t rig_random(struct rig *rig, uint64_t below);
 
 /*
- * One event. Variants: `LOOK YES:busy`, `:expired`; `CHECK` and `FENCE YES:none` (no ledger), `:clean`, `:unclean`, `:unsettled`,
- * `:moved` (others wrote since), `:unvouched` and `:unvouched-clean`; `GUARD YES:local`, `:local-exact`, `:busy`, and on a network
- * `:exact`, `:longer`; `APPEND YES:large`; `CLOSE YES:left`; `READ YES:many`
- * (ids for two commands); `READ YES:named`, `PEEK NO:named` (a document that cannot be taken, and no load); `DELETE YES:last`, of several
- * the one started last. Without one the world stays as it is.
+ * Plays one event. Variants: `LOOK YES:busy`, `:expired`; `CHECK` and `FENCE YES:none` (no ledger), `:clean`, `:unclean`,
+ * `:unsettled`, `:moved` (others wrote since), `:unvouched` and `:unvouched-clean`; `GUARD YES:local`, `:local-exact`, `:busy`,
+ * and on a network `:exact`, `:longer`; `APPEND YES:large`; `CLOSE YES:left`; `READ YES:many` (ids for two commands); `READ
+ * YES:named`, `PEEK NO:named` (a document that cannot be taken, and no load); `DELETE YES:last` (of several deletes the one
+ * started last). Without a variant the world stays as it is.
  */
 void rig_play(struct rig *rig, const char *event);
-/* Several, separated by "; ". */
+/* Plays several events, separated by "; ". */
 void rig_play_all(struct rig *rig, const char *events);
 void rig_timer(struct rig *rig, int64_t ms_later);
 void rig_stop(struct rig *rig);
@@ -106,17 +106,17 @@ void rig_wake(struct rig *rig, enum wakeup_about about);
 void rig_watch(struct rig *rig, enum wakeup_about about, bool watching);
 void rig_answer(struct rig *rig, enum activity activity, enum result result);
 
-/* The actions that the last event started, in order: "APPEND READ"; "" if none; "DROP" if the reply to READ is not waited for any longer.
- * And those that run now, in order of activity. */
+/* The actions that the last event started, in order: "APPEND READ"; "" if none; "DROP" if the consumer no longer waits for the
+ * reply to READ. rig_running: the actions that run now, in order of activity. */
 const char *rig_started(const struct rig *rig);
 const char *rig_running(const struct rig *rig);
 bool rig_noted(const struct rig *rig, const char *event);
-/* May perform answer so? */
+/* Whether perform may give this answer. */
 bool rig_may_answer(const struct action *action, enum result result);
 const char *rig_kind_name(enum action_kind kind);
 const char *rig_result_name(enum result result);
 
-/* Fails with the story so far. */
+/* Fails the test, and prints the history. */
 void rig_fail(const struct rig *rig, const char *file, int line, const char *what);
 void rig_history(const struct rig *rig);
 #define rig_assert(rig, condition) ((condition) ? (void)0 : rig_fail(rig, __FILE__, __LINE__, #condition))

@@ -15,7 +15,7 @@ static bool deletes(const struct rig *rig)
   return false;
 }
 
-/* Of those that are committed and not yet deleted. */
+/* Searches the loads that are committed and not yet deleted. */
 static struct rig_load *load_find(struct rig *rig, const struct load *load)
 {
   for (int i = rig->watch.loads_deleted; i < rig->watch.loads_committed; i++)
@@ -52,7 +52,7 @@ static void epoch_forget(struct rig_watch *watch)
   memset(&watch->settle, 0, sizeof watch->settle);
 }
 
-/* ---- what may be started ---- */
+/* ---- which actions may start ---- */
 
 static void started_take(struct rig *rig, const struct action *action)
 {
@@ -60,7 +60,7 @@ static void started_take(struct rig *rig, const struct action *action)
   rig_assert(rig, watch->checked);
   rig_assert(rig, !watch->locked || watch->unlock_tried);
   rig_assert(rig, !runs(rig, ACTIVITY_READ) && !deletes(rig));
-  rig_assert(rig, !same_owner(&action->owner, &watch->owner)); /* new for every acquisition */
+  rig_assert(rig, !same_owner(&action->owner, &watch->owner)); /* a new owner for every acquisition */
   if (action->steal)
     rig_assert(rig, watch->seen_stealable && same_owner(&action->seen, &watch->seen));
   epoch_forget(watch);
@@ -75,7 +75,7 @@ static void started_fence(struct rig *rig, const struct action *action)
   rig_assert(rig, watch->locked);
   rig_assert(rig, action->epoch_seen == watch->epoch_checked);
   rig_assert(rig, action->clean_seen == watch->clean_checked && action->vouched_seen == watch->vouched_checked);
-  rig_assert(rig, watch->epoch == 0); /* one epoch a fence */
+  rig_assert(rig, watch->epoch == 0); /* one epoch per fence */
 }
 
 static void started_settle(struct rig *rig, const struct action *action)
@@ -95,13 +95,13 @@ static void started_settle(struct rig *rig, const struct action *action)
   }
 }
 
-/* GUARD, VERIFY, CUT, CREATE, APPEND: on the way to a block in the file. */
+/* GUARD, VERIFY, CUT, CREATE, APPEND: the steps to a block in the file. */
 static void started_write(struct rig *rig, const struct action *action)
 {
   struct rig_watch *watch = &rig->watch;
   rig_assert(rig, alive(rig));
-  rig_assert(rig, watch->settled >= watch->committed.seq || watch->wrote); /* settled first */
-  rig_assert(rig, !watch->pending);                                        /* not before the commit before is known */
+  rig_assert(rig, watch->settled >= watch->committed.seq || watch->wrote); /* a new holder settles first */
+  rig_assert(rig, !watch->pending);                                        /* not before the previous commit is known */
   rig_assert(rig, !watch->clean_sent && !watch->closed && !watch->failed && !watch->spent);
   rig_assert(rig, watch->loads_committed < watch->loads_read);
   rig_assert(rig, watch->loads_committed - watch->loads_deleted < LOADS_COMMITTED_MAX);
@@ -160,7 +160,7 @@ static void started_close(struct rig *rig, const struct action *action)
   rig_assert(rig, !watch->clean_sent && !watch->closed);
   if (action->write_close) {
     rig_assert(rig, watch->wrote && !watch->fenced && !watch->failed);
-    rig_assert(rig, !watch->pending); /* after a DATA nothing is written before it is committed */
+    rig_assert(rig, !watch->pending); /* after a DATA block nothing is written before that block is committed */
   }
   rig_assert(rig, action->discard == (watch->pending && watch->pending_segment && !watch->pending_sent));
   if (!watch->fenced && !watch->failed)
@@ -176,7 +176,7 @@ static void started_read(struct rig *rig, const struct action *action)
   if (!action->begin)
     return;
   rig_assert(rig, !runs(rig, ACTIVITY_MAIN) && !deletes(rig));
-  rig_assert(rig, watch->loads_deleted == watch->loads_read); /* else committed messages would be seen again */
+  rig_assert(rig, watch->loads_deleted == watch->loads_read); /* otherwise the pass would see committed messages again */
   rig_assert(rig, !watch->pending && watch->settled >= watch->committed.seq);
 }
 
@@ -186,7 +186,7 @@ static void started_delete(struct rig *rig, const struct action *action)
   rig_assert(rig, alive(rig) && !watch->clean_sent && !watch->failed);
   const struct rig_load *load = load_find(rig, action->load);
   rig_assert(rig, action->load->ids_deleted == load->deleted && load->deleted < load->ids);
-  for (int i = ACTIVITY_DELETE; i <= ACTIVITY_DELETE_LAST; i++) /* each by one at a time */
+  for (int i = ACTIVITY_DELETE; i <= ACTIVITY_DELETE_LAST; i++) /* each load by one action at a time */
     rig_assert(rig, !rig->slots[i].running || rig->slots[i].action.load != action->load);
 }
 
@@ -237,7 +237,7 @@ static void started_kind(struct rig *rig, const struct action *action)
   case ACTION_UNLOCK:
     rig_assert(rig, watch->locked);
     rig_assert(rig, !runs(rig, ACTIVITY_READ) && !deletes(rig));
-    rig_assert(rig, action->epoch == 0 || (watch->rolled && action->epoch == watch->epoch_checked)); /* its end is clean */
+    rig_assert(rig, action->epoch == 0 || (watch->rolled && action->epoch == watch->epoch_checked)); /* the epoch's end is clean */
     watch->unlock_tried = true;
     return;
   case ACTION_READ:
@@ -271,7 +271,7 @@ void watch_started(struct rig *rig, const struct action *action)
   rig->slots[activity] = (struct rig_slot){.running = true, .action = *action, .started_ms = rig->moment.now_ms};
 }
 
-/* ---- what an answer says ---- */
+/* ---- what the answers change ---- */
 
 static void answered_lock(struct rig *rig, const struct completion *completion)
 {
@@ -279,7 +279,7 @@ static void answered_lock(struct rig *rig, const struct completion *completion)
   bool yes = completion->result == RESULT_YES, no = completion->result == RESULT_NO;
   if (completion->kind == ACTION_TAKE) {
     watch->locked = !no;
-    watch->checked = false; /* for this time only */
+    watch->checked = false; /* valid for this time only */
     watch->deadline_ms = completion->sent_ms + rig->consumer.options.lease_ms * 2 / 3;
   } else if (completion->kind == ACTION_UNLOCK) {
     watch->locked = watch->locked && !yes && !no;
@@ -355,7 +355,7 @@ static void answered_commit(struct rig *rig, const struct action *action, const 
   watch->fenced = watch->fenced || completion->result == RESULT_NO;
   if (completion->result != RESULT_YES)
     return;
-  if (action->commit.set_clean) { /* unlock, or roll */
+  if (action->commit.set_clean) { /* next: unlock, or roll */
     watch->epoch_checked = watch->epoch;
     watch->clean_checked = action->commit.clean;
     watch->vouched_checked = watch->vouches;
@@ -381,7 +381,7 @@ static void answered_read(struct rig *rig, const struct completion *completion)
   struct load *load = completion->load;
   if (load == NULL)
     return;
-  if (watch->loads_read == RIG_LOADS) { /* forget those that are done with */
+  if (watch->loads_read == RIG_LOADS) { /* forget the loads that are deleted */
     memmove(watch->loads, watch->loads + watch->loads_deleted, (size_t)(RIG_LOADS - watch->loads_deleted) * sizeof watch->loads[0]);
     watch->loads_read -= watch->loads_deleted;
     watch->loads_committed -= watch->loads_deleted;
@@ -494,7 +494,7 @@ static enum consumer_state state_named(const char *name, size_t length)
   return STATE_COUNT;
 }
 
-/* Every change of the state is noted, and is one that the picture in consumer.h has. */
+/* The consumer logs every change of the state, and each change is an edge of the picture in consumer.h. */
 static void watch_edges(struct rig *rig, enum consumer_state before)
 {
   enum consumer_state at = before;
@@ -523,7 +523,7 @@ void watch_turn(struct rig *rig, enum consumer_state before)
   rig_assert(rig, wake > rig->moment.now_ms); /* no loop without a pause */
   bool over = consumer->state == STATE_STOPPED || consumer->state == STATE_DONE;
   rig_assert(rig, consumer_is_over(consumer) == (over && !any));
-  rig_assert(rig, over || any || runs(rig, ACTIVITY_RENEW) || wake < INT64_MAX); /* never asleep for ever */
+  rig_assert(rig, over || any || runs(rig, ACTIVITY_RENEW) || wake < INT64_MAX); /* it never sleeps for ever */
   rig_assert(rig, rig->watch.loads_committed - rig->watch.loads_deleted <= LOADS_COMMITTED_MAX);
   if (over || consumer->state == STATE_BACKING_OFF || consumer->state == STATE_IDLE)
     rig_assert(rig, !runs(rig, ACTIVITY_READ) && !deletes(rig));

@@ -1,14 +1,14 @@
-/* consumer_watch: the rules of the protocol as an observer of actions and answers sees them. Used by consumer_rig only. */
+/* consumer_watch: the protocol's rules, checked by an observer of actions and answers. Only consumer_rig uses it. */
 #ifndef PAWL_TESTS_CONSUMER_WATCH_H
 #define PAWL_TESTS_CONSUMER_WATCH_H
 
 #include "consumer_rig.h"
 
-/* An action was started now. */
+/* An action was just started. */
 void watch_started(struct rig *rig, const struct action *action);
-/* It comes back; called before the consumer learns of it. */
+/* The action comes back; called before the consumer gets the answer. */
 void watch_answered(struct rig *rig, const struct action *action, const struct completion *completion);
-/* After each event: edges, and that it will be woken up again. */
+/* After each event: checks the edges, and that the consumer will be woken again. */
 void watch_turn(struct rig *rig, enum consumer_state before);
 
 #endif

@@ -21,15 +21,15 @@ struct change {
 struct inode {
   struct inode *next;
   struct bytes now, durable;
-  struct change *changes, **changes_end; /* what leads from `durable` to `now` */
-  int guard;                             /* the descriptor that holds it; -1: none */
+  struct change *changes, **changes_end; /* the changes that lead from `durable` to `now` */
+  int guard;                             /* the descriptor that holds the guard; -1: none */
 };
 
 struct name {
   char *dir;
   char name[FILE_NAME_SIZE];
   struct inode *inode;
-  bool now, durable; /* does it exist; would it after a crash */
+  bool now, durable; /* whether the name exists now; whether it would exist after a crash */
 };
 
 struct descriptor {
@@ -139,7 +139,7 @@ static struct name *name_add(const char *dir, const char *name)
   return entry;
 }
 
-/* ---- the tests' own calls ---- */
+/* ---- calls for tests ---- */
 
 uint64_t memory_disk_random(uint64_t *random)
 {
@@ -265,7 +265,7 @@ void memory_disk_remove(const char *dir, const char *name)
 
 /* ---- storage/file.h ---- */
 
-/* Counts the call; true: it is the one that has to fail. */
+/* Counts the call; true: this is the call that must fail. */
 static bool fails(enum disk_call call, const char *what, const char *name, struct error *error)
 {
   memory_disk.calls[call]++;

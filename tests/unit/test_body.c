@@ -19,7 +19,7 @@ static size_t frame_bytes;
 static void test_documents(void **state)
 {
   (void)state;
-  static const uint8_t two[] = "\x05\0\0\0\0\x0C\0\0\0\x02_\0\0\0\0\0"; /* the second is nonsense inside, which is the producer's */
+  static const uint8_t two[] = "\x05\0\0\0\0\x0C\0\0\0\x02_\0\0\0\0\0"; /* the second one is invalid inside: left to the producer */
   size_t size = 17;
   assert_true(body_is_documents(two, size, 2));
   assert_true(body_is_documents(two, 5, 1));
@@ -53,7 +53,7 @@ static void test_round_trip(void **state)
     assert_false(body_find_frame(encoded, cut, sizeof plain, &frame, &frame_bytes));
 }
 
-/* An eighth must be saved. */
+/* Compression must save an eighth. */
 static void test_left_plain(void **state)
 {
   (void)state;
@@ -61,7 +61,7 @@ static void test_left_plain(void **state)
   for (size_t i = 0; i < sizeof plain; i++)
     plain[i] = (uint8_t)((random = random * 1103515245 + 12345) >> 16);
   assert_int_equal(body_encode(plain, sizeof plain, encoded, sizeof encoded), 0);
-  /* The more of it is zeros, the more is saved: the first that is kept saves an eighth. */
+  /* More zeros save more: the first block that stays compressed saves an eighth. */
   for (size_t zeros = 0;; zeros += 50) {
     memset(plain, 0, zeros);
     size_t size = body_encode(plain, sizeof plain, encoded, sizeof encoded);
@@ -81,7 +81,7 @@ static void test_large(void **state)
   uint8_t *large = malloc(size), *out = malloc(room);
   assert_true(large != NULL && out != NULL);
   uint64_t random = 1;
-  for (size_t i = 0; i < size; i++) /* three quarters are noise: 18 MiB remain */
+  for (size_t i = 0; i < size; i++) /* three quarters are noise: 18 MiB remain after compression */
     large[i] = i % 4096 < 3072 ? (uint8_t)((random = random * 6364136223846793005 + 1442695040888963407) >> 56) : 0;
   assert_int_equal(body_encode(large, size, out, room), 0);
   size_t small = body_encode(large, size / 2, out, room);
@@ -90,7 +90,7 @@ static void test_large(void **state)
   free(out);
 }
 
-/* {_z: binary} around `bytes` bytes of a frame that the test has put to encoded + 13. */
+/* Makes {_z: binary} around the `bytes` bytes of a frame that the test has put at encoded + 13. */
 static size_t wrap(size_t bytes)
 {
   size_t total = bytes + 14;
@@ -134,7 +134,7 @@ static void test_frames_refused(void **state)
   encoded[size - 1] = 1;
   assert_false(body_find_frame(encoded, size, 1000, &frame, &frame_bytes));
 
-  /* Something behind the frame; no content size; two frames. */
+  /* Something after the frame; no content size; two frames. */
   encoded[13 + bytes] = 0;
   assert_false(body_find_frame(encoded, wrap(bytes + 1), 1000, &frame, &frame_bytes));
   bytes = compress_with(ZSTD_c_contentSizeFlag, 0);
@@ -145,7 +145,7 @@ static void test_frames_refused(void **state)
   assert_false(body_find_frame(encoded, wrap(2 * bytes), 2000, &frame, &frame_bytes));
 }
 
-/* The frame's header says that a dictionary is needed: one bit of its descriptor, and a byte with the number behind it. */
+/* The frame's header says that a dictionary is needed: one bit of its descriptor, and a byte with the dictionary's number after it. */
 static void test_dictionary_refused(void **state)
 {
   (void)state;
@@ -166,7 +166,7 @@ static void test_frame_that_lies(void **state)
   size_t bytes = compress_with(ZSTD_c_checksumFlag, 1), size = wrap(bytes);
   assert_true(body_find_frame(encoded, size, 1000, &frame, &frame_bytes));
   assert_false(body_decode_frame(frame, frame_bytes, decoded, 999));
-  encoded[13 + bytes - 1] ^= 1; /* its checksum */
+  encoded[13 + bytes - 1] ^= 1; /* the frame's checksum */
   assert_true(body_find_frame(encoded, size, 1000, &frame, &frame_bytes));
   assert_false(body_decode_frame(frame, frame_bytes, decoded, 1000));
 }

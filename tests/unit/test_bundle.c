@@ -1,4 +1,4 @@
-/* bundle: what is one, what only looks like one, and its messages. */
+/* bundle: what is a bundle, what only resembles one, and its messages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -78,13 +78,13 @@ static void test_messages_are_its_documents(void **state)
   bson_destroy(bundle);
 }
 
-/* Whatever single byte is wrong, and wherever it is cut: what it says lies within it. */
+/* Whatever single byte is wrong, and wherever the document is cut: each message found lies within it. */
 static void test_damaged(void **state)
 {
   (void)state;
   bson_t *bundle = from_json("{\"_id\": 1, \"type\": \"t1\", \"batch\": [{\"a\": 1}, {}, {\"b\": \"text\"}]}");
   for (size_t at = 0; at < bundle->len * 256; at++) {
-    uint8_t *bytes = malloc(bundle->len); /* so that ASan sees a step beyond it */
+    uint8_t *bytes = malloc(bundle->len); /* so that ASan detects a read beyond it */
     const uint8_t *elements = NULL;
     memcpy(bytes, bson_get_data(bundle), bundle->len);
     bytes[at / 256] = (uint8_t)at;

@@ -83,7 +83,7 @@ static void header_change(const char *name, void (*change)(struct segment_header
   format_header_encode(&header, bytes);
 }
 
-/* ---- somebody else's files ---- */
+/* ---- files of other programs ---- */
 
 static void vectors_load(void)
 {
@@ -165,7 +165,7 @@ static void test_seek(void **state)
       assert_int_equal(chain_reader_next(&at, &error), READ_OK);
     while (at.reader.block.kind != BLOCK_DATA);
     assert_true(at.reader.block.seq <= seq && seq < at.reader.block.seq + at.reader.block.count);
-    /* Everything from that time on comes, and the segments before it are not read. */
+    /* Reading starts at that time; the segments before it are not read. */
     int64_t time_us = at.reader.block.time_us;
     assert_int_equal(chain_reader_seek_time(&at, time_us, &error), READ_OK);
     assert_int_equal(at.index, (seq - 1) / 5);
@@ -189,8 +189,8 @@ static void test_header_only_newest(void **state)
 }
 
 /*
- * `t1.bin` bears no epoch in its name: here it is younger than t1@3.bin, whose maker found the name taken by a bare header and was fenced
- * before its commit, as the maker of that header had been, who then removed it.
+ * `t1.bin` has no epoch in its name. Here it is younger than t1@3.bin. The maker of t1@3.bin found the name t1.bin taken by a
+ * bare header, and was fenced before its commit. So was the maker of that header, which then removed it.
  */
 static void test_plain_name_is_the_newest(void **state)
 {
@@ -245,10 +245,10 @@ static void test_newest_of_the_ledger_missing(void **state)
   four_segments();
   memory_disk_remove(DIR, "t1@4.bin");
   assert_int_equal(load(&holder.committed), READ_DAMAGED);
-  assert_reads(NULL, 1, 15); /* offline nothing tells */
+  assert_reads(NULL, 1, 15); /* without the ledger nothing shows the loss */
 }
 
-/* A crash leaves such headers: nothing was behind them yet. */
+/* A crash leaves such headers: no block followed yet. */
 static void test_torn_newest_header(void **state)
 {
   (void)state;
@@ -277,13 +277,13 @@ static void test_flipped_header(void **state)
   }
 }
 
-/* Such a segment is in the chain by what its blocks tell; what lies before it cannot be found any more. */
+/* Such a segment is placed in the chain by its blocks; the segments before it cannot be found any more. */
 static void test_flipped_header_is_read_without(void **state)
 {
   (void)state;
   static const struct {
     const char *name, *chain;
-    int64_t first; /* seq that can be reached */
+    int64_t first; /* the first seq that can be reached */
   } cases[] = {
       {"t1.bin", "t1.bin t1@2.bin t1@3.bin t1@4.bin", 1},
       {"t1@2.bin", "t1@2.bin t1@3.bin t1@4.bin | t1.bin", 6},
@@ -315,7 +315,7 @@ static void test_flipped_header_is_read_without(void **state)
     }
 }
 
-/* Another file under the name is not read so, whatever its header is like. */
+/* Another file under that name is not read so, whatever its header says. */
 static void test_flipped_header_of_another_file(void **state)
 {
   (void)state;
@@ -346,7 +346,7 @@ static void test_newer_newest(void **state)
 
 /* ---- from a seq on ---- */
 
-/* What is older than the segment that holds the seq is not even opened; what is wrong there does not matter. */
+/* Segments older than the one that holds the seq are not even opened, so damage in them does not matter. */
 static void test_from_seq(void **state)
 {
   (void)state;
@@ -375,7 +375,7 @@ static void test_from_seq(void **state)
   }
 }
 
-/* The segment that holds the seq, and all that are newer, must be whole and there. */
+/* The segment that holds the seq, and all newer ones, must be there and whole. */
 static void test_from_seq_in_what_is_damaged(void **state)
 {
   (void)state;
@@ -392,7 +392,7 @@ static void test_from_seq_in_what_is_damaged(void **state)
   assert_contains(error.text, "t1@2.bin");
 }
 
-/* A newest segment without messages holds none of those before it. */
+/* A newest segment without messages: the seq is in a segment before it. */
 static void test_from_seq_before_a_bare_header(void **state)
 {
   (void)state;
@@ -404,7 +404,7 @@ static void test_from_seq_before_a_bare_header(void **state)
 
 /* ---- orphans ---- */
 
-/* Epoch 2 makes a segment, and is fenced before its commit; the next one goes on in the old file. */
+/* Epoch 2 makes a segment, and is fenced before its commit; the next epoch continues the old file. */
 static void fenced_segment(void)
 {
   holder_create(&holder, "first");
@@ -419,7 +419,7 @@ static void test_orphan(void **state)
 {
   (void)state;
   fenced_segment();
-  /* So far it may be the newest. */
+  /* At this point it may be the newest segment. */
   assert_int_equal(load(NULL), READ_OK);
   assert_chain("t1.bin t1@2.bin");
   assert_reads(NULL, 1, 2);
@@ -432,7 +432,7 @@ static void test_orphan(void **state)
   assert_reads(&holder.committed, 1, 5);
 }
 
-/* The late block of a frozen holder, of a lower epoch, does not make an orphan of its successor's segment. */
+/* A frozen holder of a lower epoch writes a late block; that does not make its successor's segment an orphan. */
 static void test_late_block_makes_no_orphan(void **state)
 {
   (void)state;
@@ -486,7 +486,7 @@ static void test_other_types_content(void **state)
   rename_to("t2.bin", "t1@7.bin");
   assert_int_equal(load(NULL), READ_DAMAGED);
   assert_contains(error.text, "type t2");
-  /* With a ledger it is one that nobody names. */
+  /* With a ledger it is a segment that nothing names. */
   assert_int_equal(load(&holder.committed), READ_OK);
   assert_chain("t1.bin t1@2.bin t1@3.bin t1@4.bin | t1@7.bin");
 }
@@ -511,7 +511,7 @@ static void names_oldest(struct segment_header *header)
   snprintf(header->predecessor, sizeof header->predecessor, "t1.bin");
 }
 
-/* The oldest one names itself: round and round. */
+/* The oldest segment names itself as its predecessor: a loop. */
 static void becomes_a_loop(struct segment_header *header)
 {
   memcpy(header->predecessor_uuid, header->uuid, sizeof header->uuid);
@@ -590,7 +590,7 @@ static void test_pass_damage_over_borders(void **state)
   chain_reader_deinit(&at);
 }
 
-/* A segment that goes away while the chain is read is lost as a whole, and the next ones come. */
+/* When a segment disappears while the chain is read, the whole segment is lost, and the next ones are read. */
 static void test_segment_lost_meanwhile(void **state)
 {
   (void)state;

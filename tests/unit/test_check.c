@@ -1,4 +1,4 @@
-/* check: the rows of docs/protocol.md, 5.2: when does the storage agree with the ledger? */
+/* check: when the storage agrees with the ledger (docs/protocol.md, Check). */
 #include "holder.h"
 
 #include <setjmp.h>
@@ -42,7 +42,7 @@ static enum check_status check(const struct committed *end, int64_t epoch)
   struct reader reader;
   enum check_status status = check_storage(&reader, DIR, "t1", end, epoch, &error);
   if (status == CHECK_OK && end->file[0] != 0) {
-    /* It stands at the committed end. */
+    /* The reader stands at the committed end. */
     assert_int_equal(reader.offset, end->length);
     assert_int_equal(reader.next_seq, end->seq + 1);
     assert_int_equal(reader.has_last ? reader.last.offset : 0, end->tail);
@@ -79,11 +79,11 @@ static void test_agrees(void **state)
   holder_append(&holder, 1);
   assert_int_equal(check_now(), CHECK_OK);
   holder_drop(&holder);
-  holder_create(&holder, "roll"); /* nothing but a header */
+  holder_create(&holder, "roll"); /* only a header */
   assert_int_equal(check_now(), CHECK_OK);
 }
 
-/* Only the end is looked at, whatever the file's length. */
+/* The check reads only the end, whatever the file's length. */
 static void test_few_reads(void **state)
 {
   (void)state;
@@ -156,7 +156,7 @@ static void test_uncommitted_block(void **state)
   size_t size = 0;
   assert_int_equal(holder_write(&holder, 2), WRITER_OK);
   assert_int_equal(check_now(), CHECK_OK);
-  /* Whatever is left of it. */
+  /* However that block is torn. */
   file_bytes(&size)[size - 1] ^= 1;
   assert_int_equal(check_now(), CHECK_OK);
   file_bytes(&size)[holder.committed.length + 9] ^= 1;
@@ -171,7 +171,7 @@ static void test_uncommitted_first_write(void **state)
   holder_continue(&holder, "B"); /* PAD, OPEN, DATA in one write */
   assert_int_equal(holder_write(&holder, 2), WRITER_OK);
   assert_int_equal(check_now(), CHECK_OK);
-  file_bytes(&size)[holder.committed.length] ^= 1; /* only its later pages came onto the disk */
+  file_bytes(&size)[holder.committed.length] ^= 1; /* only its later pages reached the disk */
   assert_int_equal(check_now(), CHECK_OK);
 }
 
@@ -189,13 +189,16 @@ static void test_two_uncommitted_blocks(void **state)
   assert_int_equal(holder_write(&holder, 2), WRITER_OK);
   assert_int_equal(holder_write(&holder, 1), WRITER_OK);
   assert_refused(check_now(), "beyond the committed end");
-  /* The first one torn, the second proves that it was there. */
+  /* The first block is torn; the second proves that the first was there. */
   size_t size = 0;
   file_bytes(&size)[holder.committed.length] ^= 1;
   assert_refused(check_now(), "beyond the committed end");
 }
 
-/* A block is written after the fence: one of an epoch that the ledger has not reached was written under another ledger. */
+/*
+ * A holder writes blocks only after its fence. So a block of an epoch that the ledger has not reached was written under another
+ * ledger.
+ */
 static void test_uncommitted_block_of_a_later_epoch(void **state)
 {
   (void)state;
@@ -204,7 +207,7 @@ static void test_uncommitted_block_of_a_later_epoch(void **state)
   assert_refused(check(&holder.committed, holder.epoch - 1), "bears an epoch that the ledger has not reached");
 }
 
-/* ---- whose ledger is it? ---- */
+/* ---- does the ledger belong to these files? ---- */
 
 static void test_ledger_without_file(void **state)
 {
@@ -214,14 +217,14 @@ static void test_ledger_without_file(void **state)
   assert_refused(check(&none, 0), "t1.bin");
   assert_refused(check(&none, 5), "the ledger knows no file");
   memory_disk_put(DIR, "t1.bin", file_bytes(&(size_t){0}), 4096);
-  assert_int_equal(check(&none, 1), CHECK_OK); /* a bare header, of a holder that died before its commit */
+  assert_int_equal(check(&none, 1), CHECK_OK); /* a bare header, left by a holder that died before its commit */
   assert_int_equal(check(&none, 0), CHECK_OK);
   memory_disk_put(DIR, "t1@3.bin", "", 0);
   assert_int_equal(check(&none, 3), CHECK_OK);
   memory_disk_remove(DIR, "t1.bin");
   memory_disk_remove(DIR, "t1@3.bin");
   assert_int_equal(check(&none, 0), CHECK_OK);
-  memory_disk_put(DIR, "t2.bin", zeros, sizeof zeros); /* another type's, another folder's */
+  memory_disk_put(DIR, "t2.bin", zeros, sizeof zeros); /* a file of another type or directory */
   memory_disk_put("elsewhere", "t1.bin", zeros, sizeof zeros);
   assert_int_equal(check(&none, 0), CHECK_OK);
 }
@@ -230,14 +233,14 @@ static void test_segment_of_a_higher_epoch(void **state)
 {
   (void)state;
   static const uint8_t bytes[FORMAT_HEADER_BYTES + 1];
-  memory_disk_put(DIR, "t1@7.bin", bytes, FORMAT_HEADER_BYTES); /* a bare header: of a holder that died before its commit */
+  memory_disk_put(DIR, "t1@7.bin", bytes, FORMAT_HEADER_BYTES); /* a bare header, left by a holder that died before its commit */
   assert_int_equal(check(&holder.committed, 6), CHECK_OK);
   memory_disk_put(DIR, "t1@7.bin", bytes, sizeof bytes);
   assert_refused(check(&holder.committed, 7), "and the ledger names an earlier segment");
   assert_refused(check(&holder.committed, 6), "t1@7.bin was made in epoch 7");
 }
 
-/* The ledger as it was before a roll: it has reached the new segment's epoch, and names the one before. */
+/* The ledger as it was before a roll: it has reached the new segment's epoch, and names the segment before it. */
 static void test_ledger_from_before_a_roll(void **state)
 {
   (void)state;
@@ -305,7 +308,7 @@ static void test_failing_calls(void **state)
       enum check_status status = check_now();
       bool failed = memory_disk.fail_in[calls[i]] == 0;
       memory_disk.fail_in[calls[i]] = 0;
-      /* check() itself reads once more behind it. */
+      /* After the call that fails check() itself reads once more. */
       if (!failed || status == CHECK_OK)
         break;
       assert_refused(status, "as the test wants");
@@ -313,7 +316,7 @@ static void test_failing_calls(void **state)
   assert_int_equal(check_now(), CHECK_OK);
 }
 
-/* Of a very long path the ends are shown: what is wrong is not cut off. */
+/* A very long path is shortened in its middle, so that the reason is not cut off. */
 static void test_long_path(void **state)
 {
   (void)state;
@@ -329,7 +332,7 @@ static void test_long_path(void **state)
   assert_true(bson_utf8_validate(error.text, strlen(error.text), false));
 }
 
-/* What --adopt would refuse is not to be adopted. */
+/* A check must not call files adoptable that --adopt would refuse. */
 static void test_adoptable(void **state)
 {
   (void)state;
@@ -338,13 +341,13 @@ static void test_adoptable(void **state)
   assert_true(check_adoptable(DIR, "t1", holder.committed.seq));
   assert_false(check_adoptable(DIR, "t2", 0));
   uint8_t *bytes = file_bytes(&size);
-  bytes[size - 1] ^= 1; /* the last block: as torn by a crash */
+  bytes[size - 1] ^= 1; /* the last block, as if torn by a crash */
   assert_true(check_adoptable(DIR, "t1", holder.committed.seq));
   bytes[size - 1] ^= 1;
   int64_t last = holder.committed.tail;
   holder_append(&holder, 1);
   bytes = file_bytes(&size);
-  bytes[last + 70] ^= 1; /* the one before */
+  bytes[last + 70] ^= 1; /* the block before it */
   assert_false(check_adoptable(DIR, "t1", holder.committed.seq - 1));
   bytes[last + 70] ^= 1;
   bytes[200] ^= 1; /* the header */

@@ -1,4 +1,4 @@
-/* config: precedence, every kind's errors, secrets, files, help. */
+/* config: precedence, the errors of every kind, secrets, files, help. */
 #include "config/config.h"
 #include "config/options.h"
 
@@ -49,7 +49,7 @@ static void assert_lacks(const char *text, const char *part)
     fail_msg("\"%s\" is in \"%s\"", part, text);
 }
 
-/* The options are wrong, and the message has each part. */
+/* The options are wrong, and the message contains each part. */
 static void assert_wrong(enum config_status status, const char *part, const char *other)
 {
   assert_int_equal(status, CONFIG_WRONG);
@@ -136,7 +136,7 @@ static void test_unknown_variables(void **state)
     setenv(known[i], "x", 1);
   setenv("PAWL_EMPTY", "", 1);
   assert_string_equal(warned(), "");
-  setenv("PAWL_HEALTH_PORT", "tcp://10.0.0.1:9464", 1); /* of a Service that is named pawl-health */
+  setenv("PAWL_HEALTH_PORT", "tcp://10.0.0.1:9464", 1); /* Kubernetes sets it for a Service named pawl-health */
   assert_string_equal(warned(), "");
   setenv("PAWL_HEALTH_PORT", "9464", 1);
   assert_contains(warned(), "PAWL_HEALTH_PORT is set, and is no option of pawl");
@@ -154,7 +154,7 @@ static void test_unknown_variables(void **state)
   unsetenv("PAWL_LEESE");
 }
 
-/* They share variable and file, so a value that one takes must not be another's error. */
+/* Programs share variable and file, so one program must not refuse a value that another takes. */
 static void test_shared_options_take_the_same(void **state)
 {
   (void)state;
@@ -329,7 +329,7 @@ static void test_uri(void **state)
   free(file);
 }
 
-/* A queue in there would be replicated with the users, or not at all. */
+/* A queue in such a database would be replicated with the users, or not at all. */
 static void test_databases_of_mongodb(void **state)
 {
   (void)state;
@@ -461,7 +461,7 @@ static void test_health(void **state)
   assert_int_equal(LOAD(CONFIG_WORKER, "--health", "--listen=9464"), CONFIG_RUN);
   assert_true(config.health);
   assert_int_equal(config.type_count, 0);
-  setenv("PAWL_HEALTH", "true", 1); /* nobody means to make a worker of this that never works */
+  setenv("PAWL_HEALTH", "true", 1); /* an error: a worker with it in its environment would never work */
   assert_int_equal(LOAD(CONFIG_WORKER, "--type=t"), CONFIG_RUN);
   assert_false(config.health);
   assert_wrong(LOAD(CONFIG_WORKER, "--type=t", "--config", (char *)file_with("health", "health = true\n")), "health", "command line");
@@ -717,7 +717,7 @@ static void test_print(void **state)
   assert_lacks(text, "SECRET");
 }
 
-/* The database that it comes to, whoever names it; nothing of a URI that is not understood. */
+/* The resulting database, whatever source names it; nothing of a URI that cannot be parsed. */
 static void test_print_db(void **state)
 {
   (void)state;

@@ -1,4 +1,4 @@
-/* The consumer's stories, from the first message to the release, and each way in which they can go wrong. */
+/* The consumer's stories: from the first message to the release, and each way in which they can fail. */
 #include "consumer_rig.h"
 
 #include <setjmp.h>
@@ -108,7 +108,7 @@ static void test_nothing_written(void **state)
   rig_expect(&rig, STATE_UNLOCKING, "UNLOCK");
 }
 
-/* What a pass has just found is written, not left to the next holder. */
+/* The holder writes what a pass has just found, and does not leave it to the next holder. */
 static void test_lingered_while_a_pass_runs(void **state)
 {
   (void)state;
@@ -120,7 +120,7 @@ static void test_lingered_while_a_pass_runs(void **state)
 
 #define LINGERED TO_DRAINING "; READ NO; wait 100; READ NO; wait 4850; wait 100"
 
-/* A pass that found nothing just before is as good as a look; but not when it was long ago, or somebody has said otherwise since. */
+/* A pass that found nothing just before counts as a poll; but not when it was long ago, or a wake-up has come since. */
 static void test_let_go_of_an_empty_queue(void **state)
 {
   (void)state;
@@ -151,12 +151,15 @@ static void test_linger(void **state)
   (void)state;
   rig_play_all(&rig, TO_DRAINING "; READ NO; wait 4000; READ YES; READ NO; GUARD YES:local; VERIFY YES; CUT YES; APPEND YES; COMMIT YES");
   rig_play_all(&rig, "DELETE YES; READ NO; wait 4000; READ NO");
-  rig_expect(&rig, STATE_DRAINING, ""); /* counted from when it was last empty */
+  rig_expect(&rig, STATE_DRAINING, ""); /* counted from when the queue was last empty */
   rig_play(&rig, "wait 1000");
   rig_expect(&rig, STATE_RELEASING, "CLOSE");
 }
 
-/* An empty queue is looked at soon, and then less and less often, whatever --poll is; the end of the lingering is not slept through. */
+/*
+ * A lingering holder polls an empty queue soon, then less and less often, whatever --poll says; it does not sleep past the end
+ * of the lingering.
+ */
 static void test_looks_less_and_less_while_lingering(void **state)
 {
   (void)state;
@@ -173,7 +176,7 @@ static void test_looks_less_and_less_while_lingering(void **state)
     looks++;
     assert_uint_in_range(rig.consumer.read_ms - rig.moment.now_ms, 1, empty > 2 ? empty : 2);
   }
-  assert_uint_in_range(looks, 10, 24); /* 2 ms to 5 s, each 1.5 to 2 times the one before */
+  assert_uint_in_range(looks, 10, 24); /* 2 ms to 5 s, each 1.5 to 2 times as long as the last */
   assert_int_equal(rig.moment.now_ms - since, options.linger_ms);
   rig_expect(&rig, STATE_RELEASING, "CLOSE");
 }
@@ -199,7 +202,7 @@ static void test_four_blocks_wait_for_their_deletes(void **state)
   rig_play(&rig, "READ YES");
   rig_expect(&rig, STATE_DRAINING, ""); /* and so does reading ahead */
   rig_play(&rig, "DELETE YES:last");
-  rig_expect(&rig, STATE_DRAINING, "DELETE"); /* of the fourth; the first is not deleted yet */
+  rig_expect(&rig, STATE_DRAINING, "DELETE"); /* of the fourth load; the first is not deleted yet */
   assert_int_equal(rig.consumer.settled, 100);
   rig_play(&rig, "DELETE YES");
   rig_expect(&rig, STATE_DRAINING, "APPEND READ");
@@ -209,7 +212,7 @@ static void test_four_blocks_wait_for_their_deletes(void **state)
   assert_int_equal(running(ACTIVITY_MAIN)->load->messages, 10);
 }
 
-/* A pass begins only when every delete is acknowledged. */
+/* A pass begins only after every delete is acknowledged. */
 static void test_pass_waits_for_deletes(void **state)
 {
   (void)state;
@@ -222,7 +225,10 @@ static void test_pass_waits_for_deletes(void **state)
   assert_true(running(ACTIVITY_READ)->begin);
 }
 
-/* Reading is bounded by the bytes that come, and may take longer than anything else: it protects nothing. */
+/*
+ * A reply takes as long as its bytes come, perhaps longer than any other action. Reading does not touch the file, so the lease
+ * goes on.
+ */
 static void test_slow_reply_keeps_the_lease(void **state)
 {
   (void)state;
@@ -237,7 +243,7 @@ static void test_slow_reply_keeps_the_lease(void **state)
   rig_expect(&rig, STATE_DRAINING, "GUARD READ");
 }
 
-/* But who leaves does not wait for it: a moment, and then the rest of the reply is not wanted. */
+/* But a holder that leaves does not wait for the reply: after a moment it drops the rest. */
 static void test_slow_reply_does_not_keep_who_leaves(void **state)
 {
   (void)state;
@@ -257,7 +263,10 @@ static void test_slow_reply_is_dropped_at_once(void **state)
   rig_expect(&rig, STATE_DRAINING, "DROP");
 }
 
-/* Five passes in a row without a message: another may have a better link. It does not compete at once. */
+/*
+ * After five passes in a row without a message the holder releases the lock, because another worker may have a better link. It does
+ * not compete again at once.
+ */
 static void test_gives_up_reading(void **state)
 {
   (void)state;
@@ -304,7 +313,7 @@ static void test_wakes_at_the_end_of_the_lease(void **state)
   assert_int_equal(pause_ms(), 8);
 }
 
-/* Said once, and once more when it was in order meanwhile. */
+/* Logged once, and once more if the lock was in order meanwhile. */
 static void test_a_lock_that_is_not_pawls(void **state)
 {
   (void)state;
@@ -333,7 +342,7 @@ static void test_steal(void **state)
 {
   (void)state;
   rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES; LOOK YES:busy; wake; LOOK YES:expired");
-  rig_expect(&rig, STATE_WAITING, "PEEK"); /* others were at work since the check */
+  rig_expect(&rig, STATE_WAITING, "PEEK"); /* others have worked since the check */
   rig_play_all(&rig, "PEEK YES; CHECK YES");
   rig_expect(&rig, STATE_TAKING, "TAKE");
   assert_true(running(ACTIVITY_MAIN)->steal);
@@ -417,7 +426,7 @@ static void test_unknown_take_is_taken_back(void **state)
   rig_play(&rig, "wake");
   rig_expect(&rig, STATE_UNLOCKING, "UNLOCK");
   rig_play(&rig, "UNLOCK NO");
-  rig_expect(&rig, STATE_IDLE, ""); /* not at once again */
+  rig_expect(&rig, STATE_IDLE, ""); /* not again at once */
 }
 
 static void test_unlock_gives_up_with_the_lease(void **state)
@@ -427,7 +436,10 @@ static void test_unlock_gives_up_with_the_lease(void **state)
   assert_int_equal(rig.consumer.state, STATE_IDLE);
 }
 
-/* Who is woken is told the epoch whose end is clean: that one is surely in the ledger. Of another nothing is told. */
+/*
+ * The wake-up tells the next holder the epoch whose end is clean, because the ledger surely has that epoch. It never tells
+ * another epoch.
+ */
 static void test_tells_the_epoch(void **state)
 {
   (void)state;
@@ -453,7 +465,7 @@ static void test_fence_lost(void **state)
   rig_expect(&rig, STATE_IDLE, "PEEK");
 }
 
-/* It may be done: the ledger says so, and with that answer the epoch begins. */
+/* An unknown fence may be done: the consumer asks the ledger, and with its answer the epoch begins. */
 static void test_unknown_fence_is_judged(void **state)
 {
   (void)state;
@@ -472,7 +484,8 @@ static void test_unknown_fence_is_judged(void **state)
   assert_int_equal(rig.consumer.epoch, first.epoch_seen + 1);
 }
 
-/* For two thirds of the lease, renewed or not: then the lock goes, for others may be able to. */
+/* The consumer asks for two thirds of the lease, renewed or not. Then it releases the lock, because other workers may reach the database.
+ */
 static void test_unknown_fence_is_given_up(void **state)
 {
   (void)state;
@@ -481,7 +494,7 @@ static void test_unknown_fence_is_given_up(void **state)
   rig_play_all(&rig, "wait 3000");
   rig_expect(&rig, STATE_UNLOCKING, "RENEW UNLOCK");
   rig_play_all(&rig, "RENEW YES; UNLOCK YES");
-  rig_expect(&rig, STATE_IDLE, ""); /* not at once: it would be asked without a pause */
+  rig_expect(&rig, STATE_IDLE, ""); /* not at once: otherwise it would try again without a pause */
 }
 
 static void test_unknown_fence_of_a_lost_lock(void **state)
@@ -510,7 +523,7 @@ static void test_unknown_commit_is_sent_again(void **state)
   rig_expect(&rig, STATE_UNLOCKING, "UNLOCK"); /* `clean` stays false */
 }
 
-/* Two thirds of the lease: no new block, no delete; what is synced is still tried to be committed. */
+/* After two thirds of the lease: no new block, no delete; a synced block is still sent to be committed. */
 static void test_deadline(void **state)
 {
   (void)state;
@@ -518,11 +531,11 @@ static void test_deadline(void **state)
   rig_expect(&rig, STATE_DRAINING, "COMMIT");
   rig_play_all(&rig, "wait 1; COMMIT YES");
   rig_expect(&rig, STATE_DRAINING, ""); /* neither DELETE nor APPEND */
-  rig_play(&rig, "RENEW YES");          /* which counts from when it was sent, so the next one is due */
+  rig_play(&rig, "RENEW YES");          /* the lease counts from when the renewal was sent, so the next one is due */
   rig_expect(&rig, STATE_DRAINING, "RENEW APPEND DELETE");
 }
 
-/* The lease is lost, nobody came between: it leaves in order, and the end is clean. */
+/* The lease is lost, and no other holder came between: the holder leaves in order, and the end is clean. */
 static void test_lost_lease(void **state)
 {
   (void)state;
@@ -546,7 +559,7 @@ static void test_renewal_of_an_earlier_lock(void **state)
   rig_expect(&rig, STATE_DRAINING, "READ"); /* not lost */
 }
 
-/* One that waited while the lock was let go reaches the server after the delete: it finds no lock, and none was lost. */
+/* A renewal that waited during the release reaches the server after the delete: it finds no lock, but no lease was lost. */
 static void test_renewal_behind_the_unlock(void **state)
 {
   (void)state;
@@ -576,7 +589,7 @@ static void test_stall(void **state)
   rig_expect(&rig, STATE_DRAINING, "");
   assert_false(rig_noted(&rig, "stall"));
   rig_play_all(&rig, "READ NO; GUARD YES; wake");
-  rig_expect(&rig, STATE_DRAINING, "RENEW"); /* it came back after all: whose is the lock? */
+  rig_expect(&rig, STATE_DRAINING, "RENEW"); /* the write came back after all: does the lock still belong to this worker? */
   rig_play(&rig, "RENEW NO");
   rig_expect(&rig, STATE_RELEASING, "CLOSE");
 }
@@ -603,7 +616,7 @@ static void test_settling_that_fails_for_long(void **state)
   (void)state;
   rig_play_all(&rig, TO_FENCING "; FENCE YES:unsettled; OPEN YES; SETTLE_FIND REFUSED; wake; SETTLE_FIND YES; SETTLE_DELETE YES");
   rig_play_all(&rig, "SETTLE_RECORD YES; SETTLE_FIND REFUSED");
-  for (int i = 0; i < 59; i++) { /* 60 s from the failure that began this row */
+  for (int i = 0; i < 59; i++) { /* 60 s from the first failure in a row */
     rig_play_all(&rig, "wait 1000; SETTLE_FIND REFUSED");
     rig_expect(&rig, STATE_SETTLING, "");
     if (rig.slots[ACTIVITY_RENEW].running)
@@ -621,7 +634,7 @@ static bool trusts(void)
   return consumer_trusts(&rig.consumer, rig.moment.now_ms, &ignored);
 }
 
-/* The first block of a segment must have room before the segment is made; until then each look is at the same place. */
+/* The first block of a segment needs room before the segment is made; until then each attempt waits at the same place. */
 static void test_no_space_for_a_segment(void **state)
 {
   (void)state;
@@ -641,10 +654,10 @@ static void test_no_space_then_space(void **state)
   (void)state;
   rig_play_all(&rig, TO_APPENDING "; APPEND NO_SPACE");
   assert_true(rig_noted(&rig, "no-space"));
-  assert_false(trusts()); /* no messages are written: it is not ready */
+  assert_false(trusts()); /* no messages are written: the worker is not ready */
   assert_int_equal(pause_ms(), 1000);
   rig_play_all(&rig, "wake; APPEND NO_SPACE");
-  assert_false(rig_noted(&rig, "no-space")); /* said once */
+  assert_false(rig_noted(&rig, "no-space")); /* logged once */
   rig_play_all(&rig, "wake; APPEND YES");
   assert_true(rig_noted(&rig, "no-space"));
   assert_true(trusts());
@@ -671,7 +684,7 @@ static void test_failing_disk_backs_off(void **state)
   assert_false(rig.ledger.clean);
 }
 
-/* A block that reached the disk ends the row of failures. */
+/* A block that reached the disk ends the run of failures. */
 static void test_good_disk_ends_the_row(void **state)
 {
   (void)state;
@@ -682,7 +695,7 @@ static void test_good_disk_ends_the_row(void **state)
   assert_int_equal(pause_ms(), 1000);
 }
 
-/* CLOSE, or the close of the file, failed: not clean, and a pause. */
+/* CLOSE, or the close of the file, failed: the end is not clean, and the worker pauses. */
 static void test_failing_close(void **state)
 {
   (void)state;
@@ -693,7 +706,7 @@ static void test_failing_close(void **state)
   assert_int_equal(pause_ms(), 1000);
 }
 
-/* A segment that was made and never named is unlinked; if that fails, `clean` does not go back. */
+/* A segment that was made and never named is unlinked; if that fails, `clean` is not restored. */
 static void test_segment_not_named(void **state)
 {
   (void)state;
@@ -704,7 +717,7 @@ static void test_segment_not_named(void **state)
   rig_expect(&rig, STATE_UNLOCKING, "UNLOCK");
 }
 
-/* Its commit was sent and not answered: it may be named, so it is neither unlinked nor left. */
+/* The commit of the segment was sent and not answered: the ledger may name it, so it is neither unlinked nor given up. */
 static void test_segment_perhaps_named(void **state)
 {
   (void)state;
@@ -740,7 +753,7 @@ static void test_roll(void **state)
   assert_int_equal(running(ACTIVITY_MAIN)->epoch, 9);
 }
 
-/* Whose lock is gone by then fences no more. */
+/* A holder whose lock is lost by then does not fence again. */
 static void test_roll_after_the_lease(void **state)
 {
   (void)state;
@@ -748,7 +761,7 @@ static void test_roll_after_the_lease(void **state)
   rig_expect(&rig, STATE_UNLOCKING, "UNLOCK");
 }
 
-/* It leaves nothing to settle to itself. */
+/* A roll waits for all deletes, so that the holder has nothing to settle after it. */
 static void test_roll_waits_for_the_deletes(void **state)
 {
   (void)state;
@@ -765,7 +778,7 @@ static void test_roll_and_nothing_to_write(void **state)
   (void)state;
   rig_play_all(&rig, TO_APPENDING "; APPEND YES:large; COMMIT YES; READ NO; DELETE YES; CLOSE YES; COMMIT YES; FENCE YES:clean; OPEN YES");
   rig_play_all(&rig, "READ NO; wait 6000; CLOSE YES");
-  rig_expect(&rig, STATE_RELEASING, "COMMIT"); /* `clean` goes back to true */
+  rig_expect(&rig, STATE_RELEASING, "COMMIT"); /* `clean` becomes true again */
 }
 
 /* ---- storage that disagrees ---- */
@@ -787,7 +800,7 @@ static void test_distrust(void **state)
   assert_false(rig.consumer.refused);
 }
 
-/* Each new segment may be seen late by this machine: when the one before is there by now, the minute begins anew. */
+/* This machine may see each new segment late: when the segment that was missing is there by now, the minute begins anew. */
 static void test_distrust_begins_anew_with_a_segment_that_came_late(void **state)
 {
   (void)state;
@@ -800,7 +813,7 @@ static void test_distrust_begins_anew_with_a_segment_that_came_late(void **state
   rig_expect(&rig, STATE_STOPPED, "");
 }
 
-/* The one that was missed first is looked for until it is there, however many came since. */
+/* The consumer checks for the segment that was missing first until it is there, however many came since. */
 static void test_distrust_of_segments_that_come_faster_than_they_are_seen(void **state)
 {
   (void)state;
@@ -830,7 +843,10 @@ static void test_distrust_of_segments_that_never_come(void **state)
   rig_expect(&rig, STATE_STOPPED, "");
 }
 
-/* From the first failed look to the first good one: neither an empty queue is a break, nor a ledger that moved or could not be read. */
+/*
+ * The minute lasts from the first failed check to the first good one. Neither an empty queue ends it, nor a ledger that moved
+ * or could not be read.
+ */
 static void test_distrust_has_no_break_but_a_good_look(void **state)
 {
   static const char *const betweens[] = {"PEEK NO; CHECK REFUSED; PEEK NO; message; PEEK YES", "PEEK YES; CHECK CHANGED; wait 2000",
@@ -852,7 +868,7 @@ static void test_distrust_has_no_break_but_a_good_look(void **state)
   }
 }
 
-/* What was said is done: the queue may be empty when the minute is over. */
+/* The consumer stops as it announced: the queue may be empty when the minute is over. */
 static void test_distrust_stops_with_an_empty_queue(void **state)
 {
   (void)state;
@@ -867,7 +883,7 @@ static void test_distrust_stops_with_an_empty_queue(void **state)
   }
   rig_expect(&rig, STATE_STOPPED, "");
   rig_assert(&rig, rig.moment.now_ms - since >= 60000 && rig.moment.now_ms - since < 62000);
-  assert_int_equal(notes, 1); /* the verdict: it was said once that it stops */
+  assert_int_equal(notes, 1); /* the verdict: the stop is logged once */
 }
 
 /* A failure while settling, under another lock, does not count in a later check. */
@@ -879,9 +895,9 @@ static void test_distrust_does_not_outlive_the_epoch(void **state)
   rig_expect(&rig, STATE_CHECKING, "");
 }
 
-/* ---- looks at the storage beside the way ---- */
+/* ---- storage checks beside polls and lock reads ---- */
 
-/* Polls, and looks at the lock, until CHECK runs; `peek` is what the queue says. */
+/* Polls, and reads the lock, until CHECK runs; `peek` is the answer to a poll. */
 static void until_check(const char *peek)
 {
   for (int events = 0; !rig.slots[ACTIVITY_MAIN].running || rig.slots[ACTIVITY_MAIN].action.kind != ACTION_CHECK; events++) {
@@ -893,7 +909,10 @@ static void until_check(const char *peek)
   }
 }
 
-/* At the start, and every minute; when it disagrees every second, for hours, until it agrees again. Polls go on as before. */
+/*
+ * An idle consumer checks the storage at the start and every minute; after a failed check every second, even for hours, until a
+ * check succeeds. Polls go on as before.
+ */
 static void test_idle_looks_at_the_storage(void **state)
 {
   (void)state;
@@ -927,7 +946,7 @@ static void test_idle_looks_at_the_storage(void **state)
   assert_true(rig_noted(&rig, "trusted") && trusts());
 }
 
-/* The minute begins with the message that waits, not with the look that failed hours ago. */
+/* The minute begins with the message that waits, not with the check that failed hours ago. */
 static void test_distrust_of_an_idle_one_counts_from_its_first_message(void **state)
 {
   (void)state;
@@ -938,7 +957,7 @@ static void test_distrust_of_an_idle_one_counts_from_its_first_message(void **st
   rig_expect(&rig, STATE_STOPPED, "");
 }
 
-/* A look that runs neither delays nor loses what it is woken for. */
+/* While a check runs, a wake-up is neither delayed nor lost. */
 static void test_woken_while_looking_at_the_storage(void **state)
 {
   (void)state;
@@ -950,7 +969,7 @@ static void test_woken_while_looking_at_the_storage(void **state)
   assert_uint_in_range(pause_ms(), 50, 100);
 }
 
-/* And every minute while it waits; the row and the pause are left alone. */
+/* A waiting consumer checks the storage every minute, too; its place in the wait queue and its pause stay as they are. */
 static void test_waiting_looks_at_the_storage(void **state)
 {
   (void)state;
@@ -961,7 +980,7 @@ static void test_waiting_looks_at_the_storage(void **state)
   assert_true(rig.consumer.in_row);
   rig_play(&rig, "CHECK YES");
   assert_true(rig.consumer.state == STATE_WAITING && rig.consumer.in_row && trusts());
-  rig.consumer.storage_ms = rig.moment.now_ms; /* the next one */
+  rig.consumer.storage_ms = rig.moment.now_ms; /* the next check */
   rig_play(&rig, "wait 0");
   until_check("PEEK YES");
   rig_play(&rig, "CHECK REFUSED");
@@ -969,7 +988,7 @@ static void test_waiting_looks_at_the_storage(void **state)
   assert_true(rig_noted(&rig, "untrusted") && !trusts());
 }
 
-/* A dead disk answers nothing: that is not ready either. */
+/* A check that hangs on a dead disk makes the worker not ready, too. */
 static void test_a_look_that_hangs(void **state)
 {
   (void)state;
@@ -984,7 +1003,10 @@ static void test_a_look_that_hangs(void **state)
   assert_true(trusts());
 }
 
-/* The check is content and the opening is not (no right to write, damage before the last block): it pauses, and is believed in the end. */
+/*
+ * The check succeeds and the opening fails (no right to write, damage before the last block): the consumer pauses, and believes
+ * the failure in the end.
+ */
 static void test_open_refused(void **state)
 {
   (void)state;
@@ -1004,7 +1026,7 @@ static void test_open_refused(void **state)
   rig_assert(&rig, rig.moment.now_ms - since >= 60000 && rig.moment.now_ms - since < 65000);
 }
 
-/* The same twice, more than a minute apart, and meanwhile others wrote: that was a passing fault each time. */
+/* The same failure twice, more than a minute apart, and others wrote meanwhile: each was a passing fault. */
 static void test_open_refused_long_ago(void **state)
 {
   (void)state;
@@ -1015,19 +1037,19 @@ static void test_open_refused_long_ago(void **state)
   rig_expect(&rig, STATE_CHECKING, "");
 }
 
-/* A commit of others behind the check: nothing is known yet of the end that they made. */
+/* Others committed after the check: nothing is known yet about the end that they made. */
 static void test_open_refused_at_another_end(void **state)
 {
   (void)state;
   rig_play_all(&rig, "wait 0; PEEK YES");
   rig_play_all(&rig,
                "CHECK YES; LOOK NO; TAKE YES; FENCE YES; OPEN REFUSED; CLOSE YES; COMMIT YES; UNLOCK YES; wait 70000; PEEK YES; CHECK YES");
-  assert_false(trusts()); /* the check may only read */
+  assert_false(trusts()); /* the check only reads */
   rig_play_all(&rig, "LOOK NO; TAKE YES; FENCE YES:moved; OPEN REFUSED; CLOSE YES; UNLOCK YES");
   rig_expect(&rig, STATE_CHECKING, "");
 }
 
-/* However long: the pawl that can append to it may be here already, as another worker. */
+/* However long it takes: another worker may already run the newer pawl that can append to the file. */
 static void test_open_newer_stands_by(void **state)
 {
   (void)state;
@@ -1036,7 +1058,7 @@ static void test_open_newer_stands_by(void **state)
   rig_expect(&rig, STATE_CHECKING, "");
 }
 
-/* A ledger of a newer pawl is no fault of the storage: a minute that had begun is over. */
+/* A ledger of a newer pawl is no fault of the storage: it ends a minute that had begun. */
 static void test_newer_ends_the_minute(void **state)
 {
   (void)state;
@@ -1055,13 +1077,13 @@ static void test_newer_stands_by(void **state)
       rig_play(&rig, "PEEK YES");
     rig_play(&rig, "CHECK NEWER");
     rig_expect(&rig, STATE_CHECKING, "");
-    assert_false(rig_noted(&rig, "newer")); /* said once, and no 74 */
+    assert_false(rig_noted(&rig, "newer")); /* logged once, and no exit 74 */
   }
-  rig_play_all(&rig, "wake; PEEK NO; PEEK NO; CHECK NEWER"); /* another has drained it: --exit-when-empty can end */
+  rig_play_all(&rig, "wake; PEEK NO; PEEK NO; CHECK NEWER"); /* another worker has drained the queue: --exit-when-empty can end */
   assert_true(consumer_is_quiet(&rig.consumer));
 }
 
-/* What is committed is in the queue, and no delete removes it: what is written is committed, and the type stops. */
+/* Committed messages are in the queue, and no delete removes them: the holder commits what is written, and the type stops. */
 static void test_delete_refused(void **state)
 {
   (void)state;
@@ -1073,7 +1095,7 @@ static void test_delete_refused(void **state)
   rig_play_all(&rig, "READ YES; APPEND YES");
   rig_expect(&rig, STATE_DRAINING, "COMMIT");
   rig_play(&rig, "COMMIT YES");
-  rig_expect(&rig, STATE_RELEASING, "CLOSE"); /* no delete of the second, and no pass */
+  rig_expect(&rig, STATE_RELEASING, "CLOSE"); /* no delete of the second load, and no pass */
   rig_play(&rig, "CLOSE YES");
   assert_int_equal(running(ACTIVITY_MAIN)->commit.settled, 100);
   rig_play_all(&rig, "COMMIT YES; UNLOCK YES");
@@ -1081,7 +1103,7 @@ static void test_delete_refused(void **state)
   assert_true(rig.consumer.refused);
 }
 
-/* A block is under way for long: no other delete begins beside it. */
+/* While a block is under way for long, no other delete begins beside it. */
 static void test_delete_refused_is_the_last(void **state)
 {
   (void)state;
@@ -1090,7 +1112,7 @@ static void test_delete_refused_is_the_last(void **state)
   assert_string_equal(rig_running(&rig), "APPEND");
 }
 
-/* The database is not as it should be, and a holder meets that when a pass begins: it lets the lock go, and stops as an idle one does. */
+/* The database check fails when a holder begins a pass: the holder releases the lock, and stops as an idle consumer does. */
 static void test_read_refused(void **state)
 {
   (void)state;
@@ -1103,7 +1125,7 @@ static void test_read_refused(void **state)
   assert_true(rig.consumer.refused);
 }
 
-/* Of several deletes that meet it the first one tells, by its own reason. */
+/* When several deletes are refused, the first one gives the logged reason. */
 static void test_deletes_refused_are_told_once(void **state)
 {
   (void)state;
@@ -1114,7 +1136,7 @@ static void test_deletes_refused_are_told_once(void **state)
   assert_false(rig_noted(&rig, "refused"));
 }
 
-/* An epoch that is over anyway ends as it would have: whoever settles finds out again. */
+/* An epoch that is over anyway ends as usual: the next holder that settles meets the refusal again. */
 static void test_delete_refused_too_late(void **state)
 {
   (void)state;
@@ -1135,7 +1157,7 @@ static void test_settling_delete_refused(void **state)
   assert_int_equal(rig.ledger.settled, 70);
 }
 
-/* A document that cannot be taken is named, and keeps nothing back: the pass goes on, and an idle consumer stays idle. */
+/* A document that cannot be taken is named, and stops nothing: the pass goes on, and an idle consumer stays idle. */
 static void test_document_named(void **state)
 {
   (void)state;
@@ -1160,7 +1182,7 @@ static void test_database_refused(void **state)
 
 /* ---- stop ---- */
 
-/* The batch in hand is finished; what was only read is left. */
+/* The holder finishes the current batch; batches that are only read stay in the queue. */
 static void test_stop_in_a_backlog(void **state)
 {
   (void)state;
@@ -1173,7 +1195,7 @@ static void test_stop_in_a_backlog(void **state)
   assert_int_equal(rig.ledger.end.seq, 110);
 }
 
-/* One answer that gets lost does not leave the lock to its lease; a database that is away does not hold the process. */
+/* One lost answer does not leave the lock to its lease; and a database that is away does not keep the process from exiting. */
 static void test_stop_while_the_database_is_away(void **state)
 {
   (void)state;
@@ -1219,11 +1241,11 @@ static void test_waits_for_a_wakeup(void **state)
   assert_uint_in_range(pause_ms(), 1, 301);
   rig_play_all(&rig, "wait 200; lock; LOOK NO; PEEK YES; CHECK YES");
   rig_expect(&rig, STATE_TAKING, "TAKE");
-  rig_play(&rig, "TAKE NO"); /* not in the row: it looks soon */
+  rig_play(&rig, "TAKE NO"); /* not in the wait queue: it reads the lock soon */
   assert_uint_in_range(pause_ms(), 50, 100);
 }
 
-/* A look by the timer, now and then with one at the queue before it. */
+/* Reads the lock by the timer, now and then with a poll of the queue before it. */
 static void look_by_timer(const char *answer)
 {
   rig_play(&rig, "wake");
@@ -1232,7 +1254,10 @@ static void look_by_timer(const char *answer)
   rig_play(&rig, answer);
 }
 
-/* Who finds it free by its timer, while the wake-up for it is on its way to him or to another, would take it without the row. */
+/*
+ * A consumer in the wait queue finds the lock free by its timer, while the wake-up is on its way to it or to another. If it
+ * took the lock now, it would do so without the wait queue.
+ */
 static void test_yields_to_who_is_woken(void **state)
 {
   (void)state;
@@ -1248,11 +1273,11 @@ static void test_yields_to_who_is_woken(void **state)
   look_by_timer("LOOK YES:busy");
   look_by_timer("LOOK NO");
   rig_expect(&rig, STATE_WAITING, "");
-  look_by_timer("LOOK NO"); /* nobody came for it */
+  look_by_timer("LOOK NO"); /* the process that was woken did not come */
   rig_expect(&rig, STATE_WAITING, "PEEK");
 }
 
-/* Nothing was in the queue when it last looked, so it does not wait; but it stands in the row. */
+/* The last poll found nothing, so the consumer does not wait; but it is still in the wait queue. */
 static void test_idle_and_woken_for_the_lock(void **state)
 {
   (void)state;
@@ -1264,7 +1289,7 @@ static void test_idle_and_woken_for_the_lock(void **state)
   assert_uint_in_range(pause_ms(), 500, 1000);
 }
 
-/* Who hears of messages alone still looks at the lock as often as if he heard nothing, and the other way round. */
+/* A consumer that gets wake-ups about messages alone reads the lock as often as one without wake-ups, and the other way round. */
 static void test_each_kind_of_wakeup_for_itself(void **state)
 {
   (void)state;
@@ -1287,7 +1312,7 @@ static void test_each_kind_of_wakeup_for_itself(void **state)
   assert_false(rig.effects.actions[0].wait);
 }
 
-/* A look that was under way may be older than what it was woken for. */
+/* A poll that was under way may be older than the wake-up. */
 static void test_woken_while_looking(void **state)
 {
   (void)state;
@@ -1297,7 +1322,7 @@ static void test_woken_while_looking(void **state)
   assert_uint_in_range(pause_ms(), 500, 1000);
 }
 
-/* Where so much was deleted that a look takes 100 ms, it looks seldom, and not always from the beginning. */
+/* When so much was deleted that a poll takes 100 ms, the consumer polls rarely, and not always from the beginning. */
 static void test_dear_looks_are_rare(void **state)
 {
   (void)state;
@@ -1316,7 +1341,7 @@ static void test_glances_between_dear_looks(void **state)
   rig_play_all(&rig, "wait 0; wait 100; PEEK NO; CHECK YES");
   int glances = 0;
   for (int64_t since = rig.moment.now_ms; rig.moment.now_ms - since < 3000; glances++) {
-    assert_uint_in_range(pause_ms(), 50, 100); /* a glance costs nothing */
+    assert_uint_in_range(pause_ms(), 50, 100); /* a tail poll costs nothing */
     rig_play(&rig, "wake");
     if (!rig.effects.actions[0].glance)
       break;
@@ -1334,7 +1359,7 @@ static void test_glances_between_dear_looks(void **state)
   assert_uint_in_range(pause_ms(), 3000, 6000);
 }
 
-/* It went over so much that there was no answer in time: the next one would, too. */
+/* The poll went over so much that there was no answer in time: the next one would get none, too. */
 static void test_glances_after_a_look_without_an_answer(void **state)
 {
   (void)state;
@@ -1355,7 +1380,7 @@ static void test_wakeups_do_not_shorten_a_back_off(void **state)
   assert_int_equal(pause_ms(), before);
 }
 
-/* Nor the pause after a pass that failed. */
+/* Nor do wake-ups end the pause after a pass that failed. */
 static void test_wakeups_do_not_begin_the_next_pass(void **state)
 {
   (void)state;

@@ -1,10 +1,10 @@
 /*
  * Every state × every event: the table says what comes next and what is started. A situation is reached by events from another
- * one; from each the test tries the timer (too early, and due), a stop, and every answer that each running action may give, and looks the
- * outcome up. A missing line fails, and so does one too many.
+ * one. From each situation the test tries the timer (too early, and due), a stop, and every answer that each running action may
+ * give, and compares the outcome with the table. A missing line fails the test, and so does a superfluous one.
  *
- * After a deliberate change: `test_consumer_table --print` prints the lines as the code has them now, to be read against
- * docs/protocol.md before they are pasted here.
+ * After a deliberate change `test_consumer_table --print` prints the lines as the code now has them. Compare them with
+ * docs/protocol.md before you paste them here.
  */
 #include "consumer_rig.h"
 
@@ -1324,7 +1324,7 @@ static void test_every_state_and_event(void **state)
       fail_msg("not an event of its situation: %s: %s", rows[i].situation, rows[i].event);
 }
 
-/* Each state is there, and each action runs in some situation. */
+/* Each state occurs, and each action runs in some situation. */
 static void test_nothing_is_left_out(void **state)
 {
   (void)state;

@@ -1,9 +1,9 @@
 /*
- * The consumer in a world that answers at random: any result that an action may give, late or at once, in any order, with jumps of
- * the clock and stops. The watch (consumer_watch.c) looks at each action; here it is seen that a consumer never spins, and that it
- * comes to its end as soon as the world behaves.
+ * The consumer in a world that answers at random: any result that an action may give, late or at once, in any order, with jumps
+ * of the clock and stops. The watch (consumer_watch.c) checks each action. The walks check that a consumer never spins, and
+ * that it comes to its end as soon as the world behaves.
  *
- * A failure prints its seed: `test_consumer_walk SEED` walks that one alone.
+ * A failure prints its seed: `test_consumer_walk SEED` repeats that walk alone.
  */
 #include "consumer_rig.h"
 
@@ -21,7 +21,7 @@ enum { WALKS = 600, STEPS = 250, STEPS_TO_END_MAX = 300 };
 static uint64_t seed_only;
 static const struct rig *walking;
 
-/* An assertion of the consumer: which walk was it? */
+/* An assertion of the consumer failed: print which walk it was. */
 static void on_abort(int signal_number)
 {
   (void)signal_number;
@@ -45,7 +45,7 @@ static void world_change(struct rig *rig)
   rig->ground.guarded = rig->ground.local && rig_random(rig, 3) > 0;
   rig->ground.exact = rig_random(rig, 2) == 0;
   if (rig->watch.locked)
-    return; /* the ledger is not touched under a holder here: a fenced one learns of it by its answers */
+    return; /* here nothing changes the ledger under a holder: a fenced one learns of it by its answers */
   ledger->clean = rig_random(rig, 2) == 0;
   ledger->settled = ledger->end.seq - (int64_t)rig_random(rig, 80);
   if (ledger->settled < 0)
@@ -56,14 +56,14 @@ static void world_change(struct rig *rig)
 
 static enum result result_random(struct rig *rig, const struct action *action)
 {
-  /* Mostly good, that the walk gets somewhere. */
+  /* Mostly good answers, so that the walk makes progress. */
   if (rig_random(rig, 10) < 8) {
     bool often_no = action->kind == ACTION_READ && rig_random(rig, 4) == 0;
     return often_no ? RESULT_NO : RESULT_YES;
   }
   for (;;) {
     enum result result = (enum result)rig_random(rig, RESULT_COUNT);
-    /* These end a consumer; not in most walks. */
+    /* These results end a consumer; most walks do not have them. */
     bool end = result == RESULT_REFUSED && (action->kind == ACTION_PEEK || action->kind == ACTION_READ || action->kind == ACTION_CREATE);
     if (rig_may_answer(action, result) && (!end || rig->seed % 16 == 0))
       return result;
@@ -169,7 +169,7 @@ static void test_walks(void **state)
 
 enum { CONSTANT_ANSWERS = 1500, CONSTANT_MS_MIN = 15000 }; /* 100 answers a second at most */
 
-/* These end quickly and by right, or need another holder every time, who takes time of his own. */
+/* These results end the consumer quickly, as they should, or need another holder each time, which takes time of its own. */
 static bool constant_is_rightly_quick(enum action_kind kind, enum result result)
 {
   switch (kind) {
@@ -187,7 +187,7 @@ static bool constant_is_rightly_quick(enum action_kind kind, enum result result)
   case ACTION_SETTLE_RECORD:
     return result == RESULT_NO || (kind != ACTION_OPEN && result == RESULT_REFUSED);
   case ACTION_CREATE:
-    return result == RESULT_REFUSED || result == RESULT_SPENT || result == RESULT_NO; /* a segment of every new epoch; fenced */
+    return result == RESULT_REFUSED || result == RESULT_SPENT || result == RESULT_NO; /* a new segment in every epoch; fenced */
   case ACTION_CHECK:
   case ACTION_LOOK:
   case ACTION_TAKE:
@@ -204,7 +204,10 @@ static bool constant_is_rightly_quick(enum action_kind kind, enum result result)
   return false;
 }
 
-/* A message for each epoch, a lock that is free, an unclean ledger with something to settle; and the one answer, always. */
+/*
+ * There is a message for each epoch, a free lock, and an unclean ledger with something to settle; one action always gets the
+ * same answer.
+ */
 static enum result constant_answer(struct rig *rig, const struct action *action, enum action_kind kind, enum result result)
 {
   if (action->kind == kind && rig_may_answer(action, result))
@@ -243,7 +246,7 @@ static void constant_walk(enum action_kind kind, enum result result, bool local)
   rig_deinit(&rig);
 }
 
-/* Whatever is answered all the time, at once: there are pauses between the tries. */
+/* Whatever answer always comes at once, the consumer pauses between its attempts. */
 static void test_nothing_makes_it_spin(void **state)
 {
   (void)state;

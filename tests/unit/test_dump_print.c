@@ -1,4 +1,4 @@
-/* dump_print and dump_json: what is printed for one message, whatever is inside. */
+/* dump_print and dump_json: the output for one message, whatever it contains. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include "tools/dump/json.h"
 #include "tools/dump/print.h"
 
-/* What is printed, in memory. */
+/* The output, in memory. */
 struct printed {
   FILE *out;
   char *text;
@@ -62,8 +62,8 @@ static void test_mend_replaces_maximal_parts(void **state)
   (void)state;
   assert_mended("fine", "fine");
   assert_mended("a\xFFz", "a" FFFD "z");
-  assert_mended("\xE2\x82z", FFFD "z");          /* the beginning of one character: one */
-  assert_mended("\xED\xA0\x80", FFFD FFFD FFFD); /* a surrogate never begins: each byte */
+  assert_mended("\xE2\x82z", FFFD "z");          /* the beginning of one character: one replacement */
+  assert_mended("\xED\xA0\x80", FFFD FFFD FFFD); /* a surrogate is not valid UTF-8 from its first byte on: a replacement for each byte */
   assert_mended("\xF0\x9F\x98", FFFD);
   assert_mended("\xC0\x80", FFFD FFFD);
   assert_mended("\xF0\x9F\x98\x80", "\xF0\x9F\x98\x80");
@@ -196,7 +196,7 @@ static void test_malformed_is_raw(void **state)
   ASSERT_PRINTED(&printed, "{\"$pawlRaw\":{\"$binary\":{\"base64\":\"CgAAAAJzAP//AA==\",\"subType\":\"00\"}}}");
 }
 
-/* In relaxed JSON a date from the year 10000 on is a number: its text would be another date to some, and none to others. */
+/* In relaxed JSON a date from the year 10000 on is a number: as text some readers would take it for another date, and others for none. */
 static void test_late_dates(void **state)
 {
   (void)state;
@@ -217,7 +217,7 @@ static void test_late_dates(void **state)
   bson_destroy(late);
 }
 
-/* {"payload": Code("a\0b")} by hand, and the same beside invalid UTF-8. */
+/* {"payload": Code("a\0b")} by hand, and the same with invalid UTF-8 beside it. */
 static const uint8_t code_with_nul[] = "\x16\0\0\0\x0Dpayload\0\x04\0\0\0a\0b\0";
 static const uint8_t code_with_nul_to_mend[] = "\x20\0\0\0\x0Dpayload\0\x04\0\0\0a\0b\0\x02s\0\x03\0\0\0a\xFF\0";
 

@@ -1,4 +1,4 @@
-/* pawl-enqueue: what becomes a message, what is a bad line, and that _ids rise. */
+/* pawl-enqueue: which lines become messages, which are refused, and that `_id`s rise. */
 #include "tools/enqueue/id.h"
 #include "tools/enqueue/input.h"
 #include "tools/enqueue/insert.h"
@@ -154,7 +154,10 @@ static void test_types(void **state)
   end();
 }
 
-/* MongoDB takes 180 levels in a document, and so must be the way back; an array is one, and what a value has of brackets is none. */
+/*
+ * MongoDB takes 180 levels in a document, so pawl-enqueue must take them, too. An array counts as a level; brackets that are
+ * part of an Extended JSON value do not.
+ */
 static void nested_text(char *text, int levels, bool arrays)
 {
   strcpy(text, "{\"a\":");
@@ -201,7 +204,7 @@ static void test_nested_as_deep_as_mongodb_takes_it(void **state)
     }
 }
 
-/* Into JSON by pawl-dump and back. */
+/* To JSON by pawl-dump, and back. */
 static void test_raw_stands_for_its_bytes(void **state)
 {
   (void)state;
@@ -215,7 +218,7 @@ static void test_raw_stands_for_its_bytes(void **state)
   end();
 }
 
-/* The reader of libbson would take these for something else. */
+/* libbson's reader would take these for other values. */
 static void test_a_value_is_exact_or_refused(void **state)
 {
   (void)state;
@@ -315,7 +318,7 @@ static void test_depth(void **state)
   }
 }
 
-/* Scopes of code within scopes of code: a validator that recurses without a limit dies of them. */
+/* Scopes of code within scopes of code: a validator that recurses without a limit crashes. */
 static void test_code_depth(void **state)
 {
   (void)state;
@@ -339,7 +342,7 @@ static void test_bson(void **state)
   uint8_t bytes[200];
   memcpy(bytes, bson_get_data(good), 12);
   memcpy(bytes + 12, bson_get_data(good), 12);
-  bytes[12 + 4] = 0x7e; /* no such kind of element */
+  bytes[12 + 4] = 0x7e; /* no such element type */
   memcpy(bytes + 24, bson_get_data(typed), typed->len);
   size_t length = 24 + typed->len;
 
@@ -382,7 +385,7 @@ static void test_large_bson(void **state)
   free(bytes);
 }
 
-/* Every cut and every flipped byte of a file gives an answer, and the end is reached. */
+/* Every cut and every flipped byte of a file gives an answer, and the reader reaches the end. */
 static void test_damaged(void **state)
 {
   (void)state;
@@ -456,7 +459,7 @@ static void assert_bare(const char *json, const char *type)
   bson_destroy(&message);
 }
 
-/* What goes into a bundle is what was read, nothing put in and nothing taken out. */
+/* A bundle contains exactly what was read: nothing added, nothing removed. */
 static void test_bare(void **state)
 {
   (void)state;
@@ -502,7 +505,7 @@ static void put_bundled(struct batch *batch, const char *type, bson_t *message, 
   bson_destroy(message);
 }
 
-/* Newer versions of libbson write one space into an empty document or array, as here, older ones two. */
+/* Newer versions of libbson write one space into an empty document or array, as this test expects, older ones two. */
 static void shorten_empty(char *json)
 {
   for (char *at = json; (at = strstr(at, "  ")) != NULL;)
@@ -534,9 +537,9 @@ static void test_batch_bundles(void **state)
   put_bundled(&batch, "t1", BCON_NEW("a", BCON_INT32(1)), 1);
   assert_true(batch_bundle_takes(&batch, "t1", 5, 12) && !batch_bundle_takes(&batch, "t", 5, 12));
   put_bundled(&batch, "t1", bson_new(), 2);
-  put_bundled(&batch, "longer", BCON_NEW("b", "[", "]"), 3); /* another type: another bundle, and the first is never gone back to */
+  put_bundled(&batch, "longer", BCON_NEW("b", "[", "]"), 3); /* another type begins another bundle; the first bundle is never continued */
   put_bundled(&batch, "t1", BCON_NEW("c", BCON_INT32(2)), 4);
-  for (int64_t i = 5; i <= 16; i++) /* the key has a digit more from the eleventh on, the thirteenth is too many */
+  for (int64_t i = 5; i <= 16; i++) /* from the eleventh on the key has a digit more; the thirteenth does not fit */
     put_bundled(&batch, "t1", bson_new(), i);
   assert_int_equal(batch.count, 4);
   assert_bundle(&batch, 0, NO_ID "\"type\" : \"t1\", \"batch\" : [ { \"a\" : 1 }, { } ] }", 1, 2);
@@ -556,7 +559,7 @@ static void test_bundles_are_bounded(void **state)
   char *text = calloc(1, 2 * BUNDLE_BYTES_MAX);
   memset(text, 'x', 2 * BUNDLE_BYTES_MAX - 1);
   batch_init(&batch, 10);
-  put_bundled(&batch, "t1", BCON_NEW("a", BCON_UTF8(text)), 1); /* one that is larger gets a bundle of its own */
+  put_bundled(&batch, "t1", BCON_NEW("a", BCON_UTF8(text)), 1); /* a larger message gets a bundle of its own */
   text[BUNDLE_BYTES_MAX / 3] = 0;
   for (int64_t i = 2; i <= 6; i++)
     put_bundled(&batch, "t1", BCON_NEW("a", BCON_UTF8(text)), i);
@@ -567,7 +570,7 @@ static void test_bundles_are_bounded(void **state)
   free(text);
 }
 
-/* With a moment to be idle at, what is there is still read, and nothing else waited for. */
+/* With a time to be idle at, the input is read as far as it is there, and not waited for. */
 static void test_idle_at(void **state)
 {
   (void)state;
@@ -632,7 +635,7 @@ static void test_judge(void **state)
   assert_true(outcome.unreachable);
 }
 
-/* The server quotes the whole command, with what was to be inserted. */
+/* The server quotes the whole command, including the documents. */
 static void test_refusal_is_short(void **state)
 {
   (void)state;
@@ -697,7 +700,7 @@ static void test_ids_next_call(void **state)
   id_source_close(&other);
 }
 
-/* Several processes at once: each sees its own ticks rise, and no tick is given twice: the file counts them all. */
+/* Several processes at once: each sees its own ticks rise, and no tick is given twice, because the file counts them all. */
 static void test_ids_processes(void **state)
 {
   (void)state;
@@ -736,7 +739,7 @@ static void test_ids_file(void **state)
   assert_int_equal(pwrite(source.file, "garbage garbage garbage", 23, 0), 23);
   assert_true(id_source_reserve(&source, 7000, 5, &first, &error));
   assert_int_equal(first, 7000);
-  close(source.file); /* the file fails: the range is good all the same */
+  close(source.file); /* the file fails, but the range stays valid */
   assert_false(id_source_reserve(&source, 10, 5, &first, &error));
   assert_int_equal(first, 7005);
   assert_true(id_source_reserve(&source, 10, 5, &first, &error));

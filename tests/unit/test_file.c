@@ -1,4 +1,4 @@
-/* file: the real disk, in a folder of its own. */
+/* file: the real disk, in a directory of its own. */
 #include "storage/brick.h"
 #include "storage/file.h"
 
@@ -22,7 +22,7 @@ static char path[100];
 static struct error error;
 static struct file file;
 
-/* What statfs(2) calls the file system, here and in what is tested; 0: as it is. */
+/* The file system type that statfs(2) reports, to this test and to the code under test; 0: the real one. */
 static unsigned long pretended;
 
 int fstatfs(int fd, struct statfs *fs)
@@ -130,7 +130,7 @@ static void test_modes(void **state)
   assert_int_equal(file_open(&file, "/nowhere", "a", FILE_READ, 0, &error), FILE_ABSENT);
 }
 
-/* A write goes where it was meant for, whatever the file's end: it was not opened for appending. */
+/* A write goes to its own offset, whatever the file's end: the file was not opened for appending. */
 static void test_not_appending(void **state)
 {
   (void)state;
@@ -146,7 +146,7 @@ static void test_not_appending(void **state)
   assert_int_equal(file_close(&file, &error), FILE_OK);
 }
 
-/* The open file is the one of that name, and as long as it should be. */
+/* Whether the open file is still the file of that name, and as long as it should be. */
 static void test_in_place(void **state)
 {
   (void)state;
@@ -165,7 +165,7 @@ static void test_in_place(void **state)
   assert_int_equal(unlink(path_of("a")), 0);
   assert_int_equal(file_in_place(&file, folder, 4, &error), FILE_ABSENT);
   assert_int_equal(file_close(&file, &error), FILE_OK);
-  /* A link that leads to it is not it: no worker opens one. */
+  /* A symbolic link to the file does not count: no worker opens one. */
   make("c", "ijkl");
   assert_int_equal(open_as("c", FILE_WRITE), FILE_OK);
   strcpy(from, path_of("c"));
@@ -192,7 +192,7 @@ static void test_permissions_whatever_the_umask(void **state)
   }
 }
 
-/* Nothing but a regular file, and nobody waits for the other end of a pipe. */
+/* Only regular files are opened, and the open does not wait for the other end of a pipe. */
 static void test_others_refused(void **state)
 {
   (void)state;
@@ -212,7 +212,7 @@ static void test_others_refused(void **state)
   assert_int_equal(open_as("dir", FILE_WRITE), FILE_FAILED);
 }
 
-/* The guard is the open file's: it binds within one process too, and goes with the close. */
+/* The guard belongs to the open file: it also excludes other descriptors in this process, and ends with the close. */
 static void test_guard(void **state)
 {
   (void)state;
@@ -221,9 +221,9 @@ static void test_guard(void **state)
   assert_int_equal(open_as("a", FILE_WRITE), FILE_OK);
   assert_int_equal(file_open(&other, folder, "a", FILE_WRITE, 0, &error), FILE_OK);
   assert_int_equal(file_guard(&file, &error), FILE_OK);
-  assert_int_equal(file_guard(&file, &error), FILE_OK); /* mine already */
+  assert_int_equal(file_guard(&file, &error), FILE_OK); /* this descriptor has it already */
   assert_int_equal(file_guard(&other, &error), FILE_BUSY);
-  struct file reader; /* Closing any other descriptor of the file does not free it, as a POSIX lock would be. */
+  struct file reader; /* Closing another descriptor of the file does not free the guard, unlike a POSIX lock. */
   assert_int_equal(file_open(&reader, folder, "a", FILE_READ, 0, &error), FILE_OK);
   assert_int_equal(file_close(&reader, &error), FILE_OK);
   assert_int_equal(file_guard(&other, &error), FILE_BUSY);
@@ -251,7 +251,7 @@ static void test_place(void **state)
   assert_int_equal(file_place("/nowhere", &place, &error), FILE_ABSENT);
 }
 
-/* By the open file's own word: as its directory, unless something else is mounted in there. */
+/* The open file itself is asked: it is on its directory's file system, unless another one is mounted in there. */
 static void test_local(void **state)
 {
   (void)state;
@@ -270,7 +270,7 @@ static void test_local(void **state)
   assert_int_equal(file_close(&other, &error), FILE_OK);
 }
 
-/* What is not known to be one kernel's, and to have one guard a file, is not. */
+/* A file system counts as local only if it is known to belong to one kernel, and to have one guard per file. */
 static void test_local_file_systems(void **state)
 {
   (void)state;
@@ -328,7 +328,7 @@ static void test_list(void **state)
   assert_int_equal(file_list("/nowhere", count_each, &count, &error), FILE_ABSENT);
 }
 
-/* A limit on the file's size makes the kernel take only a part. */
+/* A limit on the file's size makes the kernel write only a part. */
 static void test_short_write(void **state)
 {
   (void)state;
@@ -350,7 +350,7 @@ static void test_short_write(void **state)
   assert_int_equal(file_close(&file, &error), FILE_OK);
 }
 
-/* What cannot be synced is said: a pipe stands for a broken disk. */
+/* A sync that is not possible is reported: a pipe stands in for a broken disk. */
 static void test_failed_sync(void **state)
 {
   (void)state;
@@ -365,7 +365,7 @@ static void test_failed_sync(void **state)
   close(ends[0]);
 }
 
-/* Told by the folder that everyone sees, and by the marks that root sees; at any level above. */
+/* Recognised by the directory that every user sees, and by the attributes that root sees; at any level above. */
 static void test_brick(void **state)
 {
   (void)state;
@@ -379,7 +379,7 @@ static void test_brick(void **state)
   assert_false(brick_holds("/nowhere", &error));
   assert_false(brick_holds("/", &error));
   close(creat(path_of(sign), 0600));
-  assert_false(brick_holds(inner, &error)); /* a file says nothing */
+  assert_false(brick_holds(inner, &error)); /* a file is not checked */
   assert_int_equal(unlink(path_of(sign)), 0);
   assert_int_equal(mkdir(path_of(sign), 0600), 0);
   assert_true(brick_holds(inner, &error));

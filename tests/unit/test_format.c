@@ -1,4 +1,4 @@
-/* format: known bytes, skip offsets, PAD lengths, names, and what a header or marker may not be. */
+/* format: known bytes, skip offsets, PAD lengths, names, and the invalid values of headers and markers. */
 #include "storage/format.h"
 
 #include <setjmp.h>
@@ -35,7 +35,7 @@ static void test_crc(void **state)
   assert_int_equal(format_crc(zeros, sizeof zeros), 0x8A9136AA);
 }
 
-/* What was decoded from somebody else's file gives the same bytes again. */
+/* What was decoded from another writer's file encodes to the same bytes again. */
 static void test_vectors_again(void **state)
 {
   (void)state;
@@ -47,7 +47,7 @@ static void test_vectors_again(void **state)
     struct segment_header header;
     struct block_marker marker;
     assert_int_equal(format_header_decode(bytes, &header, &error), FORMAT_OK);
-    /* The info of a header may have other elements; ours, encoded, decodes to the same. */
+    /* The info of a header may have other elements; ours decodes to the same values after encoding. */
     struct segment_header copy = header, decoded;
     format_header_encode(&copy, again);
     assert_memory_equal(again, bytes, 252);
@@ -178,7 +178,7 @@ static enum format_status header_status(struct segment_header header)
   return format_header_decode(header_bytes, &decoded, &error);
 }
 
-/* Sets one byte and mends the CRC, as a program that writes nonsense would. */
+/* Sets one byte and corrects the CRC, as a program that writes invalid values would. */
 static enum format_status header_status_with(struct segment_header header, size_t at, uint8_t value)
 {
   struct segment_header decoded;
@@ -214,7 +214,7 @@ static void test_header_newer(void **state)
   assert_int_equal(header_status_with(header, 16, 2), FORMAT_NEWER);
   header.incompat = 0x80000000;
   assert_int_equal(header_status(header), FORMAT_NEWER);
-  /* These two words do not hinder a reader. */
+  /* These two words do not stop a reader. */
   header.incompat = 0;
   header.ro_compat = 1;
   header.compat = 0xFFFFFFFF;
@@ -252,7 +252,7 @@ static void test_header_contradictions(void **state)
   INVALID(strcpy(header.predecessor, "../t1.bin"));
   INVALID(strcpy(header.predecessor, "t1@03.bin"));
   INVALID(strcpy(header.predecessor, "t1.tmp"));
-  INVALID(strcpy(header.predecessor, "")); /* but its fields are there */
+  INVALID(strcpy(header.predecessor, "")); /* but the fields of a predecessor are set */
 #undef INVALID
 }
 
@@ -268,7 +268,7 @@ static void test_header_without_predecessor(void **state)
   assert_int_equal(header_status(first), FORMAT_INVALID);
 }
 
-/* The longest of everything must fit. */
+/* The longest value of every field must fit. */
 static void test_header_full(void **state)
 {
   (void)state;
@@ -320,7 +320,7 @@ static struct block_marker marker_example(void)
 
 static uint8_t marker_bytes[FORMAT_MARKER_BYTES];
 
-/* One byte changed, CRC mended. */
+/* Changes one byte and corrects the CRC. */
 static enum format_status marker_status_with(struct block_marker marker, size_t at, uint8_t value)
 {
   struct block_marker decoded;
@@ -373,7 +373,7 @@ static void test_marker_contradictions(void **state)
       fail_msg("a marker with %02x at %zu was taken", bytes[i].value, bytes[i].at);
 }
 
-/* Blocks without messages count none. */
+/* Blocks without messages have a count of zero. */
 static void test_marker_without_messages(void **state)
 {
   (void)state;

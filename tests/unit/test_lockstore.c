@@ -111,7 +111,7 @@ static void renewal_gives_a_full_lease(void **state)
   assert_string_equal(view.holder.host, "$host");
 }
 
-/* One request for all; of each it is known what became of it. */
+/* One request for all renewals; each has an outcome of its own. */
 static void several_are_renewed_at_once(void **state)
 {
   (void)state;
@@ -139,7 +139,7 @@ static void several_are_renewed_at_once(void **state)
   assert_uint_in_range(view.left_ms, 1, LONG_MS / 2);
 }
 
-/* Each command's locks are looked at by themselves, and a lock is its type and its slot. */
+/* Each command reads its own locks, and a lock is identified by type and slot. */
 static void more_than_a_command_takes_are_renewed(void **state)
 {
   (void)state;
@@ -253,7 +253,7 @@ static void one_fence_an_epoch(void **state)
   assert_int_equal(ledger_fence(store, MY_TYPE, 0, &alice, FENCER_LOCAL, &before, &error), OUTCOME_NO);
 }
 
-/* A wake-up may tell any number as the epoch. */
+/* A wake-up may give any number as the epoch. */
 static void no_epoch_follows_on_the_last(void **state)
 {
   (void)state;
@@ -289,7 +289,7 @@ static struct ledger_commit commit_of(const char *type, int64_t epoch, const str
   return commit;
 }
 
-/* A type of which alice, as epoch 1, has committed a new segment. */
+/* A type for which alice, as epoch 1, has committed a new segment. */
 static void begin_file(const char *type)
 {
   struct ledger before;
@@ -321,7 +321,7 @@ static void commit_moves_the_end(void **state)
   assert_false(ledger.clean);
 }
 
-/* Done, and the answer was lost: yes, with what was there before. `clean` is known only to who has read it. */
+/* The fence was done, and the answer was lost: YES, with the ledger as it was before. `clean` is known only from an earlier read. */
 static void unknown_fence_that_was_done(void **state)
 {
   (void)state;
@@ -346,7 +346,10 @@ static void unknown_fence_that_was_done(void **state)
   assert_int_equal(read_ledger("done").epoch, 2);
 }
 
-/* Not done: the same request, once more. Of what went on meanwhile nothing is taken; what is older than was seen is read again. */
+/*
+ * The fence was not done: the same request again. It takes over nothing that changed meanwhile; a ledger older than the one
+ * seen is read again.
+ */
 static void unknown_fence_that_was_not_done(void **state)
 {
   (void)state;
@@ -376,11 +379,11 @@ static void unknown_commit_is_judged(void **state)
   assert_int_equal(ledger_commit_again(store, MY_TYPE, &early, &error), OUTCOME_UNKNOWN);
   assert_int_equal(ledger_commit_again(store, MY_TYPE, &foreign, &error), OUTCOME_NO);
   assert_int_equal(ledger_commit_again(store, MY_TYPE, &second, &error), OUTCOME_NO); /* a third link */
-  assert_int_equal(ledger_commit_again(store, MY_TYPE, &first, &error), OUTCOME_YES); /* sent now */
+  assert_int_equal(ledger_commit_again(store, MY_TYPE, &first, &error), OUTCOME_YES); /* the repetition sends it now */
   assert_int_equal(read_ledger(MY_TYPE).end.seq, 10);
-  assert_int_equal(ledger_commit_again(store, MY_TYPE, &first, &error), OUTCOME_YES);    /* done */
-  assert_int_equal(ledger_commit_again(store, MY_TYPE, &foreign, &error), OUTCOME_NO);   /* by another */
-  struct ledger_commit settled = commit_of(MY_TYPE, 1, &alice, 10, 10), clean = settled; /* what moves is not the end */
+  assert_int_equal(ledger_commit_again(store, MY_TYPE, &first, &error), OUTCOME_YES);    /* it was done before */
+  assert_int_equal(ledger_commit_again(store, MY_TYPE, &foreign, &error), OUTCOME_NO);   /* done by another owner */
+  struct ledger_commit settled = commit_of(MY_TYPE, 1, &alice, 10, 10), clean = settled; /* the end does not move */
   settled.settled = clean.settled = 7;
   clean.set_clean = clean.clean = true;
   assert_int_equal(ledger_commit_again(store, MY_TYPE, &settled, &error), OUTCOME_YES);
@@ -536,13 +539,13 @@ static void put_only_over_what_was_seen(void **state)
 
 /* ---- ledger: guarded ---- */
 
-/* Each fence, over each end that it may find. */
+/* Each fence, on each end that it may find. */
 static void fence_vouches_for_the_end(void **state)
 {
   (void)state;
   static const struct {
     enum fencer fencer;
-    bool clean, vouched; /* before */
+    bool clean, vouched; /* before the fence */
     bool clean_after, vouched_after;
   } table[] = {
       {FENCER_LOCAL, false, false, false, false},   {FENCER_LOCAL, false, true, false, true},
@@ -573,13 +576,13 @@ static void fence_vouches_for_the_end(void **state)
   }
 }
 
-/* What a fence without an answer found, by what is there now and what was seen before. */
+/* What a fence without an answer found, by the ledger now and by what was seen before. */
 static void judged_fence_knows_what_was_vouched_for(void **state)
 {
   (void)state;
   static const struct {
     enum fencer fencer;
-    bool clean, vouched; /* before, and as seen */
+    bool clean, vouched; /* before the fence, and as seen */
     bool clean_judged, vouched_judged;
   } table[] = {
       {FENCER_LOCAL, false, false, false, false}, {FENCER_LOCAL, false, true, false, true},     {FENCER_LOCAL, true, false, true, false},
@@ -606,7 +609,7 @@ static void judged_fence_knows_what_was_vouched_for(void **state)
   }
 }
 
-/* Committed by the holder after it was seen: the local fence vouches for it, and says so. */
+/* The holder committed after the ledger was seen: the local fence vouches for that end, and reports so. */
 static void judged_fence_takes_what_was_committed_since(void **state)
 {
   (void)state;
@@ -621,7 +624,7 @@ static void judged_fence_takes_what_was_committed_since(void **state)
   assert_true(ledger_vouched(&judged));
 }
 
-/* A clean end that came since may be one over the network: local or not, who writes next keeps out of its page. */
+/* A clean end that came since may have been written over the network: local or not, the next writer begins a new page. */
 static void judged_fence_does_not_know_through_which_view(void **state)
 {
   (void)state;
@@ -638,7 +641,10 @@ static void judged_fence_does_not_know_through_which_view(void **state)
   assert_string_equal(judged.machine, "");
 }
 
-/* An older pawl's fence raises the epoch and leaves the number behind: it is of another epoch then, and no fence takes it up again. */
+/*
+ * An older pawl's fence raises the epoch and leaves the number in `guarded`: that number then belongs to another epoch, and no
+ * fence takes it up again.
+ */
 static void what_an_older_pawl_leaves_vouches_for_nothing(void **state)
 {
   (void)state;
@@ -688,14 +694,14 @@ static void ledger_without_file_is_forgotten(void **state)
 {
   (void)state;
   struct ledger ledger;
-  assert_int_equal(ledger_forget(store, "forgotten", 1, &alice, &error), OUTCOME_NO); /* none */
+  assert_int_equal(ledger_forget(store, "forgotten", 1, &alice, &error), OUTCOME_NO); /* no ledger */
   assert_int_equal(ledger_fence(store, "forgotten", 0, &alice, FENCER_READER, &ledger, &error), OUTCOME_YES);
   assert_int_equal(ledger_forget(store, "forgotten", 2, &alice, &error), OUTCOME_NO);
   assert_int_equal(ledger_forget(store, "forgotten", 1, &bob, &error), OUTCOME_NO);
   assert_int_equal(read_ledger("forgotten").epoch, 1);
   assert_int_equal(ledger_forget(store, "forgotten", 1, &alice, &error), OUTCOME_YES);
   assert_int_equal(ledger_read(store, "forgotten", &ledger, &error), OUTCOME_NO);
-  /* What an earlier holder still sends meets nothing, in the next life neither. */
+  /* What an earlier holder still sends matches nothing, even after the epochs begin anew. */
   assert_int_equal(ledger_fence(store, "forgotten", 1, &bob, FENCER_READER, &ledger, &error), OUTCOME_NO);
   assert_int_equal(ledger_settle(store, "forgotten", 1, &alice, 0, &error), OUTCOME_NO);
   assert_int_equal(ledger_fence(store, "forgotten", 0, &bob, FENCER_READER, &ledger, &error), OUTCOME_YES);
@@ -708,26 +714,26 @@ static void ledger_without_file_is_forgotten(void **state)
   assert_int_equal(read_ledger("kept").end.seq, 10);
 }
 
-/* What the ledger shows after an answer that was lost. */
+/* What the ledger shows after a lost answer. */
 static void forgetting_is_judged(void **state)
 {
   (void)state;
   struct ledger ledger;
   assert_int_equal(ledger_fence(store, "given-up", 0, &alice, FENCER_READER, &ledger, &error), OUTCOME_YES);
-  assert_int_equal(ledger_forget_again(store, "given-up", 2, &alice, &error), OUTCOME_UNKNOWN); /* older than my own fence */
+  assert_int_equal(ledger_forget_again(store, "given-up", 2, &alice, &error), OUTCOME_UNKNOWN); /* older than this holder's own fence */
   assert_int_equal(ledger_forget_again(store, "given-up", 1, &bob, &error), OUTCOME_NO);
   assert_int_equal(read_ledger("given-up").epoch, 1);
-  assert_int_equal(ledger_forget_again(store, "given-up", 1, &alice, &error), OUTCOME_YES); /* it had not arrived */
+  assert_int_equal(ledger_forget_again(store, "given-up", 1, &alice, &error), OUTCOME_YES); /* the request had not arrived */
   assert_int_equal(ledger_read(store, "given-up", &ledger, &error), OUTCOME_NO);
-  assert_int_equal(ledger_forget_again(store, "given-up", 1, &alice, &error), OUTCOME_YES); /* it had */
+  assert_int_equal(ledger_forget_again(store, "given-up", 1, &alice, &error), OUTCOME_YES); /* the request had arrived */
   begin_file("held-on");
-  assert_int_equal(ledger_forget_again(store, "held-on", 1, &alice, &error), OUTCOME_NO); /* it has a file */
+  assert_int_equal(ledger_forget_again(store, "held-on", 1, &alice, &error), OUTCOME_NO); /* the ledger names a file */
   assert_int_equal(ledger_fence(store, "held-on", 1, &bob, FENCER_LOCAL, &ledger, &error), OUTCOME_YES);
   assert_int_equal(ledger_forget_again(store, "held-on", 1, &alice, &error), OUTCOME_NO);
   assert_int_equal(read_ledger("held-on").epoch, 2);
 }
 
-/* A late copy of the adoption, and one that began before the document was another: they change nothing. */
+/* A late copy of the adoption, and an adoption that began before the document changed: they change nothing. */
 static void malformed_is_replaced_once(void **state)
 {
   (void)state;
@@ -760,7 +766,7 @@ static void newer_ledger_is_refused(void **state)
   assert_int_equal(ledger_settle(store, MY_TYPE, 5, &alice, 0, &error), OUTCOME_NO);
 }
 
-/* A newer pawl has taken the ledger over under this one: whatever this one still sends names v 1, and matches nothing. */
+/* A newer pawl has taken over the ledger: whatever this pawl still sends names v 1, and matches nothing. */
 static void newer_ledger_is_left_alone(void **state)
 {
   (void)state;
@@ -886,7 +892,7 @@ static void neighbour_wait(struct neighbour *neighbour, const char *type, const 
 static void wakeups_reach_those_they_are_for(void **state)
 {
   (void)state;
-  assert_int_equal(wakeup_send(store, MY_TYPE, WAKEUP_MESSAGE, NULL, &error), OUTCOME_YES); /* before: history */
+  assert_int_equal(wakeup_send(store, MY_TYPE, WAKEUP_MESSAGE, NULL, &error), OUTCOME_YES); /* sent before the watcher began: skipped */
   struct neighbour one = neighbour_open(MY_TYPE), two = neighbour_open(MY_TYPE), other = neighbour_open("another");
   assert_int_equal(wakeup_send(store, MY_TYPE, WAKEUP_MESSAGE, NULL, &error), OUTCOME_YES);
   assert_int_equal(wakeup_send(store, MY_TYPE, WAKEUP_LOST, lockstore_process(one.store), &error), OUTCOME_YES);
@@ -906,27 +912,27 @@ static void waiters_are_woken_one_by_one(void **state)
   (void)state;
   struct neighbour one = neighbour_open(MY_TYPE), two = neighbour_open(MY_TYPE), three = neighbour_open(MY_TYPE);
   assert_int_equal(take(MY_TYPE, &alice, LONG_MS), OUTCOME_YES);
-  assert_int_equal(lock_wait(one.store, MY_TYPE, 0, &bob, &error), OUTCOME_NO); /* not his lock */
+  assert_int_equal(lock_wait(one.store, MY_TYPE, 0, &bob, &error), OUTCOME_NO); /* bob does not hold the lock */
   neighbour_wait(&one, MY_TYPE, &alice);
   neighbour_wait(&two, MY_TYPE, &alice);
   neighbour_wait(&three, MY_TYPE, &alice);
-  neighbour_wait(&one, MY_TYPE, &alice); /* again: he keeps his place */
+  neighbour_wait(&one, MY_TYPE, &alice); /* again: it keeps its place */
   assert_int_equal(lock_release(store, MY_TYPE, 0, &bob, 0, &error), OUTCOME_NO);
   assert_int_equal(lock_release(store, MY_TYPE, 0, &alice, 7, &error), OUTCOME_YES);
   assert_int_equal(expect_woken(&one, MY_TYPE, WAKEUP_LOCK).epoch, 7);
   expect_quiet(&two);
   expect_quiet(&three);
-  /* The row goes on with the lock. */
+  /* The wait queue goes on with the lock. */
   assert_int_equal(lock_take(one.store, MY_TYPE, 0, &bob, LONG_MS, &someone, &error), OUTCOME_YES);
   assert_int_equal(lock_renew(one.store, MY_TYPE, 0, &bob, LONG_MS, &error), OUTCOME_YES);
   assert_int_equal(lock_release(one.store, MY_TYPE, 0, &bob, 0, &error), OUTCOME_YES);
   assert_int_equal(expect_woken(&two, MY_TYPE, WAKEUP_LOCK).epoch, 0);
   expect_quiet(&three);
-  /* Another is faster: who was woken goes back to the front, and the row with him. */
+  /* Another process is faster: the woken one returns to the front, with the inherited waiters after it. */
   assert_int_equal(take(MY_TYPE, &alice, LONG_MS), OUTCOME_YES);
   neighbour_wait(&one, MY_TYPE, &alice);
   assert_int_equal(lock_take(two.store, MY_TYPE, 0, &bob, LONG_MS, &someone, &error), OUTCOME_NO);
-  assert_int_equal(lock_wait(two.store, MY_TYPE, 0, &bob, &error), OUTCOME_NO); /* it changes hands just then: the row stays with him */
+  assert_int_equal(lock_wait(two.store, MY_TYPE, 0, &bob, &error), OUTCOME_NO); /* not the holder: the inherited waiters stay here */
   neighbour_wait(&two, MY_TYPE, &alice);
   assert_int_equal(lock_release(store, MY_TYPE, 0, &alice, 0, &error), OUTCOME_YES);
   expect_woken(&two, MY_TYPE, WAKEUP_LOCK);
@@ -953,7 +959,7 @@ static void theft_is_told_and_keeps_the_row(void **state)
   assert_int_equal(lock_steal(thief.store, MY_TYPE, 0, &alice, &error), OUTCOME_YES);
   expect_woken(&holder, MY_TYPE, WAKEUP_LOST);
   assert_int_equal(lock_take(thief.store, MY_TYPE, 0, &bob, LONG_MS, &someone, &error), OUTCOME_YES);
-  assert_int_equal(lock_release(thief.store, MY_TYPE, 0, &bob, 0, &error), OUTCOME_YES); /* himself he does not wake */
+  assert_int_equal(lock_release(thief.store, MY_TYPE, 0, &bob, 0, &error), OUTCOME_YES); /* it does not wake itself */
   expect_woken(&waiter, MY_TYPE, WAKEUP_LOCK);
   expect_quiet(&thief);
   neighbour_close(&holder);

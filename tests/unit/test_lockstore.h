@@ -1,6 +1,6 @@
 /*
- * What the lockstore suite needs of the thing it runs against. test_lockstore_twin.c is the one in memory, test_lockstore_real.c
- * the one at PAWL_TEST_URI, in a database of its own that is dropped at the end.
+ * What the lockstore suite needs from the lockstore under test: test_lockstore_twin.c provides the one in memory,
+ * test_lockstore_real.c the one at PAWL_TEST_URI, in a database of its own that is dropped at the end.
  */
 #ifndef PAWL_TESTS_TEST_LOCKSTORE_H
 #define PAWL_TESTS_TEST_LOCKSTORE_H
@@ -16,23 +16,26 @@
 
 enum { SKIPPED = 77 }; /* exit code: nothing was run */
 
-/* False: it cannot run here, and has said why. */
+/* False: the suite cannot run here; the reason was printed. */
 bool fixture_begin(void);
 void fixture_end(void);
 /* Prepared, and open until fixture_end. */
 struct lockstore *fixture_store(void);
-/* Another one, as another process has it; the caller closes it. And the watchers on one: for all of that type, and its box. */
+/*
+ * Another lockstore, like that of another process; the caller closes it. The others: the watchers on a store, for all wake-ups
+ * of the type, and for its inbox.
+ */
 struct lockstore *fixture_store_new(void);
 struct watcher *fixture_watcher(struct lockstore *store, const char *type);
 struct watcher *fixture_box(struct lockstore *store);
-/* Returns when the lease of that lock is over. */
+/* Returns when the lease of the lock is over. */
 void fixture_wait_expired(const char *type, int slot);
-/* Moves the end of that lock as far ahead as only a clock that jumped can have. */
+/* Moves the end of the lease as far ahead as only a clock that jumped can have put it. */
 void fixture_jump(const char *type, int slot);
 void fixture_put_v2(const char *type);
-/* Makes that ledger one of v 2, all else as it was. */
+/* Changes the ledger to v 2, and nothing else in it. */
 void fixture_raise_v(const char *type);
-/* One that ledger_read refuses, of no newer v. */
+/* Puts a ledger that ledger_read refuses, without a newer v. */
 void fixture_put_malformed(const char *type);
 /* Raises the epoch as the fence of an older pawl does, which knows no `guarded`. */
 void fixture_fence_older(const char *type);

@@ -1,4 +1,4 @@
-/* What only a real MongoDB can show: foreign documents and indexes, lost replies, URIs. */
+/* Tests that need a real MongoDB: foreign documents and indexes, lost replies, URIs. */
 #include "bson_array.h"
 #include "cmocka_range.h"
 #include "lockstore/document.h"
@@ -44,7 +44,7 @@ static void wrong_uri_shows_no_password(void **state)
   for (size_t i = 0; i < sizeof uris / sizeof *uris; i++) {
     struct lockstore_options options = {.uri = uris[i], .timeout_ms = 100, .connections_max = 1};
     struct lockstore *opened = lockstore_open(&options, &error);
-    if (opened) /* what the driver only warns about */
+    if (opened) /* the driver only warns about these */
       lockstore_close(opened);
     else if (strstr(error.text, "s3c") || strstr(error.text, "ret@") || !strstr(error.text, "URI"))
       fail_msg("%s: %s", uris[i], error.text);
@@ -74,7 +74,7 @@ static void db_is_chosen_and_checked(void **state)
   }
 }
 
-/* The program and its database come first, whatever the URI says; of that as much as the handshake takes. */
+/* The program and its database come first, whatever the URI says; the URI's name follows as far as the handshake has room. */
 static void connections_bear_a_name_of_their_own(void **state)
 {
   (void)state;
@@ -150,7 +150,7 @@ static void count_document(void *context, const bson_t *document)
   ++*(int *)context;
 }
 
-/* By the server's own word: what is not to be seen as it was before is read linearizable. */
+/* The server's profiler shows it: a read that must not be out of date is linearizable. */
 static void ledger_is_read_as_of_now(void **state)
 {
   (void)state;
@@ -212,7 +212,7 @@ static void unknown_commit_is_repeated(void **state)
   }
 }
 
-/* The next answer may come from another server: it is asked what it is once more. Not after a mere delay. */
+/* The next answer may come from another server, so pawl asks again what it is. Not after a mere delay. */
 static void server_that_went_is_not_known(void **state)
 {
   (void)state;
@@ -236,7 +236,7 @@ static void server_that_went_is_not_known(void **state)
   assert_int_equal(lockstore_prepare(store, &error), OUTCOME_YES);
 }
 
-/* The fault point that has no effect but the reply: what was asked for is done, and the answer is unknown all the same. */
+/* This fault point loses only the reply: the request is done, and its answer is unknown all the same. */
 static void unknown_take_is_mine(void **state)
 {
   (void)state;
@@ -359,7 +359,7 @@ static void lock_with_odd_times_is_judged(void **state)
 static void malformed_ledger_is_refused(void **state)
 {
   (void)state;
-  /* What is laid over a good ledger, and what the text must name. NULL: it is good. */
+  /* The fields that replace those of a good ledger, and what the text must name. NULL: the ledger stays good. */
   static const char *const cases[][2] = {
       {"\"clean\": true", NULL},
       {"\"owner\": \"none\"", NULL},
@@ -449,7 +449,7 @@ static void malformed_ledger_is_refused(void **state)
   }
 }
 
-/* Files that bear an epoch so high that no ledger could stand above it. */
+/* Files with an epoch so high that no ledger can have a higher one. */
 static void adopting_has_an_end(void **state)
 {
   (void)state;
@@ -484,7 +484,7 @@ static void what_others_wrote_is_shown_printable(void **state)
     document_make_printable(text);
     assert_string_equal(text, cases[i][1]);
   }
-  char longer[121] = "x"; /* the 80 bytes that are shown end in the middle of a character, wherever it begins */
+  char longer[121] = "x"; /* the 80 bytes that are shown end in the middle of a character, whatever their start */
   for (size_t i = 1; i + 2 < sizeof longer; i += 2)
     memcpy(longer + i, "\xc3\xbc", 3);
   for (size_t skip = 0; skip < 2; skip++) {
@@ -577,7 +577,7 @@ static void prepare_is_repeatable(void **state)
 static void database_is_refused(void **state)
 {
   (void)state;
-  /* What is there before pawl comes, and what the text must name. NULL: pawl takes it. */
+  /* What exists before pawl starts, and what the text must name. NULL: pawl accepts it. */
   static const char *const cases[][2] = {
       {"{\"createIndexes\": \"locks\", \"indexes\": [{\"key\": {\"type\": 1, \"slot\": 1}, \"name\": \"mine\", \"unique\": true}]}", NULL},
       {"{\"createIndexes\": \"messages\", \"indexes\": [{\"key\": {\"type\": 1, \"_id\": 1}, \"name\": \"mine\"}]}", NULL},
@@ -656,7 +656,7 @@ static void lost_watch_is_begun_again(void **state)
   watcher_close(watcher);
 }
 
-/* Anybody may write a wake-up: an epoch that no ledger can be fenced from is as good as none. */
+/* Anybody may write a wake-up: an epoch that no ledger can be fenced from counts as not told. */
 static void made_up_epochs_are_not_taken(void **state)
 {
   (void)state;
@@ -689,20 +689,20 @@ static void made_up_epochs_are_not_taken(void **state)
   watcher_close(watcher);
 }
 
-/* What somebody else has made of it. */
+/* What another program has made of the collection. */
 static void spoil(struct lockstore *other, int how, const char *name)
 {
   char command[256];
   if (how == 0)
     return;     /* nothing: it is missing */
-  if (how == 1) /* a plain one */
+  if (how == 1) /* a plain collection */
     snprintf(command, sizeof command, "{\"insert\": \"%s\", \"documents\": [{\"type\": \"t\", \"about\": \"message\"}]}", name);
   else /* an empty one */
     snprintf(command, sizeof command, "{\"create\": \"%s\", \"capped\": true, \"size\": 4096}", name);
   real_run(other, NULL, command);
 }
 
-/* By the watchers, or by whoever prepares. */
+/* The watchers mend them, or lockstore_prepare does. */
 static void wakeups_collections_are_mended(void **state)
 {
   (void)state;
@@ -727,7 +727,7 @@ static void wakeups_collections_are_mended(void **state)
   }
 }
 
-/* {insert: name, documents: [{field: "message", type: "t", n}, …]}; the rest is as somebody else's documents are. */
+/* {insert: name, documents: [{field: "message", type: "t", n}, …]}; the other fields are those of another application. */
 static void fill(struct lockstore *other, const char *name, int count, const char *field)
 {
   bson_t *command = BCON_NEW("insert", BCON_UTF8(name)), documents;
@@ -756,7 +756,10 @@ static int held(struct lockstore *other, const char *name)
   return found;
 }
 
-/* Somebody else's, of that name: neither converted nor written to, whoever comes upon it first. One does without. */
+/*
+ * A collection of that name belongs to another application: pawl neither converts it nor writes to it, whichever call meets it
+ * first, and works without wake-ups.
+ */
 static void foreign_collections_are_left_alone(void **state)
 {
   (void)state;
@@ -776,7 +779,7 @@ static void foreign_collections_are_left_alone(void **state)
     struct lockstore *other = real_open(name, 30000);
     struct watcher *watcher = watcher_of(other, 200, box);
     const char *collection = box ? box_of(lockstore_process(other)).text : WAKEUPS_FOR_ALL;
-    if (cases[i % 3].create && !prepared) { /* who begins to watch does so in a prepared database */
+    if (cases[i % 3].create && !prepared) { /* a watcher only begins in a prepared database */
       watcher_close(watcher);
       lockstore_close(other);
       continue;
@@ -800,7 +803,7 @@ static void foreign_collections_are_left_alone(void **state)
   }
 }
 
-/* A row as long as can be fits into a box, and several do. */
+/* The longest wait queue fits into an inbox, and several do. */
 static void longest_row_fits(void **state)
 {
   (void)state;
@@ -832,7 +835,7 @@ static void *release_main(void *argument)
   return NULL;
 }
 
-/* A fail-over undoes the first half of a release: the second one deletes it. */
+/* A fail-over rolls back the first half of a release: the second half deletes the lock again. */
 static void release_that_was_undone_is_done_again(void **state)
 {
   (void)state;
@@ -852,7 +855,7 @@ static void release_that_was_undone_is_done_again(void **state)
   lockstore_close(other);
 }
 
-/* The first half of a release gets no answer, or the second does not: unknown. After the first, the next has been woken. */
+/* The first or the second half of a release gets no answer: unknown. After the first half the next waiter has been woken. */
 static void unknown_release_is_repeated(void **state)
 {
   (void)state;

@@ -1,4 +1,4 @@
-/* message_id: what a delete can name, and that its bytes stay as they are; storage/element.h under it. */
+/* message_id: which `_id`s a delete can name, and that their bytes stay unchanged; also storage/element.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@ struct value {
   const char *bytes;
   size_t size;
   const char *flaw;  /* NULL: a delete can name it */
-  const char *shown; /* the text begins so */
+  const char *shown; /* the text begins with this */
 };
 
 static const struct value values[] = {
@@ -76,7 +76,7 @@ static void test_each_kind(void **state)
   }
 }
 
-/* A delete names them one behind the other, as they are. */
+/* A delete names them one after the other, unchanged. */
 static void test_in_a_load(void **state)
 {
   (void)state;
@@ -107,7 +107,7 @@ static void test_in_a_load(void **state)
   load_free(load);
 }
 
-/* So large that each has an array of its own. */
+/* Each is so large that it has an array of its own. */
 static void test_large(void **state)
 {
   (void)state;
@@ -145,7 +145,7 @@ static void test_deep(void **state)
   bson_destroy(inner);
 }
 
-/* Any cut and any byte: it ends, and reads nothing behind the end (the sanitizers see that). */
+/* Any cut and any byte: the parser ends, and reads nothing after the end (the sanitizers check that). */
 static void test_malformed(void **state)
 {
   (void)state;

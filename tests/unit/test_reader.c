@@ -1,6 +1,6 @@
 /*
- * reader: whatever happens to a file, a reader delivers no wrong message, accepts no changed block, and calls what is wrong below
- * the committed end damage.
+ * reader: whatever happens to a file, a reader delivers no wrong message, accepts no changed block, and reports every fault
+ * below the committed end as damage.
  */
 #include "holder.h"
 #include "storage/body.h"
@@ -19,7 +19,7 @@ static struct reading reading;
 static struct error error;
 
 enum { BLOCKS_MAX = 64 };
-static struct block_marker blocks[BLOCKS_MAX]; /* of the sample */
+static struct block_marker blocks[BLOCKS_MAX]; /* the blocks of the sample */
 static int block_count;
 
 static int64_t block_end(int i)
@@ -154,7 +154,7 @@ static void test_cut_at_every_offset_zstd(void **state)
   cut_everywhere();
 }
 
-/* Is each seq either delivered or said to be lost? */
+/* Whether each seq is either delivered or reported lost. */
 static bool all_accounted_for(void)
 {
   for (int64_t seq = 1; seq <= holder.committed.seq; seq++)
@@ -163,7 +163,7 @@ static bool all_accounted_for(void)
   return true;
 }
 
-/* Offline a bad block is damage if a whole marker behind it has a seq above its own. */
+/* Without a ledger a bad block is damage if a whole marker after it has a higher seq. */
 static bool loss_is_proved(int bad)
 {
   for (int i = bad + 1; i < block_count; i++)
@@ -188,7 +188,7 @@ static void flip_check(size_t at)
   assert_int_equal(reading.blocks, bad < 0 ? 0 : bad);
   if (bad < 0)
     return;
-  /* A bad body tells exactly what it held, a bad marker only what may be gone at most. */
+  /* A bad body still has its marker, so the loss is known exactly; a bad marker gives only an upper limit. */
   bool in_body = (int64_t)at >= blocks[bad].offset + FORMAT_MARKER_BYTES;
   assert_int_equal(reading.lost_first, blocks[bad].seq);
   assert_int_equal(reading.lost_last, in_body ? blocks[bad].seq + blocks[bad].count - 1 : holder.committed.seq);
@@ -221,7 +221,7 @@ static void flip_check_offline(size_t at)
   assert_true(all_accounted_for());
 }
 
-/* Each byte with one bit, or, behind the header, with each bit and with all. */
+/* Flips one bit of each byte, or (`every_bit`, after the header) each bit and all bits. */
 static void flip_everything(bool every_bit)
 {
   static const uint8_t flips[] = {1, 2, 4, 8, 16, 32, 64, 128, 0xFF};
@@ -232,7 +232,7 @@ static void flip_everything(bool every_bit)
       if (i == at % sizeof flips || (every_bit && at >= FORMAT_HEADER_BYTES)) {
         bytes[at] ^= flips[i];
         flip_check(at);
-        if (i == at % sizeof flips) { /* these search, which takes longer */
+        if (i == at % sizeof flips) { /* these cases search, which takes longer */
           flip_check_passing(at);
           flip_check_offline(at);
         }
@@ -268,7 +268,7 @@ static enum read_status open_headless(const struct committed *end)
   return READ_OK;
 }
 
-/* Block 0 tells all that the blocks need of it. */
+/* Block 0 has all values of the header that the blocks need. */
 static void test_header_flipped(void **state)
 {
   (void)state;
@@ -304,7 +304,7 @@ static void test_header_and_more_flipped(void **state)
     assert_true(all_accounted_for());
     *byte ^= 1;
   }
-  /* No byte of block 0's marker may be another. */
+  /* No byte of block 0's marker may change. */
   for (int i = 0; i < FORMAT_MARKER_BYTES; i++) {
     bytes[FORMAT_HEADER_BYTES + i] ^= 4;
     assert_int_equal(open_headless(NULL), READ_DAMAGED);
@@ -313,7 +313,7 @@ static void test_header_and_more_flipped(void **state)
   }
 }
 
-/* Only what is damaged is read so: not a file that is another one, nor one without a block. */
+/* Only a damaged file is read so: not another file, nor one without a block. */
 static void test_headless_is_refused(void **state)
 {
   (void)state;
@@ -334,7 +334,7 @@ static void test_headless_is_refused(void **state)
   assert_int_equal(open_headless(NULL), READ_FAILED);
 }
 
-/* A marker that is right in itself, but not block 0's, stands for nothing. */
+/* A valid marker that is not block 0's does not replace the header. */
 static void test_headless_takes_block_0_only(void **state)
 {
   (void)state;
@@ -354,7 +354,7 @@ static void test_headless_takes_block_0_only(void **state)
   }
 }
 
-/* Two bad blocks, far apart and side by side: what is gone is told exactly. */
+/* Two bad blocks, far apart and side by side: the reader reports the loss exactly. */
 static void test_two_damages(void **state)
 {
   (void)state;
@@ -381,7 +381,7 @@ static void test_two_damages(void **state)
 
 /* ---- blocks of another place ---- */
 
-/* Puts what lies at `from` to `to`, and expects that the reading ends there. */
+/* Copies what lies at `from` to `to`, and expects that reading ends there. */
 static void misplace(int to, const uint8_t *block, size_t size)
 {
   size_t length = 0;
@@ -445,7 +445,7 @@ static void test_foreign_blocks(void **state)
   assert_contains(reading.error.text, "uuid");
 }
 
-/* A message that holds a copy of the file's first block: it is not taken for one when what is around it is damaged. */
+/* A message that holds a copy of the file's first block: the reader does not take it for a block when what is around it is damaged. */
 static void test_block_inside_a_message(void **state)
 {
   (void)state;
@@ -552,7 +552,7 @@ static void test_newer_block(void **state)
   assert_int_equal(reading.status, READ_NEWER);
 }
 
-/* Of these kinds only chain and body CRC are looked at; the body need not be a document. */
+/* For these kinds the reader checks only the chain and the body CRC; the body need not be a document. */
 static void test_unknown_kind_passed_over(void **state)
 {
   (void)state;
@@ -568,13 +568,13 @@ static void test_unknown_kind_passed_over(void **state)
   assert_int_equal(reading.status, READ_DAMAGED);
 }
 
-/* A PAD may raise the epoch only for the OPEN behind it; at the committed end nothing need follow yet. */
+/* A PAD may raise the epoch only for the OPEN after it; at the committed end the OPEN may still be missing. */
 static void test_epoch_raised_by_pad(void **state)
 {
   (void)state;
   static const struct {
     int kind;
-    int64_t rise; /* of the block behind the PAD, over the PAD */
+    int64_t rise; /* of the block after the PAD, above the PAD's epoch */
     enum read_status status;
   } behind[] = {{BLOCK_OPEN, 0, READ_END},      {BLOCK_OPEN, 1, READ_DAMAGED}, {BLOCK_DATA, 0, READ_DAMAGED},
                 {BLOCK_CLOSE, 0, READ_DAMAGED}, {BLOCK_PAD, 0, READ_DAMAGED},  {200, 0, READ_DAMAGED}};
@@ -590,7 +590,7 @@ static void test_epoch_raised_by_pad(void **state)
     forge_block(&holder, &next, message, message_make(5, message));
     read_segment("t1.bin", &holder.committed, false, &reading);
     assert_int_equal(reading.status, behind[i].status);
-    /* The same when the reader was placed behind the PAD. */
+    /* The same when the reader was placed after the PAD. */
     struct reader reader;
     assert_int_equal(reader_open(&reader, DIR, "t1.bin", &holder.committed, &error), READ_OK);
     assert_int_equal(reader_place_after(&reader, pad.offset, &error), READ_OK);
@@ -623,14 +623,14 @@ static void test_end_disagrees(void **state)
   assert_end_refused(end, "uuid");
   end = holder.committed, end.length++;
   assert_end_refused(end, "cut");
-  /* Every limit but a block's end is damage, and that one with a wrong tail too. */
+  /* Every limit that is not a block's end is damage; a block's end with a wrong tail is damage, too. */
   for (end = holder.committed; end.length >= FORMAT_HEADER_BYTES; end.length--) {
     read_segment("t1.bin", &end, false, &reading);
     assert_int_equal(reading.status, end.length == holder.committed.length ? READ_END : READ_DAMAGED);
   }
 }
 
-/* What lies beyond the end does not exist. */
+/* For a reader nothing exists beyond the end. */
 static void test_limit_inside(void **state)
 {
   (void)state;
@@ -648,7 +648,7 @@ static void test_limit_inside(void **state)
   }
 }
 
-/* Zeros, noise, a torn block, a block of an older epoch behind the last valid one: a tail, and never more. */
+/* Zeros, noise, a torn block, a block of an older epoch after the last valid one: an uncommitted tail, and nothing else. */
 static void test_tails(void **state)
 {
   (void)state;
@@ -673,7 +673,7 @@ static void test_tails(void **state)
   }
 }
 
-/* A whole marker behind, wherever it lies to the windows of the search, is found. */
+/* The search finds a whole marker after the damage, wherever it lies relative to the search windows. */
 static void test_proof_is_found_anywhere(void **state)
 {
   (void)state;
@@ -702,7 +702,7 @@ static void test_proof_is_found_anywhere(void **state)
   free(large);
 }
 
-/* An error of the disk is an error of the disk: never damage, never an end, whatever the file is like. */
+/* A disk error is reported as a disk error: never as damage or an end, whatever the file is like. */
 static void failing_reads(const struct committed *end)
 {
   static const enum disk_call calls[] = {DISK_OPEN, DISK_READ, DISK_SIZE};
@@ -729,7 +729,7 @@ static void test_failing_reads(void **state)
   failing_reads(&holder.committed);
   failing_reads(NULL);
   uint8_t *bytes = sample(&size);
-  bytes[size - 1] ^= 1; /* a tail */
+  bytes[size - 1] ^= 1; /* a torn tail */
   failing_reads(NULL);
   bytes[blocks[1].offset] ^= 1; /* damage */
   failing_reads(NULL);
@@ -760,7 +760,7 @@ static void test_file_grows(void **state)
   reader_close(&with_end);
 }
 
-/* A reader that came while a block was half written takes it when it is whole. */
+/* A reader that met a half-written block reads it when it is whole. */
 static void test_tail_becomes_a_block(void **state)
 {
   (void)state;
@@ -789,7 +789,7 @@ static void test_tail_becomes_a_block(void **state)
 
 static uint8_t torn_byte;
 
-/* The writer finishes the block while the reader is about to look at the file's length. */
+/* The writer finishes the block while the reader is about to ask for the file's length. */
 static void writer_finishes(enum disk_call call)
 {
   if (call != DISK_SIZE || memory_disk.calls[DISK_SIZE] != 2)
@@ -798,7 +798,7 @@ static void writer_finishes(enum disk_call call)
   sample(&size)[blocks[0].offset] = torn_byte;
 }
 
-/* Behind the half written block that it read lie more by the time it searches: that is not damage. */
+/* More blocks lie after the half-written block by the time the reader searches: that is not damage. */
 static void test_writer_is_faster(void **state)
 {
   (void)state;
@@ -825,7 +825,7 @@ enum { MANY = 2000, LOGARITHMIC = 66 /* 6·log2(MANY) reads */ };
 static struct block_marker many[MANY];
 static int many_count;
 
-/* Hundreds of blocks, some epochs between, several with the same time. */
+/* Hundreds of blocks, some changes of epoch between them, several with the same time. */
 static void many_write(void)
 {
   struct reader reader;
@@ -864,7 +864,7 @@ static void assert_sought(struct reader *reader, int expected, int64_t reads_bef
     fail_msg("%lld reads", (long long)reads);
   assert_int_equal(reader_next(reader, &error), READ_OK);
   assert_int_equal(reader->block.number, expected);
-  if (expected + 1 < many_count) { /* its skip path is known, too */
+  if (expected + 1 < many_count) { /* the reader knows the skip path of the next block, too */
     assert_int_equal(reader_next(reader, &error), READ_OK);
     assert_int_equal(reader->block.number, expected + 1);
   }
@@ -888,7 +888,7 @@ static void test_seek_seq(void **state)
   }
 }
 
-/* To the last block that begins before the time: with equal times the first of them must not be missed. */
+/* Seeks to the last block that begins before the time: with equal times it must not miss the first of them. */
 static void test_seek_time(void **state)
 {
   (void)state;
@@ -908,7 +908,7 @@ static void test_seek_time(void **state)
   }
 }
 
-/* A damaged marker on the way of a search hides nothing: reading from there on tells what is lost. */
+/* A damaged marker on the way of a search hides nothing: reading from the found place on reports the loss. */
 static void test_seek_over_damage(void **state)
 {
   (void)state;
@@ -968,7 +968,7 @@ static void test_count_items(void **state)
     assert_int_equal(items, expected);
   }
   assert_int_equal(expected, holder.committed.items);
-  /* No further back than to the last CLOSE. */
+  /* The search goes back no further than to the last CLOSE. */
   int64_t reads = memory_disk.calls[DISK_READ];
   assert_int_equal(reader_count_items(&reader, &items, &error), READ_OK);
   assert_uint_in_range(memory_disk.calls[DISK_READ] - reads, 1, 100);
@@ -977,8 +977,8 @@ static void test_count_items(void **state)
 }
 
 /*
- * The first write of an epoch is OPEN and DATA in one: when the OPEN is torn, the whole DATA behind it was never committed, and a
- * search must not land on it.
+ * The first write of an epoch is OPEN and DATA in one. When the OPEN is torn, the whole DATA after it was never committed, and
+ * a search must not land on it.
  */
 static void test_seek_into_a_torn_write(void **state)
 {

@@ -1,4 +1,4 @@
-/* writer: what it writes, byte for byte; what it says when the disk fails; and that what was committed is always read back. */
+/* writer: what it writes, byte for byte; what it reports when the disk fails; and that a reader always reads back what was committed. */
 #include "holder.h"
 
 #include <bson/bson.h>
@@ -15,7 +15,7 @@ static struct error error;
 
 enum { BLOCKS_MAX = 64 };
 static struct block_marker blocks[BLOCKS_MAX];
-static bson_t documents[BLOCKS_MAX]; /* of the blocks that have no messages */
+static bson_t documents[BLOCKS_MAX]; /* the bodies of blocks without messages */
 static int block_count;
 
 static void blocks_forget(void)
@@ -89,7 +89,7 @@ static const char *field_text(int block, const char *name)
   return bson_iter_utf8(&at, NULL);
 }
 
-/* The file's blocks, a letter each. */
+/* The file's blocks, as one letter each. */
 static void assert_kinds(const char *name, const char *expected)
 {
   char kinds[BLOCKS_MAX + 1] = "";
@@ -117,7 +117,7 @@ static void test_first_segment(void **state)
   assert_string_equal(header.version, PAWL_VERSION);
   assert_int_equal(holder.committed.link, (uint64_t)header.crc << 32);
   assert_int_equal(memory_disk.calls[DISK_SYNC_NEW], 1);
-  /* The header has named the holder: no OPEN, whatever the machine. */
+  /* The header names the holder already: no OPEN, whatever the machine. */
   holder_append(&holder, 2);
   holder_append(&holder, 1);
   holder_leave(&holder);
@@ -156,7 +156,7 @@ static void test_one_write(void **state)
   assert_int_equal(memory_disk.calls[DISK_SYNC] - syncs, 1);
 }
 
-/* Behind another machine's bytes a page begins, wherever they ended. */
+/* After another machine's bytes the next block begins a new page, wherever they ended. */
 static void test_pad(void **state)
 {
   (void)state;
@@ -165,7 +165,7 @@ static void test_pad(void **state)
   for (size_t i = 0; i < sizeof left / sizeof left[0]; i++) {
     begin(NULL);
     holder_create(&holder, "first");
-    /* One block that ends so much before a page's. */
+    /* One block that ends this far before the end of a page. */
     size_t size = (size_t)(2 * 4096 - 128 - left[i]) % 4096;
     size = size < 5 ? size + 4096 : size;
     struct batch batch;
@@ -187,12 +187,12 @@ static void test_pad(void **state)
   }
 }
 
-/* On one kernel a file is seen as a local file system's and as a network's: each view has a page cache. */
+/* One kernel may see a file on a local file system and on a network one: each view has a page cache of its own. */
 static void test_pad_where_the_view_changes(void **state)
 {
   (void)state;
   static const struct {
-    bool vouched, local; /* by who wrote last; to me */
+    bool vouched, local; /* by the last writer; for this writer */
     const char *kinds;
   } table[] = {{true, true, "DOD"}, {true, false, "DPOD"}, {false, true, "DPOD"}, {false, false, "DOD"}};
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
@@ -218,7 +218,7 @@ static void test_close_counts(void **state)
   holder_append(&holder, 3); /* seq 5 is a bundle of three */
   holder_leave(&holder);
   holder_continue(&holder, "A");
-  holder_append(&holder, 4); /* seq 10 too */
+  holder_append(&holder, 4); /* seq 10 is one, too */
   holder_leave(&holder);
   assert_kinds("t1.bin", "DDCODC");
   assert_int_equal(blocks[1].count, 3);
@@ -228,7 +228,7 @@ static void test_close_counts(void **state)
   assert_int_equal(field(5, "messages"), 11);
   assert_int_equal(field(5, "items"), 15);
   assert_int_equal(holder.committed.items, 15);
-  /* In a new segment it counts that one's. */
+  /* In a new segment CLOSE counts the messages of that segment. */
   holder_create(&holder, "roll");
   holder_append(&holder, 5);
   holder_leave(&holder);
@@ -238,7 +238,7 @@ static void test_close_counts(void **state)
   assert_int_equal(holder.committed.items, 22);
 }
 
-/* Nobody waits for that count who only opens the file; what is damaged far behind keeps no message from being written. */
+/* Opening a file does not wait for this count; damage far before the end keeps no message from being written. */
 static void test_close_counts_late(void **state)
 {
   (void)state;
@@ -291,7 +291,7 @@ static void test_roll_header(void **state)
   assert_int_equal(holder.committed.seq, 3);
 }
 
-/* A clock that is set back does not let times fall: in a file, over epochs, over segments. */
+/* When a clock is set back, times do not fall: within a file, over epochs, over segments. */
 static void test_time_never_falls(void **state)
 {
   (void)state;
@@ -337,7 +337,7 @@ static void test_zstd_where_it_pays(void **state)
 
 /* ---- a disk that fails ---- */
 
-/* Each call on the way to a commit fails once; the ledger's end stays as it was, and the next epoch goes on from there. */
+/* Each call on the way to a commit fails once; the ledger's end stays unchanged, and the next epoch continues from there. */
 static void test_each_failure_once(void **state)
 {
   (void)state;
@@ -376,7 +376,7 @@ static void test_close_of_the_segment_fails(void **state)
   assert_false(holder.writer.has_file);
 }
 
-/* A full disk is seen before a byte is written, and when there is room again the same epoch goes on. */
+/* The writer detects a full disk before it writes a byte; when there is room again the same epoch goes on. */
 static void test_no_space(void **state)
 {
   (void)state;
@@ -404,7 +404,7 @@ static void test_no_space(void **state)
   assert_true(holder.writer.has_file); /* the old one may still be continued */
 }
 
-/* A segment is made only where its first block has room too. */
+/* The writer makes a segment only where its first block has room, too. */
 static void test_room_for_a_header_alone(void **state)
 {
   (void)state;
@@ -422,7 +422,7 @@ static void test_room_for_a_header_alone(void **state)
   assert_int_equal(writer_create(&holder.writer, "unclean", (const uint8_t *)"a uuid like none", BLOCK, 0, &error), WRITER_OK);
 }
 
-/* The space was there when it was looked at, and is gone at the write. */
+/* There was space at the check, and there is none at the write. */
 static void test_space_goes_meanwhile(void **state)
 {
   (void)state;
@@ -455,7 +455,7 @@ static void test_name_taken_by_a_header(void **state)
   assert_int_equal(create("first"), WRITER_OK);
   assert_string_equal(holder.writer.end.file, "t1@1.bin");
   assert_int_equal(file_length("t1.bin"), 4);
-  /* It is the first all the same. */
+  /* It is the first segment all the same. */
   assert_int_equal(holder.writer.header.number, 0);
   assert_string_equal(holder.writer.header.predecessor, "");
 }
@@ -477,7 +477,7 @@ static void test_name_taken_by_blocks(void **state)
   (void)state;
   uint8_t bytes[4097] = {0};
   assert_int_equal(holder_open(&holder, "A"), CHECK_OK);
-  memory_disk_put(DIR, "t1.bin", bytes, sizeof bytes); /* since the check */
+  memory_disk_put(DIR, "t1.bin", bytes, sizeof bytes); /* created since the check */
   assert_int_equal(create("first"), WRITER_NAME_TAKEN);
   assert_contains(error.text, "d/t1.bin");
   memory_disk_put(DIR, "t1.bin", bytes, 4096);
@@ -486,7 +486,7 @@ static void test_name_taken_by_blocks(void **state)
   assert_contains(error.text, "d/t1@1.bin");
 }
 
-/* Whatever fails on the way, no segment stays that could be taken for one, and the old file is as it was. */
+/* Whichever call fails, no segment stays that a check could take for a valid one, and the old file is unchanged. */
 static void test_create_fails(void **state)
 {
   (void)state;
@@ -517,7 +517,7 @@ static void test_discard(void **state)
   assert_false(writer_discard(&holder.writer));
 }
 
-/* The fence has said that the directory is local, and commits will vouch for what is made in it. */
+/* The fence recorded that the directory is local, and commits will vouch for what is written in it. */
 static void test_segment_on_another_file_system(void **state)
 {
   (void)state;
@@ -531,7 +531,7 @@ static void test_segment_on_another_file_system(void **state)
   assert_int_equal(writer_close(&holder.writer, &error), WRITER_OK);
 }
 
-/* Over a network no guard is taken, whatever the open file says: others would not see it. */
+/* Over a network the writer takes no guard, whatever the open file says: other machines would not see it. */
 static void test_no_guard_over_a_network(void **state)
 {
   (void)state;
@@ -561,9 +561,9 @@ static void test_ground(void **state)
   struct holder frozen = holder;
   assert_int_equal(holder_open(&holder, "A"), CHECK_OK);
   assert_int_equal(writer_guard(&holder.writer, &ground, &error), WRITER_OK);
-  assert_true(ground.local && !ground.guarded && !ground.exact); /* the frozen holder has it */
+  assert_true(ground.local && !ground.guarded && !ground.exact); /* the frozen holder has the guard */
   holder_drop(&frozen);
-  memory_disk.local = false; /* of this file, by its own word: another file system is mounted in */
+  memory_disk.local = false; /* for this file only: another file system is mounted in */
   assert_int_equal(writer_guard(&holder.writer, &ground, &error), WRITER_OK);
   assert_true(ground.local && !ground.guarded && !ground.exact);
   memory_disk.local = true;
@@ -595,7 +595,7 @@ static void test_cut_fails(void **state)
   assert_int_equal(writer_cut(&holder.writer, &error), WRITER_FAILED);
   memory_disk_bytes(DIR, "t1.bin", &(size_t){0});
   assert_int_equal(file_cut(&holder.writer.file, end.length - 1, &error), FILE_OK);
-  assert_int_equal(writer_cut(&holder.writer, &error), WRITER_FAILED); /* never longer */
+  assert_int_equal(writer_cut(&holder.writer, &error), WRITER_FAILED); /* a cut never makes a file longer */
   assert_contains(error.text, "shorter");
 }
 
@@ -610,7 +610,7 @@ static void test_open_refuses(void **state)
   assert_int_equal(holder_open(&holder, "A"), CHECK_UNTRUSTED);
   assert_false(holder.writer.has_file);
   memory_disk_bytes(DIR, "t1.bin", &size)[4200] ^= 1;
-  for (int n = 1;; n++) { /* any failing open or read */
+  for (int n = 1;; n++) { /* any open or read may fail */
     memory_disk.fail_in[n % 2 ? DISK_OPEN : DISK_READ] = (n + 1) / 2;
     enum check_status status = holder_open(&holder, "A");
     bool failed = memory_disk.fail_in[DISK_OPEN] == 0 && memory_disk.fail_in[DISK_READ] == 0;
@@ -620,11 +620,11 @@ static void test_open_refuses(void **state)
     if (!failed && n % 2 == 0)
       break;
   }
-  /* No descriptor was left behind that would hold a guard. */
+  /* No open descriptor was left, which would hold a guard. */
   holder_continue(&holder, "A");
 }
 
-/* While the writer is about to open the file that it has checked, another one of the same length is put in its place. */
+/* Just before the writer opens the file that it has checked, another file of the same length takes its place. */
 static void file_replaced(enum disk_call call)
 {
   static const uint8_t other[8192];
@@ -645,7 +645,7 @@ static void test_file_replaced_meanwhile(void **state)
   assert_false(holder.writer.has_file);
 }
 
-/* A block behind the end of a file that somebody cut would leave a hole in what is committed, and the length would look right. */
+/* A block after the end of a file that somebody cut would leave a hole in the committed part, and the length would still be right. */
 static void test_file_cut_meanwhile(void **state)
 {
   (void)state;
@@ -679,14 +679,14 @@ static void meddle(enum disk_call call)
   if (meddling == REMOVED)
     memory_disk_remove(DIR, "t1.bin");
   else if (meddling == REPLACED)
-    memory_disk_put(DIR, "t1.bin", copy, size); /* the same bytes: it is another file all the same */
+    memory_disk_put(DIR, "t1.bin", copy, size); /* the same bytes, but another file */
   else if (meddling == CUT)
     assert_int_equal(file_cut(&holder.writer.file, holder.committed.length, &ignored), FILE_OK);
   else
     assert_int_equal(file_write(&holder.writer.file, (int64_t)size, "late", 4, &ignored), FILE_OK);
 }
 
-/* The sync says that all is well, and the block is out of reach: it must not be committed, for its messages would be deleted then. */
+/* The sync reports success, but the block is out of reach: it must not be committed, because then its messages would be deleted. */
 static void test_file_changed_before_the_sync(void **state)
 {
   (void)state;
@@ -702,7 +702,7 @@ static void test_file_changed_before_the_sync(void **state)
   }
 }
 
-/* The same of CLOSE: a clean end that nobody can read must not be in the ledger. */
+/* The same for CLOSE: the ledger must not name a clean end that nobody can read. */
 static void test_file_changed_before_the_sync_of_close(void **state)
 {
   (void)state;
@@ -723,8 +723,8 @@ static void test_file_changed_before_the_sync_of_close(void **state)
 enum { GOLDEN_BYTES_MAX = 32768 };
 
 /*
- * The bytes as they would be had this version written them: the version is in the header, and the header's checksum in every
- * link. With the version of the golden files nothing changes.
+ * The bytes as this version would have written them: the version is in the header, and every link depends on the header's
+ * checksum. With the version of the golden files nothing changes.
  */
 static void golden_update(uint8_t *bytes, size_t size, uint64_t predecessor_link, uint64_t *end_link)
 {
@@ -760,8 +760,8 @@ static void golden_compare(const char *name, uint64_t *link)
 }
 
 /*
- * tests/golden was written once by these calls, and is never written again: a difference means that the format changed.
- * t1: first segment; clean end; another machine (PAD, OPEN); unclean end, same machine (OPEN); roll.
+ * These calls wrote tests/golden once, and it is never written again: a difference means that the format changed. t1: first
+ * segment; clean end; another machine (PAD, OPEN); unclean end, same machine (OPEN); roll.
  */
 static void test_golden(void **state)
 {
@@ -789,7 +789,7 @@ static void test_golden(void **state)
   assert_int_equal(reading.messages, 15);
 }
 
-/* z1.bin has a compressed block. It is only read: another zstd may compress otherwise. */
+/* z1.bin has a compressed block. It is only read, because another version of zstd may compress differently. */
 static void test_golden_zstd(void **state)
 {
   (void)state;
@@ -807,7 +807,7 @@ static void test_golden_zstd(void **state)
   assert_int_equal(reading.blocks, 3);
 }
 
-/* ---- whatever happens ---- */
+/* ---- random lives ---- */
 
 enum { SEEDS = 300, EPOCHS = 12 };
 
@@ -818,7 +818,7 @@ static int64_t pick(int64_t count)
   return (int64_t)(memory_disk_random(&random_state) % (uint64_t)count);
 }
 
-/* The table of docs/protocol.md, "May the file be continued?"; true: it was, or a new segment was made. */
+/* The table of docs/protocol.md, "May the file be continued?". True: the file was continued, or a new segment was made. */
 static bool epoch_begin(void)
 {
   struct writer_ground ground = {0};
@@ -840,12 +840,12 @@ static bool epoch_begin(void)
   if (writer_create(&holder.writer, reason, uuid, 0, holder.now_us, &error) != WRITER_OK)
     return false;
   if (pick(8) == 0)
-    return false; /* it dies before the commit */
+    return false; /* the holder dies before the commit */
   holder_commit(&holder);
   return true;
 }
 
-/* Blocks until the end of the epoch; true: it ended clean. */
+/* Writes blocks until the end of the epoch; true: the epoch ended clean. */
 static bool epoch_write(void)
 {
   for (int64_t n = pick(6); n > 0; n--) {
@@ -864,7 +864,7 @@ static bool epoch_write(void)
   return true;
 }
 
-/* All that was committed is read; what is read beyond it can only be the one block that was not. */
+/* A reader reads everything that was committed; beyond that it may read only the one uncommitted block. */
 static void everything_read(void)
 {
   struct error why = {.text = ""};
@@ -881,7 +881,7 @@ static void everything_read(void)
              why.text);
 }
 
-/* A holder that stands still in the middle of its epoch, and wakes up when others have gone on. */
+/* A holder that freezes in the middle of its epoch, and wakes up after others have gone on. */
 static struct holder frozen;
 static int frozen_process; /* 0: there is none */
 
@@ -894,7 +894,7 @@ static void frozen_end(void)
   frozen_process = 0;
 }
 
-/* It finishes the one write it may have been in, where it believed the end to be. */
+/* The frozen holder finishes the one write that it may have been in, at the offset where it believed the end to be. */
 static void frozen_wake(void)
 {
   if (frozen_process != 0 && frozen.writer.has_file && memcmp(&frozen.writer.end, &frozen.committed, sizeof frozen.committed) == 0)
@@ -948,7 +948,7 @@ static void one_life(uint64_t number)
 
 static uint64_t seed;
 
-/* PAWL_TEST_SEED=n plays one life alone. */
+/* PAWL_TEST_SEED=n plays one life only. */
 static void test_whatever_happens(void **state)
 {
   (void)state;
