@@ -1,7 +1,7 @@
 /*
- * document: reading the fields of a document that anybody may have written. Private to lockstore, but for document_make_printable.
+ * document: reads the fields of a document that anybody may have written. Private to lockstore, except document_make_printable.
  *
- * Pure; any thread. A field of another kind than asked for is as good as absent, and document_show names what is there.
+ * Pure; any thread. A field of another kind than the requested one counts as absent, and document_show names what is there.
  */
 #ifndef PAWL_LOCKSTORE_DOCUMENT_H
 #define PAWL_LOCKSTORE_DOCUMENT_H
@@ -21,8 +21,8 @@ MUST_CHECK bool document_text(const bson_t *document, const char *field, char *t
 MUST_CHECK bool document_document(const bson_t *document, const char *field, bson_t *value);
 
 /*
- * For a text that is shown to people: control characters become spaces, so that it stays one line and no terminal obeys it; a last
- * character of UTF-8 that was cut in two goes.
+ * For a text that is shown to people. Control characters become spaces, so that it stays on one line and a terminal does not
+ * obey it. A last UTF-8 character that was cut in two is removed.
  */
 void document_make_printable(char *text);
 

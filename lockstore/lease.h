@@ -1,8 +1,8 @@
 /*
- * lease: how the time of a lease is divided, for all who hold one. Pure; any thread.
+ * lease: how the time of a lease is divided, for every holder. Pure; any thread.
  *
- * It counts from before the request was sent that took or renewed the lock. After a third of it the lock is renewed. After two thirds
- * nothing is begun that must not be done without the lock. After all of it the lock is another's.
+ * The time counts from before the request was sent that took or renewed the lock. After a third of the lease the holder renews
+ * it. After two thirds the holder begins nothing that needs the lock. After all of it the lock may belong to another.
  */
 #ifndef PAWL_LOCKSTORE_LEASE_H
 #define PAWL_LOCKSTORE_LEASE_H
@@ -19,7 +19,7 @@ static inline int64_t lease_safe_ms(int64_t lease_ms)
   return lease_ms * 2 / 3;
 }
 
-/* For one request; one that waits for the majority of a replica set has lease_majority_ms. */
+/* The time-out of one request; a request that waits for the majority of a replica set has lease_majority_ms. */
 static inline int64_t lease_request_ms(int64_t lease_ms)
 {
   enum { REQUEST_MS_MAX = 3000 };

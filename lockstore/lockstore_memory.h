@@ -1,14 +1,14 @@
 /*
- * lockstore_memory: the twin of lockstore, in memory. It defines every function of lockstore.h and wakeup.h but lockstore_open, with the
- * same answers (a watcher never waits, and falls behind by at most 64 wake-ups); a test links it in place of the real one, and one suite
- * (tests/unit/test_lockstore.c) runs against both.
+ * lockstore_memory: the twin of lockstore, in memory. It defines every function of lockstore.h and wakeup.h except
+ * lockstore_open, with the same answers (a watcher never waits, and falls behind by at most 64 wake-ups). A test links it in
+ * place of the real one, and one suite (tests/unit/test_lockstore.c) runs against both.
  *
- * A server is what the workers share: documents and a clock, which only memory_server_set_now moves. A lockstore is one worker's
- * way to it. A request that arrives late is made by the test itself: it answers UNKNOWN without effect (lockstore_memory_fail), and
- * makes the same call again when it is to arrive.
+ * A server is what the workers share: documents and a clock, which only memory_server_set_now moves. A lockstore is one
+ * worker's way to it. The test itself plays a request that arrives late: the call answers UNKNOWN without effect
+ * (lockstore_memory_fail), and the test makes the same call again when the request shall arrive.
  *
- * Threads: one mutex a server; any thread. Nothing blocks. A server outlives its lockstores. Running out of the bounds below, or of
- * memory, aborts: it is the test's mistake.
+ * Threads: one mutex per server; any thread. Nothing blocks. A server outlives its lockstores. The twin aborts when the bounds
+ * below, or memory, are exhausted: that is a mistake of the test.
  */
 #ifndef PAWL_LOCKSTORE_LOCKSTORE_MEMORY_H
 #define PAWL_LOCKSTORE_LOCKSTORE_MEMORY_H
@@ -24,17 +24,17 @@ void memory_server_free(struct memory_server *server);
 /* The server's clock, in ms since 1970. It may go backwards. */
 void memory_server_set_now(struct memory_server *server, int64_t now_ms);
 int64_t memory_server_now(struct memory_server *server);
-/* Away: every call of every lockstore answers UNKNOWN, and nothing is done. */
+/* Away: every call of every lockstore answers UNKNOWN, and has no effect. */
 void memory_server_set_away(struct memory_server *server, bool away);
-/* Puts a ledger there as it is, whatever it says: of another v, adopted, inconsistent (what is read is not checked further). */
+/* Puts a ledger there unchecked: of another v, adopted, or inconsistent (reading does not check it either). */
 void memory_server_put_ledger(struct memory_server *server, const char *type, const struct ledger *ledger);
-/* Makes the documents of `to` those of `from`; its clock stays. For a server that forgets what reached no majority. */
+/* Copies the documents of `from` to `to`; the clock of `to` stays. For a server that loses what reached no majority. */
 void memory_server_copy(struct memory_server *to, const struct memory_server *from);
 
 struct lockstore *lockstore_memory_open(struct memory_server *server);
-/* This one alone is cut off. */
+/* Cuts off this lockstore alone. */
 void lockstore_memory_set_away(struct lockstore *store, bool away);
-/* The next `calls` calls through this one answer UNKNOWN; with `applied` they are done all the same (the reply was lost). */
+/* The next `calls` calls through this lockstore answer UNKNOWN; with `applied` they are done all the same (the reply was lost). */
 void lockstore_memory_fail(struct lockstore *store, int calls, bool applied);
 
 #endif

@@ -1,8 +1,9 @@
 /*
- * waiters: the row of processes that wait for a mutex, in the order in which they came. It stands in the lock document; a release hands
- * it on, with the wake-up of its first, to whom it goes from there into the next lock document. Private to lockstore and its twin.
+ * waiters: the wait queue of a mutex: the processes that wait for it, in the order of their arrival. It lies in the lock
+ * document. A release passes it on in the wake-up to the first waiter, which puts the inherited waiters into the next lock
+ * document. Private to lockstore and its twin.
  *
- * A row that gets lost costs nobody more than the timer by which he looks anyway.
+ * When a wait queue is lost, its waiters only lose time: each still polls by its timer.
  */
 #ifndef PAWL_LOCKSTORE_WAITERS_H
 #define PAWL_LOCKSTORE_WAITERS_H
@@ -12,7 +13,7 @@
 
 #include <pthread.h>
 
-enum { WAITERS_MAX = 128 }; /* those behind look by their timers */
+enum { WAITERS_MAX = 128 }; /* later ones rely on their timers */
 
 struct waiters {
   int count;
@@ -20,12 +21,12 @@ struct waiters {
 };
 
 bool waiters_have(const struct waiters *waiters, const struct owner *process);
-/* At the end, unless it is there already or the row is full. */
+/* Appends the process, unless it is in the queue already or the queue is full. */
 void waiters_add(struct waiters *waiters, const struct owner *process);
-/* Takes the first out that is not `but`; false: nobody else waits. */
+/* Removes the first process that is not `but`; false: no other one waits. */
 MUST_CHECK bool waiters_take_first(struct waiters *waiters, const struct owner *but, struct owner *first);
 
-/* Rows that were handed to this process and are not yet in a lock document. Any thread. */
+/* The inherited waiters of this process that are not yet in a lock document. Any thread. */
 struct handed {
   pthread_mutex_t mutex;
   struct handed_row *rows;
@@ -33,9 +34,9 @@ struct handed {
 
 void handed_init(struct handed *handed);
 void handed_deinit(struct handed *handed);
-/* Behind those that are there for this mutex. */
+/* Appends to the inherited waiters of this mutex. */
 void handed_put(struct handed *handed, const char *type, int slot, const struct waiters *waiters);
-/* *waiters is empty if there are none, or were handed on so long ago that they no longer count. */
+/* *waiters is empty if there are none, or if they came so long ago that they no longer count. */
 void handed_take(struct handed *handed, const char *type, int slot, struct waiters *waiters);
 
 #endif
