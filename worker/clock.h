@@ -6,9 +6,9 @@
 
 #include "base.h"
 
-/* Milliseconds of CLOCK_BOOTTIME: it goes on while the machine sleeps, as a lease does, and never steps. */
+/* Milliseconds of CLOCK_BOOTTIME: like a lease it goes on while the machine sleeps, and it never steps. */
 int64_t clock_boot_ms(void);
-/* Microseconds since 1970 UTC: for people, and for the times in the file. Nothing is decided by it. */
+/* Microseconds since 1970 UTC: for people, and for the times in the file. No decision depends on it. */
 int64_t clock_wall_us(void);
 
 #endif

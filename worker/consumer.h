@@ -1,15 +1,16 @@
 /*
- * consumer: the state machine of one type. Pure: no call, no clock, no randomness of its own. Events and the moment go in,
- * actions and notes come out; somebody else performs the actions (worker/perform.h) and writes the notes down.
+ * consumer: the state machine of one type. Pure: no calls, no clock, no randomness of its own. Events and the current moment go
+ * in, actions and notes come out. The caller performs the actions (worker/perform.h) and logs the notes.
  *
- *      idle ──message seen──▶ checking ──▶ waiting ──free──▶ taking ──▶ fencing ──▶ opening ──▶ settling ──▶ draining
- *       ▲                                    ▲ busy: timer                 ▲ roll                              │
- *       └──────────── unlocking ◀────────────┴──────────────────────────── releasing ◀──────────────────────────┘
+ *       idle ──message seen──▶ checking ──▶ waiting ──free──▶ taking ──▶ fencing ──▶ opening ──▶ settling ──▶ draining
+ *        ▲                                    ▲ busy: timer                 ▲ roll                              │
+ *        └──────────── unlocking ◀────────────┴──────────────────────────── releasing ◀──────────────────────────┘
  *
- * Beside these: backing-off (after a failed disk), stopped (the storage cannot be trusted: exit 74) and done.
+ * Three more states: backing-off (after a failed disk), stopped (the storage cannot be trusted: exit 74; or the database check
+ * failed: exit 2) and done.
  *
  * A consumer belongs to the loop's thread. Times are milliseconds of the boot-time clock, which goes on while the machine
- * sleeps: a lease does too. docs/protocol.md has the reasons for every step.
+ * sleeps, as a lease does. docs/protocol.md has the reasons for every step.
  */
 #ifndef PAWL_WORKER_CONSUMER_H
 #define PAWL_WORKER_CONSUMER_H
@@ -21,35 +22,35 @@
 #include "worker/load.h"
 
 enum consumer_state {
-  STATE_IDLE,        /* looks at the queue every poll_ms, or when it is woken */
-  STATE_CHECKING,    /* does the storage agree with the ledger? */
-  STATE_WAITING,     /* looks at the mutex every retry_ms, or when it is woken */
+  STATE_IDLE,        /* polls the queue every poll_ms, or when it is woken */
+  STATE_CHECKING,    /* compares the storage with the ledger */
+  STATE_WAITING,     /* reads the mutex every retry_ms, or when it is woken */
   STATE_TAKING,      /* inserts the lock document */
   STATE_FENCING,     /* moves the ledger to the next epoch */
   STATE_OPENING,     /* opens the file afresh and checks it again */
   STATE_SETTLING,    /* deletes what the last holder committed and did not delete */
   STATE_DRAINING,    /* reads, writes, deletes */
-  STATE_RELEASING,   /* CLOSE, and the ledger's `clean` */
+  STATE_RELEASING,   /* writes CLOSE, and the ledger's `clean` */
   STATE_UNLOCKING,   /* deletes the lock document */
-  STATE_BACKING_OFF, /* a write or sync failed */
-  STATE_STOPPED,     /* the storage cannot be trusted */
+  STATE_BACKING_OFF, /* pauses after a failed write or sync */
+  STATE_STOPPED,     /* the storage cannot be trusted, or the database check failed */
   STATE_DONE,        /* asked to stop, and nothing is left to do */
   STATE_COUNT,
 };
 const char *consumer_state_name(enum consumer_state state);
 
-/* What can be done, each by one call of perform; several of a type run at once only in draining, one of each activity, but for
- * deletes: three. */
+/* The actions; one call of perform does each. Only in draining several actions of a type run at the same time: one of each
+ * activity, but up to three deletes. */
 enum action_kind {
   /* activity MAIN */
-  ACTION_PEEK,          /* is there a message? YES, NO; REFUSED: the database is not as it should be */
-  ACTION_CHECK,         /* ledger, files, ledger again: YES (ledger), CHANGED, REFUSED (counts), NEWER */
-  ACTION_LOOK,          /* at the mutex: YES (view), NO: free, REFUSED */
+  ACTION_PEEK,          /* is there a message? YES, NO; REFUSED: the database check failed */
+  ACTION_CHECK,         /* ledger, files, ledger again: YES (ledger), CHANGED, REFUSED (ledger did not move), NEWER */
+  ACTION_LOOK,          /* read the mutex: YES (view), NO: free, REFUSED */
   ACTION_TAKE,          /* steal if asked to, insert: YES, NO: busy */
-  ACTION_FENCE,         /* YES (ledger as it was), NO, FAILED: not sent; in any case the place */
-  ACTION_OPEN,          /* the file, against the ledger: YES, NO: fenced, REFUSED, NEWER */
+  ACTION_FENCE,         /* YES (ledger as it was), NO, FAILED: not sent; always returns the place */
+  ACTION_OPEN,          /* open the file, check it against the ledger: YES, NO: fenced, REFUSED, NEWER */
   ACTION_SETTLE_FIND,   /* `_id`s from the files: YES (load), REFUSED */
-  ACTION_SETTLE_DELETE, /* YES, REFUSED: what it names is there, and stays */
+  ACTION_SETTLE_DELETE, /* YES, REFUSED: a named document is there, and no delete removes it */
   ACTION_SETTLE_RECORD, /* YES, NO: fenced */
   ACTION_GUARD,         /* YES (ground), FAILED */
   ACTION_VERIFY,        /* is the epoch still mine? YES, NO */
@@ -57,18 +58,18 @@ enum action_kind {
   ACTION_CREATE,        /* YES (end), NO: fenced, NO_SPACE, SPENT, REFUSED, FAILED */
   ACTION_APPEND,        /* write and sync one block: YES (end), NO_SPACE, FAILED */
   ACTION_COMMIT,        /* YES, NO: fenced */
-  ACTION_CLOSE,         /* CLOSE if asked to, and all that is open: YES (end), NO_SPACE, FAILED */
-  ACTION_UNLOCK,        /* YES, NO: was not mine */
+  ACTION_CLOSE,         /* CLOSE if asked to, then close all open files: YES (end), NO_SPACE, FAILED */
+  ACTION_UNLOCK,        /* YES, NO: the lock was not mine */
   /* activity READ */
   ACTION_READ, /* the next batch of the pass: YES (load, or an error), NO: the pass is over; UNKNOWN: it ended early */
   /* activities DELETE to DELETE_LAST */
-  ACTION_DELETE, /* YES, REFUSED: what it names is there, and stays */
+  ACTION_DELETE, /* YES, REFUSED: a named document is there, and no delete removes it */
   /* activity RENEW, on a thread of its own */
   ACTION_RENEW, /* YES, NO: lost */
   ACTION_COUNT,
 };
 
-enum { DELETES_MAX = 3 }; /* beside one another; more only wait for each other in the server */
+enum { DELETES_MAX = 3 }; /* at the same time; in the server more would only wait for each other */
 enum activity {
   ACTIVITY_MAIN,
   ACTIVITY_READ,
@@ -77,44 +78,44 @@ enum activity {
   ACTIVITY_RENEW,
   ACTIVITY_COUNT
 };
-/* Does its result tell whether the database answers? Not READ's: a cursor may end for reasons of its own. */
+/* Whether the action's result tells if the database answers. READ's does not: a cursor may end for reasons of its own. */
 bool action_asks_database(enum action_kind kind);
 
-/* Where the directory is. Asked once an epoch, before the fence, so that all its requests say the same. */
+/* The file system of the directory. Asked once per epoch, before the fence, so that all requests of the epoch agree. */
 enum place {
   PLACE_UNASKED,
   PLACE_LOCAL,   /* on a local file system: the guard counts */
-  PLACE_NETWORK, /* on any other */
+  PLACE_NETWORK, /* on any other file system */
 };
 
 struct action {
   enum action_kind kind;
   enum activity activity;
   uint64_t number; /* rises with every action of the consumer */
-  int64_t epoch;   /* mine; 0: none yet. UNLOCK: to be told to who is woken; 0: none */
+  int64_t epoch;   /* mine; 0: none yet. UNLOCK: the epoch for the wake-up; 0: none */
   struct owner owner;
 
   bool steal;                  /* TAKE: first delete the lock of `seen` */
   struct owner seen;           /* TAKE */
   int64_t epoch_seen;          /* FENCE */
-  bool clean_seen;             /* FENCE: the ledger was clean when it was read at that epoch, */
-  bool vouched_seen;           /* FENCE: and its end vouched for */
-  enum place place;            /* FENCE: as asked, if it was; OPEN */
+  bool clean_seen;             /* FENCE: the ledger was clean when it was read at that epoch */
+  bool vouched_seen;           /* FENCE: and its end was vouched for */
+  enum place place;            /* FENCE: the place, if it was asked already; OPEN */
   struct ledger ledger;        /* OPEN: as the fence found it */
   struct ledger_commit commit; /* COMMIT */
   struct committed end;        /* SETTLE_FIND */
-  int64_t settled;             /* SETTLE_FIND: from the next one on; SETTLE_RECORD */
+  int64_t settled;             /* SETTLE_FIND: begin after this seq; SETTLE_RECORD: the new value */
   struct load *load;           /* APPEND, DELETE, SETTLE_DELETE: comes back in the completion */
   bool begin;                  /* READ: a new pass */
-  bool glance;                 /* PEEK: a look above what was read last will do */
-  bool wait;                   /* LOOK: and where it is busy, ask to be woken */
-  bool write_close, discard;   /* CLOSE: append CLOSE; unlink the segment whose commit was never sent */
-  bool again;                  /* FENCE, COMMIT: it was sent, and the answer is not known */
-  bool judge; /* CHECK, OPEN, SETTLE_FIND, CREATE: what is refused now is believed; say as well whether it may be adopted */
-  char missed[FILE_NAME_SIZE]; /* CHECK: the segment that an earlier look was refused with; "": none */
+  bool glance;                 /* PEEK: a tail poll is enough */
+  bool wait;                   /* LOOK: if it is busy, enter the wait queue */
+  bool write_close, discard;   /* CLOSE: append CLOSE; unlink the segment if its commit was never sent */
+  bool again;                  /* FENCE, COMMIT: it was sent before, and the answer is unknown */
+  bool judge;                  /* CHECK, OPEN, SETTLE_FIND, CREATE: a refusal now is final; also find out whether --adopt may help */
+  char missed[FILE_NAME_SIZE]; /* CHECK: the segment that an earlier check missed; "": none */
   const char *reason;          /* CREATE: static text */
   uint8_t uuid[16];            /* CREATE */
-  size_t block_bytes;          /* CREATE: of the documents that come first */
+  size_t block_bytes;          /* CREATE: size of the documents in the first block */
   int64_t wall_us;             /* CREATE, APPEND, CLOSE: time of the write */
 };
 
@@ -122,8 +123,8 @@ enum result {
   RESULT_YES,
   RESULT_NO,
   RESULT_UNKNOWN,  /* the database did not answer */
-  RESULT_CHANGED,  /* the ledger moved while the files were looked at */
-  RESULT_REFUSED,  /* the storage (or a document) is not as it should be */
+  RESULT_CHANGED,  /* the ledger moved during the check of the files */
+  RESULT_REFUSED,  /* the storage, a document or the database cannot be used */
   RESULT_NEWER,    /* a newer pawl is needed */
   RESULT_NO_SPACE, /* nothing was written */
   RESULT_SPENT,    /* the epoch's segment name is taken */
@@ -136,29 +137,29 @@ struct completion {
   enum activity activity;
   uint64_t number;
   enum result result;
-  struct error error;          /* unless YES or NO; PEEK and READ: with these, if set, it names a document that cannot be taken */
-  int64_t sent_ms;             /* TAKE, RENEW: before the request was sent, boot-time clock */
+  struct error error;          /* unless YES or NO; PEEK and READ: if set with YES or NO, it names a document that cannot be taken */
+  int64_t sent_ms;             /* TAKE, RENEW: when the request was about to be sent, boot-time clock */
   struct ledger ledger;        /* CHECK, FENCE */
   struct lock_view view;       /* LOOK */
-  bool glanced;                /* PEEK: it only glanced */
-  bool marked;                 /* PEEK: the next one can */
-  int64_t took_ms;             /* PEEK, READ: until the answer */
+  bool glanced;                /* PEEK: it was a tail poll */
+  bool marked;                 /* PEEK: the next one can be a tail poll */
+  int64_t took_ms;             /* PEEK, READ: time until the answer */
   enum place place;            /* FENCE */
   struct writer_ground ground; /* GUARD */
   struct committed end;        /* CREATE, APPEND, CLOSE */
   struct load *load;           /* READ, SETTLE_FIND: new; APPEND, DELETE, SETTLE_DELETE: given back */
-  bool judged;                 /* as the action's `judge` */
-  bool adoptable;              /* and refused: pawl-setup --adopt may help */
-  bool missed_is_there;        /* CHECK */
-  bool unnamed;                /* CLOSE: a segment of this epoch that the ledger does not name is left */
+  bool judged;                 /* the action's `judge` */
+  bool adoptable;              /* with a refusal: pawl-setup --adopt may help */
+  bool missed_is_there;        /* CHECK: the action's `missed` segment exists by now */
+  bool unnamed;                /* CLOSE: it left a segment of this epoch that the ledger does not name */
 };
 
 enum event_kind {
   EVENT_TIMER,      /* some time has passed */
-  EVENT_COMPLETION, /* an action came back */
-  EVENT_STOP,       /* finish the batch in hand and leave */
-  EVENT_WAKE,       /* somebody says that it is worth while to look now; it may be late, doubled or wrong */
-  EVENT_WATCH,      /* wake-ups about messages, or those about the lock, come from now on, or do no longer */
+  EVENT_COMPLETION, /* an action has come back */
+  EVENT_STOP,       /* finish the current batch and leave */
+  EVENT_WAKE,       /* a wake-up: poll, or read the lock, at once; it may be late, doubled or wrong */
+  EVENT_WATCH,      /* wake-ups about messages, or about the lock, come from now on, or no longer */
   EVENT_COUNT,
 };
 
@@ -179,7 +180,7 @@ enum note_level { NOTE_ERROR, NOTE_WARN, NOTE_INFO, NOTE_DEBUG };
 struct note {
   enum note_level level;
   const char *event;  /* a static word: "state", "takeover", "no-space", … */
-  int64_t epoch, seq; /* the last known */
+  int64_t epoch, seq; /* the last known values */
   char text[1536];
 };
 
@@ -189,25 +190,25 @@ struct effects {
   int action_count;
   struct note notes[EFFECTS_NOTES_MAX];
   int note_count;
-  bool drop_read; /* the reply that READ waits for is not wanted any more: it is to come back soon, whatever it says */
+  bool drop_read; /* nobody needs the reply of the running READ any more: READ shall end soon, with any result */
 };
 
 struct consumer_options {
   int64_t lease_ms, retry_ms, poll_ms, linger_ms, stall_ms;
-  int64_t segment_bytes; /* roll when a segment is as long; 0: never */
-  int64_t look_share;    /* looks that find nothing take one part of the time in so many; the process's types share one processor */
-  int64_t distrust_ms;   /* for how long a failing check must be seen before it is believed; and how often an idle one looks */
-  /* for people to read; the caller's, as long as the consumer lives */
-  const char *dir;      /* where the files are */
+  int64_t segment_bytes; /* roll when a segment has this size; 0: never */
+  int64_t look_share;    /* after a poll that found nothing: pause for this many times its duration; all types share one processor */
+  int64_t distrust_ms;   /* how long a check must fail before the failure is believed; and the time between checks while idle */
+  /* for texts; borrowed from the caller as long as the consumer lives */
+  const char *dir;      /* the directory of the files */
   const char *database; /* the name of the database */
-  const char *server;   /* and where that is: hosts, without user and password */
+  const char *server;   /* the database's hosts, without user and password */
 };
 
-enum { WATCHED_PAUSE_MS = 1000 }; /* while wake-ups come, an idle or waiting consumer looks by itself no more often */
+enum { WATCHED_PAUSE_MS = 1000 }; /* while wake-ups come, an idle or waiting consumer polls no more often than this by itself */
 
 enum { LOADS_READY_MAX = 2, LOADS_COMMITTED_MAX = 4 };
 
-/* What may go wrong: the events of warnings and errors in the notes. */
+/* The events of warnings and errors in the notes. */
 enum problem {
   PROBLEM_CLOSE,
   PROBLEM_DISK,
@@ -226,19 +227,19 @@ enum problem {
 };
 const char *problem_name(enum problem problem);
 
-/* What this consumer has done since it began; these only rise. */
+/* What this consumer has done since it was initialised; the counts only rise. */
 struct consumer_counts {
-  int64_t documents; /* committed */
-  int64_t messages;  /* in them: of a bundle each */
+  int64_t documents; /* committed documents */
+  int64_t messages;  /* the messages in them; a bundle counts each */
   int64_t blocks;
-  int64_t bytes;        /* of the file, by these blocks */
-  int64_t deleted;      /* documents, those left behind by another holder too */
-  int64_t acquisitions; /* of the lock and, with it, an epoch; a roll is none */
-  int64_t segments;     /* made */
+  int64_t bytes;        /* bytes of the file in these blocks */
+  int64_t deleted;      /* deleted documents, also those that another holder left */
+  int64_t acquisitions; /* acquisitions of the lock with an epoch; a roll does not count */
+  int64_t segments;     /* segments made */
   int64_t problems[PROBLEM_COUNT];
 };
 
-/* How far the block in hand is. */
+/* The progress of the current block. */
 enum write_stage {
   STAGE_NONE,
   STAGE_GUARD,
@@ -250,12 +251,12 @@ enum write_stage {
   STAGE_COMMIT,
 };
 
-/* What the last look at the storage has shown. */
+/* The result of the last check of the storage. */
 enum storage_view {
   STORAGE_UNSEEN,
   STORAGE_AGREES,
-  STORAGE_DISAGREES, /* with the ledger; or it cannot be read, or not be written to */
-  STORAGE_NEWER,     /* it, or the ledger, needs a newer pawl */
+  STORAGE_DISAGREES, /* it does not agree with the ledger, or cannot be read, or not be written to */
+  STORAGE_NEWER,     /* the storage, or the ledger, needs a newer pawl */
 };
 
 enum leave { LEAVE_NOT, LEAVE_RELEASE, LEAVE_ROLL, LEAVE_ABANDON };
@@ -265,100 +266,100 @@ struct consumer {
   struct consumer_options options;
   enum consumer_state state;
   bool stopping;
-  int64_t stop_ms; /* when that was asked */
-  bool refused;    /* stopped because the database is not as it should be, not because of the storage */
-  uint64_t number; /* of the last action */
-  int64_t now_ms;  /* of the last event */
+  int64_t stop_ms; /* when EVENT_STOP came */
+  bool refused;    /* stopped because the database check failed, not because of the storage */
+  uint64_t number; /* number of the last action */
+  int64_t now_ms;  /* time of the last event */
 
   struct {
-    bool running, dropped; /* its reply is not waited for any longer */
+    bool running, dropped; /* dropped: the consumer does not wait for the reply any more */
     enum action_kind kind;
     uint64_t number;
     int64_t started_ms;
   } activity[ACTIVITY_COUNT];
 
-  int64_t next_ms;     /* nothing of MAIN starts before */
-  int64_t unknown_row; /* UNKNOWN results in a row: the back-off */
+  int64_t next_ms;     /* MAIN starts nothing before */
+  int64_t unknown_row; /* UNKNOWN results in a row, for the back-off */
   bool hears_messages; /* wake-ups about messages come */
-  bool hears_locks;    /* and about the lock */
+  bool hears_locks;    /* wake-ups about the lock come */
   bool wakeable;       /* next_ms is the end of a regular pause, which a wake-up may cut short */
-  bool woken;          /* what MAIN, or READ, is looking at now may be older than a wake-up: another look follows at once */
-  int64_t thorough_ms; /* the next look at the queue from its beginning; until then it glances */
+  bool woken;          /* the running poll (of MAIN or READ) may be older than a wake-up: poll again at once */
+  int64_t thorough_ms; /* when the next poll from the beginning is due; until then only tail polls */
 
   /* on the way to the lock */
-  bool peek_first;   /* WAITING: see whether there still is a message before the mutex is looked at */
-  bool look_first;   /* WAITING: woken for the mutex, so that comes first */
-  bool look_woken;   /* WAITING: the last look at the mutex was made because of that */
-  bool in_row;       /* WAITING: and the one before it found it busy, and asked to be woken */
+  bool peek_first;   /* WAITING: poll for a message before the mutex is read */
+  bool look_first;   /* WAITING: woken for the mutex, so read the mutex first */
+  bool look_woken;   /* WAITING: the last read of the mutex was made because of that wake-up */
+  bool in_row;       /* WAITING: the read before found the mutex busy, and entered the wait queue */
   bool check_fresh;  /* the check was made after the mutex was last seen busy */
-  int64_t let_go_ms; /* when it last was woken for the mutex: what comes in next is for it to write */
+  int64_t let_go_ms; /* time of the last wake-up for the mutex: the next messages are for this consumer to write */
   bool looked_free;  /* the mutex was seen free (or stealable) after waiting */
-  bool steal;        /* it is there, but expired: of `seen` */
+  bool steal;        /* the mutex is there, but expired, with the owner `seen` */
   struct owner seen;
-  int64_t empty_until_ms; /* by the last pass, which found nothing; -1: by no pass, or somebody has said since that there is something */
-  int64_t peeked_ms;      /* when the queue was last looked at */
-  bool empty;             /* and nothing was in it */
-  int64_t seq_seen;       /* in the ledger, or committed by me: for the notes */
-  int64_t epoch_seen;     /* by the check */
+  int64_t empty_until_ms;        /* how long the last pass counts as a poll that found nothing; -1: no such pass, or a wake-up came since */
+  int64_t peeked_ms;             /* time of the last poll */
+  bool empty;                    /* and it found nothing */
+  int64_t seq_seen;              /* in the ledger, or committed by me; for the notes */
+  int64_t epoch_seen;            /* read by the check */
   bool clean_seen, vouched_seen; /* at that epoch */
-  int64_t fence_until_ms;        /* FENCING: for so long what is not known is asked again */
-  int64_t open_refused_since_ms; /* OPEN has failed since, while the check said yes; -1: it has not */
-  uint64_t open_refused_link;    /* at that end: when others have moved it since, the file was in order for them */
-  int64_t give_up_row;           /* in a row: takes and fences without an answer, and an epoch that could not read: the back-off */
+  int64_t fence_until_ms;        /* FENCING: until then an unknown fence is asked again */
+  int64_t open_refused_since_ms; /* OPEN has failed since then, although the check succeeded; -1: it has not */
+  uint64_t open_refused_link;    /* the committed end at that failure; if others move the end, the file is in order for them */
+  int64_t give_up_row; /* takes and fences without an answer, and epochs that could not read the queue, in a row; for the back-off */
   bool said_lock, said_stall;
 
   /* the storage */
   enum storage_view storage;
   struct error storage_why;          /* DISAGREES, NEWER */
-  int64_t storage_ms;                /* the next look, while idle or waiting; INT64_MAX: after the first look at the queue */
-  char storage_file[FILE_NAME_SIZE]; /* DISAGREES: with this segment as the current one */
-  int64_t distrust_since_ms;         /* it has disagreed since, and at first a message waited; -1: no */
+  int64_t storage_ms;                /* the next check, while idle or waiting; INT64_MAX: after the first poll */
+  char storage_file[FILE_NAME_SIZE]; /* DISAGREES: the current segment then */
+  int64_t distrust_since_ms;         /* checks have failed since then, with a message waiting at first; -1: no */
 
   /* the lock */
   bool locked; /* the lock document may be there */
-  bool lost;   /* and is known not to be mine any more */
+  bool lost;   /* and it is known not to be mine any more */
   struct owner owner;
   int64_t deadline_ms;   /* two thirds of the lease: no new block and no delete after that */
-  int64_t renew_ms;      /* next renewal */
-  uint64_t taken_number; /* the TAKE: a renewal with a lower number was for an earlier lock */
-  int64_t epoch_left;    /* the last under it, once its end is known to be clean; 0: none */
+  int64_t renew_ms;      /* when the next renewal is due */
+  uint64_t taken_number; /* number of the TAKE: a renewal with a lower number belongs to an earlier lock */
+  int64_t epoch_left;    /* the last epoch under this lock, once its end is known to be clean; 0: none */
 
   /* the epoch */
   int64_t epoch; /* mine; 0: none */
   enum place place;
   struct ledger before;       /* as the fence found it */
-  struct committed committed; /* known to be */
-  int64_t settled;            /* end of the unbroken prefix of acknowledged deletes; without an epoch: when last seen */
+  struct committed committed; /* the known committed end */
+  int64_t settled;            /* end of the unbroken prefix of acknowledged deletes; without an epoch: the last value seen */
   bool rolling;               /* the first block makes a new segment, reason "roll" */
 
   /* settling */
   struct load *settle;
-  int64_t settle_refused_since_ms; /* SETTLE_FIND has failed since; -1: it has not */
+  int64_t settle_refused_since_ms; /* SETTLE_FIND has failed since then; -1: it has not */
   enum { SETTLE_FIND, SETTLE_DELETE, SETTLE_RECORD } settle_stage;
 
-  /* draining: three activities beside one another */
+  /* draining: three activities at the same time */
   enum leave leave;
-  enum consumer_state after; /* UNLOCKING: where to go then */
-  bool begun;                /* the file of this epoch is decided on */
-  bool guarded;              /* and it is local and I hold its guard: commits vouch for it */
-  bool wrote;                /* a block was written in this epoch */
+  enum consumer_state after; /* UNLOCKING: the next state */
+  bool begun;                /* it is decided which file this epoch writes */
+  bool guarded;              /* that file is local and I hold its guard: commits vouch for the end */
+  bool wrote;                /* this epoch has written a block */
   enum write_stage stage;
   struct load *hand;                   /* the load being written */
   struct committed written;            /* COMMIT: the end to be committed */
-  bool commit_sent;                    /* COMMIT_SEGMENT: the segment may be named by the ledger */
+  bool commit_sent;                    /* COMMIT_SEGMENT: the ledger may name the segment */
   struct load *ready[LOADS_READY_MAX]; /* read and not yet written */
   int ready_count;
   bool pass_open;
   int64_t pass_messages; /* read in this pass */
   int64_t read_ms;       /* no pass begins before */
   int64_t read_unknown_row;
-  struct load *committed_loads[LOADS_COMMITTED_MAX]; /* and not yet deleted; oldest first */
+  struct load *committed_loads[LOADS_COMMITTED_MAX]; /* committed and not yet deleted; oldest first */
   int committed_count;
-  int64_t delete_ms; /* no delete before (back-off) */
+  int64_t delete_ms; /* no delete begins before (back-off) */
   int64_t delete_unknown_row;
   int64_t empty_since_ms; /* the queue has been empty since; -1: it is not */
   bool said_no_space;
-  int64_t disk_failures; /* in a row: the back-off */
+  int64_t disk_failures; /* failures in a row, for the back-off */
 
   /* releasing */
   enum { RELEASE_CLOSE, RELEASE_CLEAN } release_stage;
@@ -369,33 +370,33 @@ struct consumer {
   int64_t commit_ms; /* when a block was last committed; -1: none was */
 };
 
-/* Reads nothing and starts nothing: that begins with the first event. */
+/* Reads nothing and starts nothing; the first event begins the work. */
 void consumer_init(struct consumer *consumer, const char *type, const struct consumer_options *options);
-/* Frees what it still holds. Only when nothing is running any more. */
+/* Frees what the consumer still holds. Only when no action is running. */
 void consumer_deinit(struct consumer *consumer);
 
 /*
- * The one entry. *effects is overwritten: the actions are to be started, the notes written down. A completion whose number is not
- * the awaited one only has its memory freed.
+ * Handles one event. *effects is overwritten: the caller starts the actions and logs the notes. A completion with another
+ * number than the awaited one is only freed.
  */
 void consumer_handle(struct consumer *consumer, const struct event *event, const struct moment *moment, struct effects *effects);
 
-/* When to send the next EVENT_TIMER at the latest; INT64_MAX: only after a completion. */
+/* When the next EVENT_TIMER is due at the latest; INT64_MAX: only after a completion. */
 int64_t consumer_wake_ms(const struct consumer *consumer);
 
-/* It has the lock, as far as it knows. */
+/* Whether the consumer has the lock, as far as it knows. */
 bool consumer_holds(const struct consumer *consumer);
-/* While it holds: when the lease is over unless it is renewed. */
+/* While it has the lock: when the lease ends unless it is renewed. */
 int64_t consumer_lease_end_ms(const struct consumer *consumer);
-/* Nothing was in the queue when it last looked. */
+/* Whether the last poll found nothing. */
 bool consumer_sees_nothing(const struct consumer *consumer);
 
-/* The last look at the storage was content, and none hangs. False: `why` is filled, and names the type. */
+/* Whether the last check of the storage succeeded, and no action hangs. False: `why` is filled, and names the type. */
 MUST_CHECK bool consumer_trusts(const struct consumer *consumer, int64_t now_ms, struct error *why);
 
-/* Idle, nothing running, and the last look at the queue found nothing. */
+/* Whether it is idle, runs nothing, and its last poll found nothing. */
 bool consumer_is_quiet(const struct consumer *consumer);
-/* Stopped or done, and nothing running but perhaps a renewal, whose answer does not matter any more. */
+/* Whether it is stopped or done, and runs nothing; a renewal may still run, because its answer does not matter any more. */
 bool consumer_is_over(const struct consumer *consumer);
 
 #endif

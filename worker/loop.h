@@ -1,8 +1,8 @@
 /*
- * loop: the event loop of pawl-worker, and the only place that knows libev. It owns the consumers, feeds them completions,
- * timers and signals, and hands their actions to the executor. It never blocks, so that timers and signals always answer.
+ * loop: the event loop of pawl-worker, and the only file that knows libev. It owns the consumers, passes completions, timers
+ * and signals to them, and their actions to the executor. It never blocks, so that timers and signals are always handled.
  *
- * Called once, from the main thread. It also answers the health port, and tells the service manager how it is.
+ * Called once, from the main thread. It also serves the health port, and reports to the service manager.
  */
 #ifndef PAWL_WORKER_LOOP_H
 #define PAWL_WORKER_LOOP_H
@@ -15,19 +15,20 @@ struct loop_options {
   const char *const *types; /* borrowed, like all pointers here */
   size_t type_count;
   struct consumer_options consumer;
-  struct performer_options performer;    /* its writer.type is filled in for each */
-  const struct lockstore_options *watch; /* the store's, with await_ms: for wake-ups */
+  struct performer_options performer;    /* the loop sets writer.type for each type */
+  const struct lockstore_options *watch; /* the store's options with await_ms, for the wake-ups */
   bool exit_when_empty;
   int64_t timeout_ms;  /* -1: none */
-  int health_listener; /* from health_listen, the loop's from now on; -1: none */
+  int health_listener; /* from health_listen; belongs to the loop from now on; -1: none */
 };
 
-/* How many threads may be in a call of the database at once. */
+/* How many threads may be in a call of the database at the same time. */
 int loop_connections(size_t type_count);
 
 /*
- * Runs until all types are over: asked to stop by SIGTERM or SIGINT, found empty (exit_when_empty), timed out, or stopped. Then it ends
- * the process with its exit code; with 1 at once when a stop takes longer than 8 s or is asked for twice: as safe as any crash.
+ * Runs until all types are over: stopped by SIGTERM or SIGINT, found empty (exit_when_empty), timed out, or stopped by
+ * themselves. Then it exits with the exit code of the process. It exits immediately with 1 if a stop takes longer than 8 s or
+ * is requested twice; no data is lost, as after any crash.
  */
 _Noreturn void loop_run(const struct loop_options *options);
 

@@ -1,9 +1,10 @@
 /*
- * watch: a thread that waits for wake-ups with one watcher (lockstore/wakeup.h) and hands them to the loop. It does nothing until it is
- * told to go, for a watcher makes what it watches, and a database that is refused is to be left as it is. When the watch is lost it begins
- * again, with a back-off, for as long as it takes, and as the process lasts. A process has two: one for what is for all, one for its box.
+ * watch: a thread that waits for wake-ups with one watcher (lockstore/wakeup.h) and passes them to the loop. It does nothing
+ * before watch_go, because a watcher makes missing collections, and a database that is refused must stay unchanged. When the
+ * watcher's cursor is lost, the thread begins again, with a back-off, as long as the process lasts. A process has two watches:
+ * one for the wake-ups to all, one for its inbox.
  *
- * Everything here is called from the loop's thread.
+ * Only the loop's thread may call these functions.
  */
 #ifndef PAWL_WORKER_WATCH_H
 #define PAWL_WORKER_WATCH_H
@@ -15,8 +16,8 @@ struct watch;
 
 enum watch_news_kind {
   WATCH_BEGUN,  /* wake-ups come from now on */
-  WATCH_LOST,   /* they do no longer: `error` */
-  WATCH_DENIED, /* they cannot come as things are: `error`; it goes on trying */
+  WATCH_LOST,   /* wake-ups no longer come: `error` */
+  WATCH_DENIED, /* wake-ups cannot come at present: `error`; the thread goes on trying */
   WATCH_WOKEN,  /* `wakeup` */
 };
 
@@ -27,12 +28,13 @@ struct watch_news {
 };
 
 /*
- * The watcher is the watch's from now on, even if it cannot start. `notify` is called on the watch's thread when there are news: it must be
- * safe there (ev_async_send is). NULL: no thread; or there is no watcher, and `error` is as watcher_open left it.
+ * From now on the watcher belongs to the watch, even if the watch cannot start. The watch's thread calls `notify` when there is
+ * news, so it must be safe there (ev_async_send is). NULL: no thread; or `watcher` is NULL, and `error` is as watcher_open left
+ * it.
  */
 MUST_CHECK struct watch *watch_start(struct watcher *watcher, void (*notify)(void *context), void *context, struct error *error);
-/* From the first time on. */
+/* Starts the work; later calls have no effect. */
 void watch_go(struct watch *watch);
-/* False: there are none at the moment. */
+/* False: there is no news at the moment. */
 MUST_CHECK bool watch_take(struct watch *watch, struct watch_news *news);
 #endif
