@@ -421,8 +421,10 @@ static mongoc_client_t *client_new(struct mongo_link *link, const mongoc_uri_t *
   mongoc_uri_t *uri = uri_of_host(host);
   mongoc_client_t *client = NULL;
   bool own = own_stream(from);
-  if (uri && copy_options(uri, from) && copy_credentials(uri, from) && mongoc_uri_set_option_as_bool(uri, MONGOC_URI_DIRECTCONNECTION, true) &&
-      mongoc_uri_set_option_as_bool(uri, MONGOC_URI_RETRYREADS, false) && mongoc_uri_set_option_as_bool(uri, MONGOC_URI_RETRYWRITES, false) &&
+  if (uri && copy_options(uri, from) && copy_credentials(uri, from) &&
+      mongoc_uri_set_option_as_bool(uri, MONGOC_URI_DIRECTCONNECTION, true) &&
+      mongoc_uri_set_option_as_bool(uri, MONGOC_URI_RETRYREADS, false) &&
+      mongoc_uri_set_option_as_bool(uri, MONGOC_URI_RETRYWRITES, false) &&
       mongoc_uri_set_option_as_int32(uri, MONGOC_URI_CONNECTTIMEOUTMS, timeout_ms) &&
       mongoc_uri_set_option_as_int32(uri, MONGOC_URI_SERVERSELECTIONTIMEOUTMS, timeout_ms) &&
       mongoc_uri_set_option_as_int32(uri, MONGOC_URI_HEARTBEATFREQUENCYMS, MONGO_NEVER_MS) &&

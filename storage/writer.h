@@ -36,13 +36,13 @@ struct writer_options {
 
 struct writer {
   struct writer_options options;
-  int64_t epoch;        /* of this writer */
-  bool has_file;        /* `file` is open */
-  struct file file;     /* opened for reading and writing */
-  bool created;         /* this epoch made the segment */
-  bool opened;          /* the epoch's OPEN is written, or not needed */
-  bool local;           /* as in writer_start */
-  bool foreign;         /* another kernel wrote the bytes at the end, or they came through another view of the file: PAD first */
+  int64_t epoch;    /* of this writer */
+  bool has_file;    /* `file` is open */
+  struct file file; /* opened for reading and writing */
+  bool created;     /* this epoch made the segment */
+  bool opened;      /* the epoch's OPEN is written, or not needed */
+  bool local;       /* as in writer_start */
+  bool foreign;     /* another kernel wrote the bytes at the end, or they came through another view of the file: PAD first */
   struct segment_header header;
   struct committed end;   /* after the last block written; not necessarily committed yet */
   struct committed found; /* the end at writer_open */

@@ -39,8 +39,7 @@ struct status_table {
   struct status_row *rows; /* in order of type */
   size_t count;
   char db[64];
-  enum outcome
-      usable; /* whether workers take the database: REFUSED: they do not; UNKNOWN: not checked. `--type`: YES, without a check */
+  enum outcome usable;   /* whether workers take the database: REFUSED: they do not; UNKNOWN: not checked. `--type`: YES, without a check */
   struct error unusable; /* unless YES */
   struct timespec at;
   bool failed; /* no memory */
