@@ -12,6 +12,7 @@
 #include <ev.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -23,6 +24,11 @@ enum {
    * and 48 at once each took longer than the time-out.
    */
   DELETERS = 4,
+  /*
+   * The same for polls, each of which may go over all that was deleted in the last minutes. With a thousand types and as many polls at
+   * once none came within the time-out. Fewer would keep many types from being polled where each poll is a slow round trip.
+   */
+  POLLERS = 8,
   STOP_LIMIT_MS = 8000,
   EMPTY_RECHECK_MS = 100,
   REFUSED_MS = 30000,       /* what is still wanted is tried again sooner */
@@ -74,7 +80,7 @@ struct loop {
   ev_signal term, interrupt;
   ev_io health_io;
   ev_timer health_timer, notify_timer;
-  struct executor *executor, *deleter, *renewer;
+  struct executor *executor, *poller, *deleter, *renewer;
   struct watch *watches[WATCHED];
   bool watching[WATCHED]; /* wake-ups come */
   bool said_unwatched;    /* that some do not */
@@ -95,7 +101,8 @@ struct loop {
   unsigned refused;                 /* kinds of action, as bits, that it refuses: user, password, rights */
   int64_t refused_ms[ACTION_COUNT]; /* when it did so last */
   bool denied;                      /* and what it said last is that a right is missing */
-  bool signalled, stopping, timed_out;
+  atomic_bool stopping;
+  bool signalled, timed_out;
 };
 
 int loop_connections(size_t type_count)
@@ -262,13 +269,16 @@ static void ready_tell(struct loop *loop)
 
 static struct executor *executor_for(const struct loop *loop, enum action_kind kind)
 {
-  return kind == ACTION_DELETE ? loop->deleter : loop->executor;
+  return kind == ACTION_DELETE ? loop->deleter : kind == ACTION_PEEK ? loop->poller : loop->executor;
 }
 
 static void action_work(struct job *job)
 {
   struct action_job *work = (struct action_job *)job;
-  perform(&work->station->performer, &work->action, &work->completion);
+  if (work->action.kind == ACTION_PEEK && atomic_load(&work->station->loop->stopping))
+    perform_skip(&work->action, &work->completion); /* of many types many wait for a thread */
+  else
+    perform(&work->station->performer, &work->action, &work->completion);
 }
 
 static void action_submit(struct station *station, const struct action *action)
@@ -508,6 +518,7 @@ static void on_done(struct ev_loop *ev, ev_async *watcher, int events)
   (void)ev, (void)events;
   take_done(loop, loop->renewer);
   take_done(loop, loop->executor);
+  take_done(loop, loop->poller);
   take_done(loop, loop->deleter);
   take_news(loop);
   settle_down(loop);
@@ -652,6 +663,7 @@ _Noreturn void loop_run(const struct loop_options *options)
   if (loop.ev == NULL || loop.stations == NULL || loop.consumers == NULL || loop.empty.types == NULL || loop.renew.waiting == NULL ||
       loop.renew.running == NULL || loop.renew.renewals == NULL ||
       (loop.executor = executor_new((int)count * THREADS_PER_TYPE, notify, &loop, &error)) == NULL ||
+      (loop.poller = executor_new(count < POLLERS ? (int)count : POLLERS, notify, &loop, &error)) == NULL ||
       (loop.deleter = executor_new(DELETERS, notify, &loop, &error)) == NULL ||
       (loop.renewer = executor_new(1, notify, &loop, &error)) == NULL || !health_start(&loop)) {
     say(CONFIG_LOG_ERROR, "start", error.text);

@@ -577,6 +577,12 @@ void perform(struct performer *performer, const struct action *action, struct co
     performer->unanswered = completion->result == RESULT_UNKNOWN;
 }
 
+void perform_skip(const struct action *action, struct completion *completion)
+{
+  completion_begin(completion, action);
+  completion->result = RESULT_NO;
+}
+
 void perform_renewals(const struct renewal *renewals, size_t count)
 {
   struct error error;

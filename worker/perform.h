@@ -51,6 +51,8 @@ void performer_take_up_read(struct performer *performer);
 
 /* Not for ACTION_RENEW. *completion is overwritten; its load, if any, belongs to the caller. */
 void perform(struct performer *performer, const struct action *action, struct completion *completion);
+/* Does nothing, and answers NO. */
+void perform_skip(const struct action *action, struct completion *completion);
 
 /*
  * --exit-when-empty: the last poll of the queues of several types. YES: there is a message. Linearizable, because a primary

@@ -130,6 +130,7 @@ static void test_let_go_of_an_empty_queue(void **state)
   assert_uint_in_range(pause_ms(), 50, 100);
   rig_play(&rig, "message");
   rig_expect(&rig, STATE_IDLE, "PEEK");
+  assert_true(consumer_is_quiet(&rig.consumer)); /* as long as that poll has found nothing */
 }
 
 static void test_let_go_and_told_of_a_message(void **state)
