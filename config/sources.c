@@ -15,10 +15,13 @@ enum {
   LONG_BASE = 1000,   /* getopt's value of a flag: this plus the row; below it: a letter */
 };
 
-/* The word mongodb alone does not make a URI: a name may be mongodb-backup. */
+/* The word mongodb alone does not make a URI: a name may be mongodb-backup. What has the form NAME:PASSWORD@ may be one whose scheme is
+ * missing. */
 static bool is_uri(const char *value)
 {
-  return strstr(value, "://") || (strncasecmp(value, "mongodb", 7) == 0 && value[7] && strchr(":+%/", value[7]));
+  const char *colon = strchr(value, ':');
+  return strstr(value, "://") || (strncasecmp(value, "mongodb", 7) == 0 && value[7] && strchr(":+%/", value[7])) ||
+         (colon != NULL && strchr(colon, '@') != NULL);
 }
 
 void config_quote(const char *value, char *text, size_t size)
