@@ -201,7 +201,7 @@ ssize_t pwrite64(int fd, const void *bytes, size_t size, off_t offset)
 static void *sync_later(void *argument)
 {
   int fd = (int)(intptr_t)argument;
-  usleep(20000);
+  usleep(20000); /* the fault itself: the sync comes this much later than it was promised */
   REAL(fsync)(fd);
   REAL(close)(fd);
   return NULL;
