@@ -217,3 +217,18 @@ def test_offline_dump_agrees(field):
     field.drain()
     raws = b"".join(m.raw for m in reader.read_type(field.dir, "t1"))
     assert run("pawl-dump", "--format", "bson", field.dir / "t1.bin").stdout == raws
+
+
+def test_polls_of_many_types_take_turns(field):
+    """Each poll hangs for a while: eight are under way, and a worker that is asked to stop does not begin those that wait for a turn."""
+    admin = field.server.client.admin
+    begun = admin.command({"configureFailPoint": "failCommand", "mode": "alwaysOn", "data": {
+        "failCommands": ["find"], "namespace": f"{field.name}.messages", "appName": field.app_name(), "blockConnection": True, "blockTimeMS": 2000}})["count"]
+    try:
+        worker = field.worker(*CALM, types=[",".join(f"t{n}" for n in range(1, 41))])
+        admin.command({"waitForFailPoint": "failCommand", "timesEntered": begun + 8, "maxTimeMS": 30000})
+        status, _ = worker.stop()
+        assert status == 0, str(worker)
+    finally:
+        count = admin.command({"configureFailPoint": "failCommand", "mode": "off"})["count"]
+    assert count == begun + 8, str(worker)
