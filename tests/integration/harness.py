@@ -174,8 +174,17 @@ class Worker:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"not at its end within {deadline:g} s: {self}") from None
 
+    def takes_signals(self):
+        """Its main has begun: what SIGTERM does is its own doing, no longer the system's."""
+        try:
+            caught = re.search(r"SigCgt:\s+(\w+)", Path(f"/proc/{self.pid}/status").read_text())
+        except OSError:
+            return False
+        return bool(caught and int(caught[1], 16) >> (signal.SIGTERM - 1) & 1)
+
     def stop(self, deadline=30):
         """SIGTERM; exit status and seconds."""
+        wait_until(lambda: self.takes_signals() or not self.alive(), lambda: f"the start of {self}")
         begin = time.monotonic()
         self.signal(signal.SIGTERM)
         return self.wait(deadline), time.monotonic() - begin
