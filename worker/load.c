@@ -62,7 +62,27 @@ bool load_add_id(struct load *load, const struct element *id)
   return true;
 }
 
-bool load_add(struct load *load, const struct element *id, const uint8_t *document, size_t bytes)
+enum load_put load_put(struct load *load, const struct load_caps *caps, const uint8_t *document, size_t bytes, struct element *id)
 {
-  return load_add_id(load, id) && batch_add(&load->batch, document, bytes, bundle_items(document, bytes));
+  if (load->messages >= caps->messages || (load->messages > 0 && (int64_t)(load->batch.bytes + bytes) > caps->bytes))
+    return LOAD_FULL;
+  if (message_id_find(document, bytes, id) != NULL)
+    return LOAD_UNUSABLE;
+  bool put = load_add_id(load, id) && batch_add(&load->batch, document, bytes, bundle_items(document, bytes));
+  return put ? LOAD_PUT : LOAD_NO_MEMORY;
+}
+
+bool load_range(const struct load *load, struct element *first, struct element *last)
+{
+  struct elements elements;
+  if (load->ids_count == 0)
+    return false;
+  const bson_t *begin = load->ids[0], *end = load->ids[load->ids_count - 1];
+  elements_init(&elements, bson_get_data(begin), begin->len);
+  if (!elements_next(&elements, first))
+    return false;
+  elements_init(&elements, bson_get_data(end), end->len);
+  while (elements_next(&elements, last))
+    ;
+  return true;
 }

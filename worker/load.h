@@ -33,8 +33,20 @@ void load_free(struct load *load); /* NULL is allowed */
 
 /* Appends an `_id` that message_id_find has found. False: no memory. */
 MUST_CHECK bool load_add_id(struct load *load, const struct element *id);
-/* Appends the `_id` as load_add_id does, and its document to the batch. False: no memory. */
-MUST_CHECK bool load_add(struct load *load, const struct element *id, const uint8_t *document, size_t bytes);
+struct load_caps {
+  int64_t messages, bytes; /* of the documents */
+};
+enum load_put {
+  LOAD_PUT,       /* *id is its `_id` */
+  LOAD_FULL,      /* it belongs to the next load: the caps allow no more, unless a single document is larger */
+  LOAD_UNUSABLE,  /* it cannot be taken (message_id_find), and the load ends before it: a load is a range without holes */
+  LOAD_NO_MEMORY, /* for the `_id` or the document */
+};
+/* Appends the document to the batch, and its `_id`. */
+MUST_CHECK enum load_put load_put(struct load *load, const struct load_caps *caps, const uint8_t *document, size_t bytes,
+                                  struct element *id);
+/* The first and the last `_id`: a delete by range begins and ends with these. False: the load has none. */
+MUST_CHECK bool load_range(const struct load *load, struct element *first, struct element *last);
 /* How many bytes of `_id`s the load has. */
 size_t load_ids_bytes(const struct load *load);
 /* How many `_id`s one of the arrays names. */

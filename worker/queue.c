@@ -3,23 +3,22 @@
 #include "lockstore/link.h"
 #include "lockstore/mongo.h"
 #include "lockstore/transaction.h"
+#include "worker/ask.h"
 #include "worker/clock.h"
 
 #include <stdlib.h>
 
-enum { QUICK_SHARE = 4, LESS = 4, MORE = 2 }; /* a quarter of the time-out is quick */
-
 struct queue_reader {
   struct mongo *mongo;
   struct mongo_link *link;
-  int64_t ask_share; /* a batch's documents divided by this are asked for */
+  struct ask ask;
 };
 
 struct queue_pass {
   struct queue_reader *reader;
   struct mongo *mongo;
   char type[TYPE_BYTES_MAX + 1];
-  int64_t batch_messages, batch_bytes;
+  struct load_caps caps;
   struct queue_mark *mark; /* borrowed */
   mongoc_client_t *client; /* the link's; the cursor lives in the session that made it */
   mongoc_client_session_t *session;
@@ -374,18 +373,6 @@ enum outcome queue_find_left(struct lockstore *store, const char *type, const bs
   return outcome;
 }
 
-/* The first `_id` of an array of them, or the last one. */
-static bool ids_end(const bson_t *ids, bool last, struct element *id)
-{
-  struct elements elements;
-  struct element next;
-  bool found = false;
-  elements_init(&elements, bson_get_data(ids), ids->len);
-  for (; (last || !found) && elements_next(&elements, &next); found = true)
-    *id = next;
-  return found;
-}
-
 void queue_clear_way(struct lockstore *store)
 {
   struct mongo *mongo = lockstore_mongo(store);
@@ -419,9 +406,8 @@ enum outcome queue_delete_range(struct queue_eraser *eraser, const char *type, c
   bson_t command = BSON_INITIALIZER, filter = BSON_INITIALIZER, range = BSON_INITIALIZER;
   struct element first, last;
   enum outcome outcome = OUTCOME_NO;
-  bool usable = ids_end(load->ids[0], false, &first) && ids_end(load->ids[load->ids_count - 1], true, &last) &&
-                first.bytes + last.bytes <= LOAD_IDS_BYTES_MAX && message_id_append(&range, "$gte", &first) &&
-                message_id_append(&range, "$lte", &last);
+  bool usable = load_range(load, &first, &last) && first.bytes + last.bytes <= LOAD_IDS_BYTES_MAX &&
+                message_id_append(&range, "$gte", &first) && message_id_append(&range, "$lte", &last);
   append_type(&filter, &type, 1);
   BSON_APPEND_DOCUMENT(&filter, "_id", &range);
   append_delete(&command, &filter);
@@ -440,7 +426,7 @@ struct queue_reader *queue_reader_new(struct lockstore *store)
   if (reader == NULL)
     return NULL;
   reader->mongo = lockstore_mongo(store);
-  reader->ask_share = 1;
+  ask_init(&reader->ask);
   reader->link = mongo_link_new(reader->mongo);
   if (reader->link != NULL)
     return reader;
@@ -465,24 +451,12 @@ void queue_reader_take_up(struct queue_reader *reader)
   mongo_link_take_up(reader->link);
 }
 
-static int64_t pass_asks(const struct queue_pass *pass)
-{
-  int64_t ask = pass->batch_messages / pass->reader->ask_share;
-  return ask > 1 ? ask : 1;
-}
-
 /* A reply did not come. */
-static void ask_less(struct queue_pass *pass)
+static void pass_ask_less(struct queue_pass *pass)
 {
   const struct mongo_link *link = pass->reader->link;
-  if (mongo_link_has_asked(link) && !mongo_link_is_dropped(link) && pass->reader->ask_share < pass->batch_messages)
-    pass->reader->ask_share *= LESS;
-}
-
-static void ask_more(struct queue_reader *reader, int64_t took_ms)
-{
-  if (reader->ask_share > 1 && took_ms * QUICK_SHARE <= mongo_timeout_ms(reader->mongo))
-    reader->ask_share /= MORE;
+  if (mongo_link_has_asked(link) && !mongo_link_is_dropped(link))
+    ask_less(&pass->reader->ask, pass->caps.messages);
 }
 
 struct queue_pass *queue_pass_open(struct queue_reader *reader, const char *type, int64_t batch_messages, int64_t batch_bytes,
@@ -494,8 +468,7 @@ struct queue_pass *queue_pass_open(struct queue_reader *reader, const char *type
   pass->reader = reader;
   pass->mongo = reader->mongo;
   snprintf(pass->type, sizeof pass->type, "%s", type);
-  pass->batch_messages = batch_messages;
-  pass->batch_bytes = batch_bytes;
+  pass->caps = (struct load_caps){.messages = batch_messages, .bytes = batch_bytes};
   pass->mark = mark;
   return pass;
 }
@@ -520,7 +493,7 @@ static enum outcome pass_send(struct queue_pass *pass, const bson_t *command, st
   if (outcome != OUTCOME_YES) {
     pass->cursor = 0; /* what it has sent into a lost reply it would not send again */
     if (code == 0)
-      ask_less(pass);
+      pass_ask_less(pass);
     return OUTCOME_UNKNOWN;
   }
   return OUTCOME_YES;
@@ -532,7 +505,7 @@ static enum outcome pass_command(struct queue_pass *pass, const bson_t *command,
   int64_t began_ms = clock_boot_ms();
   if (pass_send(pass, command, error) != OUTCOME_YES)
     return OUTCOME_UNKNOWN;
-  ask_more(pass->reader, clock_boot_ms() - began_ms);
+  ask_more(&pass->reader->ask, clock_boot_ms() - began_ms, mongo_timeout_ms(pass->mongo));
   if (!mongo_reply_batch(&pass->reply, &batch)) {
     error_set(error, "reading the queue: the server's answer has no cursor");
     return OUTCOME_UNKNOWN;
@@ -577,7 +550,7 @@ static enum outcome pass_find(struct queue_pass *pass, struct error *error)
     BSON_APPEND_INT32(&sort, "_id", 1);
     bson_append_document_end(&command, &sort);
     append_hint(&command);
-    BSON_APPEND_INT64(&command, "batchSize", pass_asks(pass));
+    BSON_APPEND_INT64(&command, "batchSize", ask_count(&pass->reader->ask, pass->caps.messages));
     mongo_append_read_concern(pass->mongo, &command, "snapshot", true);
     mongo_link_waits(pass->reader->link, true);
     outcome = pass_command(pass, &command, error);
@@ -598,7 +571,7 @@ static enum outcome pass_more(struct queue_pass *pass, struct error *error)
   mongo_link_waits(pass->reader->link, false);
   BSON_APPEND_INT64(&command, "getMore", pass->cursor);
   BSON_APPEND_UTF8(&command, "collection", "messages");
-  BSON_APPEND_INT64(&command, "batchSize", pass_asks(pass));
+  BSON_APPEND_INT64(&command, "batchSize", ask_count(&pass->reader->ask, pass->caps.messages));
   enum outcome outcome = pass_command(pass, &command, error);
   bson_destroy(&command);
   return outcome;
@@ -631,12 +604,12 @@ static bool pass_over(struct queue_pass *pass, struct error *error)
   return false;
 }
 
-/* From the reply into a load, up to the caps, and up to a document that cannot be taken: so a load is a range without holes. */
+/* From the reply into a load. */
 static enum outcome pass_fill(struct queue_pass *pass, struct load *load, struct error *error)
 {
   struct element id;
   /* A reply's documents are shorter than the reply; what is too short is grown. */
-  size_t room = pass->reply.len < pass->batch_bytes ? pass->reply.len : (size_t)pass->batch_bytes;
+  size_t room = pass->reply.len < pass->caps.bytes ? pass->reply.len : (size_t)pass->caps.bytes;
   if (!batch_reserve(&load->batch, room)) {
     error_set(error, "reading the queue: no memory for a batch of %zu bytes", room);
     return OUTCOME_UNKNOWN;
@@ -648,13 +621,13 @@ static enum outcome pass_fill(struct queue_pass *pass, struct load *load, struct
       error_set(error, "reading the queue: the server's answer holds something else than documents");
       return OUTCOME_UNKNOWN;
     }
-    bool full = load->messages >= pass->batch_messages || (load->messages > 0 && (int64_t)(load->batch.bytes + bytes) > pass->batch_bytes);
-    if (full || message_id_find(document, bytes, &id) != NULL)
-      break;
-    if (!load_add(load, &id, document, bytes)) {
+    enum load_put put = load_put(load, &pass->caps, document, bytes, &id);
+    if (put == LOAD_NO_MEMORY) {
       error_set(error, "reading the queue: no memory for a batch of %u message%s", load->messages, plural(load->messages));
       return OUTCOME_UNKNOWN;
     }
+    if (put != LOAD_PUT)
+      break;
     mark_set(pass->mark, &id);
     pass->has_next = bson_iter_next(&pass->next);
   }

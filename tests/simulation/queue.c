@@ -4,6 +4,7 @@
 #include "plants.h"
 #include "process.h"
 #include "server.h"
+#include "worker/ask.h"
 #include "world.h"
 
 #include <assert.h>
@@ -11,7 +12,7 @@
 
 struct queue_reader {
   bool dropped;
-  int64_t ask_share;       /* a request asks for the messages of a batch, divided by this */
+  struct ask ask;
   struct queue_pass *late; /* planted: a pass of an epoch that is over */
 };
 
@@ -19,7 +20,7 @@ struct queue_pass {
   struct queue_reader *reader;
   int type;
   uint64_t read_at;
-  int64_t batch_messages, batch_bytes;
+  struct load_caps caps;
   struct queue_mark *mark;
   bool begun;
   struct list list; /* what the pass sees; on a standalone server only in the next reply */
@@ -129,19 +130,16 @@ enum outcome queue_find_left(struct lockstore *store, const char *type, const bs
   return fiber_dead() ? OUTCOME_UNKNOWN : any ? OUTCOME_YES : OUTCOME_NO;
 }
 
-static int64_t ids_end(const bson_t *ids, bool last)
-{
-  bson_iter_t at;
-  int64_t id = 0;
-  bool found = false;
-  for (bson_iter_init(&at, ids); bson_iter_next(&at) && (last || !found); found = true)
-    id = bson_iter_as_int64(&at);
-  return id;
-}
-
 void queue_clear_way(struct lockstore *store)
 {
   (void)store; /* a transaction is one step here */
+}
+
+static int64_t id_number(const struct element *id)
+{
+  int64_t number;
+  memcpy(&number, id->value, sizeof number);
+  return number;
 }
 
 struct queue_eraser {
@@ -161,11 +159,11 @@ void queue_eraser_free(struct queue_eraser *eraser)
 
 enum outcome queue_delete_range(struct queue_eraser *eraser, const char *type, const struct load *load, struct error *error)
 {
-  struct queue_range range = {.first = ids_end(load->ids[0], false),
-                              .last = ids_end(load->ids[load->ids_count - 1], true),
-                              .read_at = load->read_at,
-                              .count = load->messages};
+  struct element first, last;
   (void)eraser;
+  if (!load_range(load, &first, &last))
+    world_fail("a load without _ids is to be deleted");
+  struct queue_range range = {.first = id_number(&first), .last = id_number(&last), .read_at = load->read_at, .count = load->messages};
   return server_delete_range(type_index(type), &range, error);
 }
 
@@ -174,7 +172,7 @@ struct queue_reader *queue_reader_new(struct lockstore *store)
   struct queue_reader *reader = calloc(1, sizeof *reader);
   (void)store;
   assert(reader != NULL);
-  reader->ask_share = 1;
+  ask_init(&reader->ask);
   return reader;
 }
 
@@ -213,8 +211,7 @@ struct queue_pass *queue_pass_open(struct queue_reader *reader, const char *type
   *pass = (struct queue_pass){.reader = reader,
                               .last_id = INT64_MIN,
                               .type = type_index(type),
-                              .batch_messages = batch_messages,
-                              .batch_bytes = batch_bytes,
+                              .caps = {.messages = batch_messages, .bytes = batch_bytes},
                               .mark = mark};
   return pass;
 }
@@ -222,20 +219,22 @@ struct queue_pass *queue_pass_open(struct queue_reader *reader, const char *type
 static struct load *pass_load(struct queue_pass *pass)
 {
   struct load *load = load_new();
-  int64_t most = pass->batch_messages / pass->reader->ask_share;
+  size_t reply_end = pass->next + (size_t)ask_count(&pass->reader->ask, pass->caps.messages);
+  enum load_put put = LOAD_PUT;
   assert(load != NULL);
   load->read_at = chaos_plan.standalone && !plants_ranges_alone() ? 0 : pass->read_at;
-  while (pass->next < pass->list.count && load->messages < (most > 1 ? most : 1)) {
+  while (put == LOAD_PUT && pass->next < pass->list.count && pass->next < reply_end) {
     const struct message *message = pass->list.at[pass->next];
-    if (load->messages > 0 && (int64_t)(load->batch.bytes + message->bytes) > pass->batch_bytes)
-      break;
     struct element id;
-    if (message_id_find(message->document, message->bytes, &id) != NULL || !load_add(load, &id, message->document, message->bytes))
-      world_fail("a message cannot be put into a load");
+    put = load_put(load, &pass->caps, message->document, message->bytes, &id);
+    if (put != LOAD_PUT)
+      continue;
     mark_set(pass->mark, message->id);
     pass->last_id = message->id;
     pass->next++;
   }
+  if (put != LOAD_PUT && put != LOAD_FULL)
+    world_fail("a message cannot be put into a load");
   return load;
 }
 
@@ -258,14 +257,14 @@ static bool reply_await(struct queue_pass *pass, struct error *error)
     return false;
   }
   if (!chaos_strikes(CHAOS_PASS)) {
-    reader->ask_share = reader->ask_share > 1 ? reader->ask_share / 2 : 1;
+    ask_more(&reader->ask, 0, chaos_plan.timeout_ms);
     return true;
   }
   if (plants_repeats_getmore() && pass->begun) {
     load_free(pass_load(pass)); /* the cursor had already sent this batch */
     return true;
   }
-  reader->ask_share *= reader->ask_share < pass->batch_messages ? 4 : 1;
+  ask_less(&reader->ask, pass->caps.messages);
   error_set(error, "the pass ended early");
   return false;
 }

@@ -83,12 +83,12 @@ static void test_in_a_load(void **state)
   struct load *load = load_new();
   struct elements elements;
   struct element id;
+  struct load_caps caps = {.messages = 1000, .bytes = 1 << 20};
   size_t expected = 0;
   for (size_t i = 0; i < sizeof values / sizeof *values; i++)
     if (values[i].flaw == NULL) {
       bson_t *document = document_of(&values[i]);
-      assert_null(message_id_find(bson_get_data(document), document->len, &id));
-      assert_true(load_add(load, &id, bson_get_data(document), document->len));
+      assert_int_equal(load_put(load, &caps, bson_get_data(document), document->len, &id), LOAD_PUT);
       bson_destroy(document);
       expected++;
     }
@@ -104,6 +104,36 @@ static void test_in_a_load(void **state)
     }
   assert_false(elements_next(&elements, &id));
   assert_false(elements.malformed);
+  load_free(load);
+}
+
+static enum load_put put_number(struct load *load, const struct load_caps *caps, int32_t number, struct element *id)
+{
+  bson_t *document = BCON_NEW("_id", BCON_INT32(number), "type", "t1");
+  enum load_put put = load_put(load, caps, bson_get_data(document), document->len, id);
+  bson_destroy(document);
+  return put;
+}
+
+/* A single document may be larger than the caps, but no second one beside it. */
+static void test_caps_of_a_load(void **state)
+{
+  (void)state;
+  struct element id, first, last;
+  struct load *load = load_new();
+  assert_false(load_range(load, &first, &last));
+  assert_int_equal(put_number(load, &(struct load_caps){.messages = 2, .bytes = 1}, 1, &id), LOAD_PUT);
+  assert_int_equal(put_number(load, &(struct load_caps){.messages = 2, .bytes = 1}, 2, &id), LOAD_FULL);
+  assert_int_equal(put_number(load, &(struct load_caps){.messages = 2, .bytes = 1000}, 3, &id), LOAD_PUT);
+  assert_int_equal(put_number(load, &(struct load_caps){.messages = 2, .bytes = 1000}, 4, &id), LOAD_FULL);
+  bson_t *unusable = BCON_NEW("_id", BCON_REGEX("^a", ""), "type", "t1");
+  assert_int_equal(load_put(load, &(struct load_caps){.messages = 9, .bytes = 1000}, bson_get_data(unusable), unusable->len, &id),
+                   LOAD_UNUSABLE);
+  bson_destroy(unusable);
+  assert_int_equal(load->messages, 2);
+  assert_true(load_range(load, &first, &last));
+  assert_memory_equal(first.value, (&(int32_t){1}), 4);
+  assert_memory_equal(last.value, (&(int32_t){3}), 4);
   load_free(load);
 }
 
@@ -173,8 +203,8 @@ static void test_malformed(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_each_kind), cmocka_unit_test(test_in_a_load), cmocka_unit_test(test_large),
-      cmocka_unit_test(test_deep),      cmocka_unit_test(test_malformed),
+      cmocka_unit_test(test_each_kind), cmocka_unit_test(test_in_a_load), cmocka_unit_test(test_caps_of_a_load),
+      cmocka_unit_test(test_large),     cmocka_unit_test(test_deep),      cmocka_unit_test(test_malformed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
