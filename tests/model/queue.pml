@@ -363,6 +363,9 @@ inline do_remove(o, by_take)
 #endif
 inline do_call(o, as_seen, anew)
 {
+#ifdef LASTLATE
+  if :: anew -> last = as_seen :: else fi;
+#endif
   i_ = 0;
   do
   :: i_ < Q ->
@@ -502,12 +505,12 @@ inline end_use()
 
 inline choose()
 {
-#ifdef LASTLATE
-  last = mine;
-#endif
   order_after(KIND(me));
   call = (head_ < Q -> q_owner[head_] : 0);
   head_ = 0; next_ = 0
+#ifdef LASTLATE
+  ; if :: call == 0 -> last = mine; order() :: else fi
+#endif
 }
 
 proctype process(byte me)
