@@ -49,6 +49,15 @@ bool document_int64(const bson_t *document, const char *field, int64_t *value)
   return true;
 }
 
+bool document_date(const bson_t *document, const char *field, int64_t *ms)
+{
+  bson_iter_t at;
+  if (!bson_iter_init_find(&at, document, field) || !BSON_ITER_HOLDS_DATE_TIME(&at))
+    return false;
+  *ms = bson_iter_date_time(&at);
+  return true;
+}
+
 bool document_bool(const bson_t *document, const char *field, bool *value)
 {
   bson_iter_t at;

@@ -13,6 +13,8 @@
 bool document_has(const bson_t *document, const char *field);
 /* int32, int64, or a double that is whole and exact: shells and other languages write numbers as they like. */
 MUST_CHECK bool document_int64(const bson_t *document, const char *field, int64_t *value);
+/* Milliseconds since 1970. */
+bool document_date(const bson_t *document, const char *field, int64_t *ms);
 MUST_CHECK bool document_bool(const bson_t *document, const char *field, bool *value);
 /* Binary of subtype 0 and exactly `size` bytes. */
 MUST_CHECK bool document_binary(const bson_t *document, const char *field, uint8_t *bytes, size_t size);

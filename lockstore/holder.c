@@ -15,9 +15,9 @@ static void boot_read(char boot[MACHINE_SIZE])
   fclose(file);
 }
 
-void lock_holder_self(struct lock_holder *holder, const char *program)
+void lock_holder_self(struct lock_holder *holder, enum lock_kind kind, const char *program)
 {
-  *holder = (struct lock_holder){.pid = getpid(), .started_wall_ms = (int64_t)time(NULL) * 1000};
+  *holder = (struct lock_holder){.kind = kind, .pid = getpid(), .started_wall_ms = (int64_t)time(NULL) * 1000};
   if (gethostname(holder->host, sizeof holder->host - 1) != 0)
     snprintf(holder->host, sizeof holder->host, "unknown");
   boot_read(holder->boot);

@@ -30,9 +30,12 @@ enum outcome {
   OUTCOME_REFUSED, /* what is there cannot be used, and trying again will not help: `error` says what is expected */
 };
 
-enum { OWNER_BYTES = 16 };
-struct owner { /* a random nonce, new for every acquisition */
+enum { OWNER_BYTES = 16, ADDRESS_BYTES = 8 };
+struct owner { /* a nonce: ADDRESS_BYTES of the process, the rest new for every acquisition */
   uint8_t bytes[OWNER_BYTES];
+};
+struct address { /* the address of a lockstore, and so of its process, for wake-ups (wakeup.h) */
+  uint8_t bytes[ADDRESS_BYTES];
 };
 
 struct lockstore;
@@ -53,13 +56,13 @@ struct lockstore_options {
 /* Does not connect. NULL: the URI is wrong; `error` says why, without the password. */
 MUST_CHECK struct lockstore *lockstore_open(const struct lockstore_options *options, struct error *error);
 void lockstore_close(struct lockstore *store);
-/* Random, new for each lockstore: the address of this process for wake-ups (wakeup.h). */
-const struct owner *lockstore_process(const struct lockstore *store);
+/* Random, new for each lockstore. */
+const struct address *lockstore_address(const struct lockstore *store);
+void lockstore_random(struct lockstore *store, void *bytes, size_t size);
 
 /*
  * Checks server and database, and makes what is missing: the collections `messages`, `locks` and `ledger` with their indexes,
- * and `wakeups`. pawl works without `wakeups`, so it is no failure if that cannot be made, or not as a capped one. The inboxes
- * (wakeup.h) are made by lockstore_prepare_boxes, for all processes, or by each watcher for itself.
+ * and `wakeups`. pawl works without `wakeups`, so it is no failure if that cannot be made, or not as a capped one.
  *
  * The check comes first: where everything exists, no right to make collections and indexes is needed. While one thread checks,
  * the others wait for its answer and return the same.
@@ -75,8 +78,6 @@ MUST_CHECK enum outcome lockstore_prepare(struct lockstore *store, struct error 
  * now; or the last check is older than options.prepared_ms, and somebody may have added a TTL index.
  */
 bool lockstore_is_known(struct lockstore *store);
-/* Makes the inboxes as lockstore_prepare makes `wakeups`; call it after lockstore_prepare. REFUSED: one of them is a view. */
-MUST_CHECK enum outcome lockstore_prepare_boxes(struct lockstore *store, struct error *error);
 
 /*
  * Checks as lockstore_prepare does, and changes nothing. YES: lockstore_prepare would accept what is there, and make what is
@@ -84,18 +85,21 @@ MUST_CHECK enum outcome lockstore_prepare_boxes(struct lockstore *store, struct 
  */
 MUST_CHECK enum outcome lockstore_inspect(struct lockstore *store, struct error *error);
 
-/* ---- mutex ---- */
+/* ---- mutex: the requests. acquire.h is how to use them ---- */
+
+enum lock_kind { LOCK_BY_WORKER, LOCK_BY_TOOL }; /* each kind lets the other have its turn */
 
 struct lock_holder { /* for people: names the holder */
   char host[256];
   char boot[MACHINE_SIZE];
   char program[64];
+  enum lock_kind kind; /* not only for people: whose turn it is depends on it */
   int64_t pid;
   int64_t started_wall_ms; /* start of the process, since 1970 UTC */
 };
 
 /* Fills in this process, with the name of its program. */
-void lock_holder_self(struct lock_holder *holder, const char *program);
+void lock_holder_self(struct lock_holder *holder, enum lock_kind kind, const char *program);
 
 struct lock_view {
   struct owner owner;
@@ -103,7 +107,6 @@ struct lock_view {
   int64_t ttl_ms;
   int64_t left_ms; /* rest of the lease, by the server's clock; 0 or below: expired */
   bool stealable;  /* expired, or its end lies so far ahead that a clock must have jumped */
-  bool waits;      /* this process is in the wait queue */
 };
 
 /*
@@ -124,7 +127,7 @@ MUST_CHECK enum outcome lock_take(struct lockstore *store, const char *type, int
 MUST_CHECK enum outcome lock_read(struct lockstore *store, const char *type, int slot, struct lock_view *view, struct error *error);
 /*
  * Deletes the lock of the owner that the caller saw, if it may be stolen. NO: it is alive, or belongs to another by now.
- * Notifies the old holder's process (wakeup.h), and keeps the inherited waiters for the lock that this store takes next.
+ * Notifies the old holder's process (wakeup.h).
  */
 MUST_CHECK enum outcome lock_steal(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error);
 /* YES: the lock has a full lease from now. NO: it is lost. */
@@ -133,30 +136,24 @@ MUST_CHECK enum outcome lock_renew(struct lockstore *store, const char *type, in
 struct lock_renewal {
   const char *type; /* borrowed */
   int slot;
+  enum lock_kind kind;
   struct owner owner;
   int64_t ttl_ms;
   enum outcome outcome; /* as lock_renew answers */
+  bool awaited;         /* YES: a process of the other kind waits for it */
 };
 /*
  * Renews several locks: one update for all (at most a thousand per update), and one read of the result. YES: each `outcome` has
  * the answer for its lock. UNKNOWN: so is each `outcome`. A lease counts from before the call.
  */
 MUST_CHECK enum outcome lock_renew_all(struct lockstore *store, struct lock_renewal *renewals, size_t count, struct error *error);
+/* Deletes my lock, as the primary alone acknowledges. NO: it was not there. */
+MUST_CHECK enum outcome lock_delete(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error);
 /*
- * Puts this process into the wait queue of that owner's lock. A release wakes the waiters one by one, in the order of their
- * arrival. The process enters at the end; if it was woken and another process was faster, it returns to its old place. YES: it
- * is in the queue. NO: that owner no longer has the lock; read it again. A waiter also polls by a timer, because a wait queue
- * is lost when the process that has it dies.
+ * Deletes my lock if a fail-over has brought it back; as a rule it finds nothing. YES and NO: it is gone, and the majority knows
+ * that.
  */
-MUST_CHECK enum outcome lock_wait(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error);
-/*
- * YES: deleted. NO: it was not there any more. Either way the lock is not mine afterwards, and never will be again. The first
- * waiter is woken as soon as the primary alone has deleted the lock, before the majority has. `epoch` is the ledger's epoch if
- * the caller knows it, otherwise 0. The wake-up carries it to the waiter, which may then take and fence without having read the
- * ledger.
- */
-MUST_CHECK enum outcome lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t epoch,
-                                     struct error *error);
+MUST_CHECK enum outcome lock_confirm(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error);
 
 /* ---- ledger ---- */
 

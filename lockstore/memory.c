@@ -1,5 +1,5 @@
 #include "lockstore/lockstore_memory.h"
-#include "lockstore/waiters.h"
+#include "lockstore/wait_queue.h"
 #include "lockstore/wakeup.h"
 
 #include <assert.h>
@@ -8,22 +8,22 @@
 
 enum { TTL_MS_MAX = 3600000, MEMORY_WAKEUPS_MAX = 64 };
 
+struct queue_document {
+  char type[TYPE_BYTES_MAX + 1]; /* empty: no document */
+  struct wait_queue queue;
+};
+
 struct lock_document {
   char type[TYPE_BYTES_MAX + 1]; /* empty: no document */
   int slot;
   struct owner owner;
   struct lock_holder holder;
-  struct owner process;
   int64_t expires_ms, ttl_ms;
-  struct waiters waiters;
 };
 
 struct wakeup_document {
   struct wakeup wakeup;
   bool to_all;
-  struct owner to;
-  int slot;
-  struct waiters waiters;
 };
 
 struct ledger_document {
@@ -36,6 +36,7 @@ struct memory_server {
   int64_t now_ms;
   bool away;
   struct lock_document locks[MEMORY_LOCKS_MAX];
+  struct queue_document queues[MEMORY_QUEUES_MAX];
   struct ledger_document ledgers[MEMORY_LEDGERS_MAX]; /* in order of type */
   int ledger_count;
   struct wakeup_document wakeups[MEMORY_WAKEUPS_MAX]; /* a ring, like a capped collection */
@@ -45,8 +46,8 @@ struct memory_server {
 
 struct lockstore {
   struct memory_server *server;
-  struct owner process;
-  struct handed handed;
+  struct address address;
+  uint64_t random;
   bool away;
   int failing; /* calls that are still to answer UNKNOWN */
   bool failing_applied;
@@ -124,6 +125,7 @@ void memory_server_copy(struct memory_server *to, const struct memory_server *fr
 {
   pthread_mutex_lock(&to->mutex);
   memcpy(to->locks, from->locks, sizeof to->locks);
+  memcpy(to->queues, from->queues, sizeof to->queues);
   memcpy(to->ledgers, from->ledgers, sizeof to->ledgers);
   to->ledger_count = from->ledger_count;
   pthread_mutex_unlock(&to->mutex);
@@ -136,24 +138,36 @@ struct lockstore *lockstore_memory_open(struct memory_server *server)
   struct lockstore *store = calloc(1, sizeof *store);
   assert(store);
   store->server = server;
-  handed_init(&store->handed);
   pthread_mutex_lock(&server->mutex);
   int64_t number = ++server->store_count;
   pthread_mutex_unlock(&server->mutex);
-  memcpy(store->process.bytes, &number, sizeof number);
+  memcpy(store->address.bytes, &number, sizeof number);
+  store->random = (uint64_t)number;
   return store;
 }
 
 void lockstore_close(struct lockstore *store)
 {
-  if (store)
-    handed_deinit(&store->handed);
   free(store);
 }
 
-const struct owner *lockstore_process(const struct lockstore *store)
+const struct address *lockstore_address(const struct lockstore *store)
 {
-  return &store->process;
+  return &store->address;
+}
+
+/* SplitMix64 (Steele, Lea and Flood, 2014): always the same after lockstore_memory_open. */
+void lockstore_random(struct lockstore *store, void *bytes, size_t size)
+{
+  for (size_t done = 0; done < size;) {
+    uint64_t word = store->random += 0x9e3779b97f4a7c15u;
+    word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9u;
+    word = (word ^ word >> 27) * 0x94d049bb133111ebu;
+    word ^= word >> 31;
+    size_t some = size - done < sizeof word ? size - done : sizeof word;
+    memcpy((uint8_t *)bytes + done, &word, some);
+    done += some;
+  }
 }
 
 void lockstore_memory_set_away(struct lockstore *store, bool away)
@@ -205,37 +219,32 @@ bool lockstore_is_known(struct lockstore *store)
   return true;
 }
 
-enum outcome lockstore_prepare_boxes(struct lockstore *store, struct error *error)
-{
-  return lockstore_prepare(store, error);
-}
-
 /* ---- wake-ups ---- */
 
-static struct wakeup_document *wakeup_make(struct memory_server *server, const char *type, enum wakeup_about about, const struct owner *to)
+static void wakeup_make(struct memory_server *server, const char *type, enum wakeup_about about, const struct owner *to, int64_t epoch)
 {
   struct wakeup_document *document = &server->wakeups[server->wakeup_count++ % MEMORY_WAKEUPS_MAX];
-  *document = (struct wakeup_document){.wakeup = {.about = about}, .to_all = to == NULL};
+  *document = (struct wakeup_document){.wakeup = {.about = about, .epoch = epoch}, .to_all = to == NULL};
   assert(strlen(type) <= TYPE_BYTES_MAX);
   strcpy(document->wakeup.type, type);
   if (to)
-    document->to = *to;
-  return document;
+    document->wakeup.owner = *to;
 }
 
-enum outcome wakeup_send(struct lockstore *store, const char *type, enum wakeup_about about, const struct owner *to, struct error *error)
+enum outcome wakeup_send(struct lockstore *store, const char *type, enum wakeup_about about, const struct owner *to, int64_t epoch,
+                         struct error *error)
 {
   bool lost;
   if (call_begin(store, &lost))
-    wakeup_make(store->server, type, about, to);
+    wakeup_make(store->server, type, about, to, epoch);
   return call_end(store, lost, OUTCOME_YES, error);
 }
 
 struct watcher {
   struct lockstore *store;
   const char *const *types;
-  size_t type_count; /* 0: the box */
-  int64_t position;  /* of the next one */
+  size_t type_count;
+  int64_t position; /* of the next one */
 };
 
 struct watcher *watcher_open(struct lockstore *store, const struct lockstore_options *options, const char *const *types, size_t type_count,
@@ -246,11 +255,6 @@ struct watcher *watcher_open(struct lockstore *store, const struct lockstore_opt
   assert(watcher);
   *watcher = (struct watcher){.store = store, .types = types, .type_count = type_count, .position = INT64_MAX};
   return watcher;
-}
-
-struct watcher *watcher_open_box(struct lockstore *store, const struct lockstore_options *options, struct error *error)
-{
-  return watcher_open(store, options, NULL, 0, error);
 }
 
 void watcher_close(struct watcher *watcher)
@@ -269,18 +273,19 @@ enum outcome watcher_begin(struct watcher *watcher, struct error *error)
 static bool wakeup_is_for(const struct watcher *watcher, const struct wakeup_document *document)
 {
   if (!document->to_all)
-    return watcher->type_count == 0 && memcmp(&document->to, &watcher->store->process, sizeof document->to) == 0;
+    return memcmp(document->wakeup.owner.bytes, watcher->store->address.bytes, ADDRESS_BYTES) == 0;
   for (size_t i = 0; i < watcher->type_count; i++)
     if (strcmp(watcher->types[i], document->wakeup.type) == 0)
       return true;
   return false;
 }
 
-enum outcome watcher_next(struct watcher *watcher, struct wakeup *wakeup, struct error *error)
+enum outcome watcher_next(struct watcher *watcher, int64_t await_ms, struct wakeup *wakeup, struct error *error)
 {
   struct memory_server *server = watcher->store->server;
   enum outcome outcome = OUTCOME_NO;
   bool lost;
+  (void)await_ms;
   if (call_begin(watcher->store, &lost) && !lost) {
     assert(watcher->position != INT64_MAX && server->wakeup_count - watcher->position <= MEMORY_WAKEUPS_MAX);
     while (outcome == OUTCOME_NO && watcher->position < server->wakeup_count) {
@@ -288,7 +293,6 @@ enum outcome watcher_next(struct watcher *watcher, struct wakeup *wakeup, struct
       if (!wakeup_is_for(watcher, document))
         continue;
       *wakeup = document->wakeup;
-      handed_put(&watcher->store->handed, document->wakeup.type, document->slot, &document->waiters);
       outcome = OUTCOME_YES;
     }
   }
@@ -338,19 +342,14 @@ static enum outcome take(struct lockstore *store, const char *type, int slot, co
 {
   struct memory_server *server = store->server;
   struct lock_document *lock = lock_find(server, type, slot);
-  struct waiters waiters;
   if (lock && !owner_equal(&lock->owner, owner))
     return OUTCOME_NO;
   if (!lock)
     lock = lock_make(server, type, slot);
   lock->owner = *owner;
   lock->holder = *holder;
-  lock->process = store->process;
   lock->ttl_ms = ttl_ms;
   lock->expires_ms = server->now_ms + ttl_ms;
-  handed_take(&store->handed, type, slot, &waiters);
-  if (waiters.count > 0)
-    lock->waiters = waiters;
   return OUTCOME_YES;
 }
 
@@ -374,19 +373,144 @@ static void view_of(const struct lockstore *store, const struct lock_document *l
       .ttl_ms = lock->ttl_ms,
       .left_ms = lock->expires_ms - server->now_ms,
       .stealable = lock_stealable(server, lock),
-      .waits = waiters_have(&lock->waiters, &store->process),
   };
 }
 
-enum outcome lock_read(struct lockstore *store, const char *type, int slot, struct lock_view *view, struct error *error)
+static struct queue_document *queue_find(struct memory_server *server, const char *type)
+{
+  for (int i = 0; i < MEMORY_QUEUES_MAX; i++)
+    if (strcmp(server->queues[i].type, type) == 0)
+      return &server->queues[i];
+  return NULL;
+}
+
+enum outcome wait_queue_read(struct lockstore *store, const char *type, int slot, struct lock_view *view, struct wait_queue *queue,
+                             struct error *error)
 {
   bool lost;
   enum outcome outcome = OUTCOME_NO;
   *view = (struct lock_view){0};
-  if (call_begin(store, &lost)) {
+  queue->count = 0;
+  queue->has_last = false;
+  if (call_begin(store, &lost) && !lost) {
     const struct lock_document *lock = lock_find(store->server, type, slot);
-    if (lock && !lost) {
+    const struct queue_document *waiting = queue_find(store->server, type);
+    if (waiting)
+      *queue = waiting->queue;
+    if (lock) {
       view_of(store, lock, view);
+      outcome = OUTCOME_YES;
+    }
+  }
+  queue->now_ms = store->server->now_ms;
+  return call_end(store, lost, outcome, error);
+}
+
+enum outcome lock_read(struct lockstore *store, const char *type, int slot, struct lock_view *view, struct error *error)
+{
+  struct wait_queue queue;
+  return wait_queue_read(store, type, slot, view, &queue, error);
+}
+
+static void last_set(struct wait_queue *queue, const struct owner *owner, enum lock_kind kind)
+{
+  queue->has_last = true;
+  queue->last = *owner;
+  queue->last_kind = kind;
+}
+
+static struct queue_document *queue_make(struct memory_server *server, const char *type)
+{
+  for (int i = 0; i < MEMORY_QUEUES_MAX; i++)
+    if (server->queues[i].type[0] == '\0') {
+      server->queues[i].queue.count = 0;
+      server->queues[i].queue.has_last = false;
+      strcpy(server->queues[i].type, type);
+      return &server->queues[i];
+    }
+  abort();
+}
+
+enum outcome wait_queue_join(struct lockstore *store, const char *type, const struct waiter *me, const struct lock_holder *who,
+                             const struct lock_view *held, struct error *error)
+{
+  bool lost;
+  enum outcome outcome = OUTCOME_NO;
+  (void)who;
+  if (call_begin(store, &lost)) {
+    struct queue_document *waiting = queue_find(store->server, type);
+    bool made = !waiting;
+    if (made)
+      waiting = queue_make(store->server, type);
+    if (made && held)
+      last_set(&waiting->queue, &held->owner, held->holder.kind);
+    if (wait_queue_find(&waiting->queue, &me->owner) < 0 && waiting->queue.count < WAITERS_MAX) {
+      waiting->queue.waiters[waiting->queue.count++] = *me;
+      outcome = OUTCOME_YES;
+    }
+  }
+  return call_end(store, lost, outcome, error);
+}
+
+static struct waiter *waiter_find(struct memory_server *server, const char *type, const struct owner *owner)
+{
+  struct queue_document *waiting = queue_find(server, type);
+  int at = waiting ? wait_queue_find(&waiting->queue, owner) : -1;
+  return at >= 0 ? &waiting->queue.waiters[at] : NULL;
+}
+
+enum outcome wait_queue_renew(struct lockstore *store, const char *type, const struct owner *me, int64_t now_ms, struct error *error)
+{
+  bool lost;
+  enum outcome outcome = OUTCOME_NO;
+  if (call_begin(store, &lost)) {
+    struct waiter *waiter = waiter_find(store->server, type, me);
+    if (waiter && waiter->at_ms < now_ms)
+      waiter->at_ms = now_ms;
+    if (waiter)
+      waiter->called_ms = 0;
+    outcome = waiter ? OUTCOME_YES : OUTCOME_NO;
+  }
+  return call_end(store, lost, outcome, error);
+}
+
+enum outcome wait_queue_remove(struct lockstore *store, const char *type, const struct departure *departure, struct error *error)
+{
+  bool lost;
+  enum outcome outcome = OUTCOME_NO;
+  if (call_begin(store, &lost)) {
+    struct queue_document *waiting = queue_find(store->server, type);
+    for (int i = 0; i < departure->count && waiting; i++) {
+      struct wait_queue *queue = &waiting->queue;
+      int at = wait_queue_find(queue, &departure->owners[i]);
+      if (at < 0)
+        continue;
+      queue->count--;
+      memmove(&queue->waiters[at], &queue->waiters[at + 1], (size_t)(queue->count - at) * sizeof queue->waiters[0]);
+    }
+    outcome = waiting ? OUTCOME_YES : OUTCOME_NO;
+    if (waiting && departure->holder)
+      last_set(&waiting->queue, departure->holder, departure->holder_kind);
+    if (waiting && waiting->queue.count == 0 && departure->last_ones)
+      waiting->type[0] = '\0';
+  }
+  return call_end(store, lost, outcome, error);
+}
+
+static bool last_is(const struct wait_queue *queue, const struct wait_queue *seen)
+{
+  return queue->has_last == seen->has_last && (!queue->has_last || owner_equal(&queue->last, &seen->last));
+}
+
+enum outcome wait_queue_call(struct lockstore *store, const char *type, const struct owner *waiter, const struct wait_queue *seen,
+                             struct error *error)
+{
+  bool lost;
+  enum outcome outcome = OUTCOME_NO;
+  if (call_begin(store, &lost)) {
+    struct waiter *called = waiter_find(store->server, type, waiter);
+    if (called && last_is(&queue_find(store->server, type)->queue, seen)) {
+      called->called_ms = store->server->now_ms;
       outcome = OUTCOME_YES;
     }
   }
@@ -409,13 +533,19 @@ enum outcome lock_steal(struct lockstore *store, const char *type, int slot, con
     struct lock_document *lock = lock_find_owned(store->server, type, slot, seen);
     if (lock && !lock_stealable(store->server, lock))
       lock = NULL;
-    if (lock) {
-      handed_put(&store->handed, type, slot, &lock->waiters);
-      wakeup_make(store->server, type, WAKEUP_LOST, &lock->process);
-    }
+    if (lock)
+      wakeup_make(store->server, type, WAKEUP_LOST, seen, 0);
     outcome = delete_lock(lock);
   }
   return call_end(store, lost, outcome, error);
+}
+
+static bool queue_has(struct memory_server *server, const char *type, enum lock_kind kind)
+{
+  struct queue_document *waiting = queue_find(server, type);
+  if (waiting)
+    waiting->queue.now_ms = server->now_ms;
+  return waiting && wait_queue_has(&waiting->queue, kind);
 }
 
 enum outcome lock_renew_all(struct lockstore *store, struct lock_renewal *renewals, size_t count, struct error *error)
@@ -431,6 +561,8 @@ enum outcome lock_renew_all(struct lockstore *store, struct lock_renewal *renewa
       lock->expires_ms = store->server->now_ms + renewal->ttl_ms;
     }
     renewal->outcome = lost ? OUTCOME_UNKNOWN : mine ? OUTCOME_YES : OUTCOME_NO;
+    renewal->awaited =
+        mine && !lost && queue_has(store->server, renewal->type, renewal->kind == LOCK_BY_WORKER ? LOCK_BY_TOOL : LOCK_BY_WORKER);
   }
   return call_end(store, lost, OUTCOME_YES, error);
 }
@@ -441,59 +573,18 @@ enum outcome lock_renew(struct lockstore *store, const char *type, int slot, con
   return lock_renew_all(store, &renewal, 1, error) == OUTCOME_YES ? renewal.outcome : OUTCOME_UNKNOWN;
 }
 
-static void wake_first(struct lockstore *store, const char *type, int slot, int64_t epoch, struct waiters *waiters)
-{
-  struct owner first;
-  if (!waiters_take_first(waiters, &store->process, &first))
-    return;
-  struct wakeup_document *document = wakeup_make(store->server, type, WAKEUP_LOCK, &first);
-  document->slot = slot;
-  document->wakeup.epoch = epoch;
-  document->waiters = *waiters;
-}
-
-enum outcome lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t epoch,
-                          struct error *error)
+enum outcome lock_delete(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error)
 {
   bool lost;
   enum outcome outcome = OUTCOME_UNKNOWN;
-  if (call_begin(store, &lost)) {
-    struct lock_document *lock = lock_find_owned(store->server, type, slot, owner);
-    if (lock)
-      wake_first(store, type, slot, epoch, &lock->waiters);
-    outcome = delete_lock(lock);
-  }
+  if (call_begin(store, &lost))
+    outcome = delete_lock(lock_find_owned(store->server, type, slot, owner));
   return call_end(store, lost, outcome, error);
 }
 
-static void wait_in(struct lockstore *store, const char *type, int slot, struct lock_document *lock)
+enum outcome lock_confirm(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error)
 {
-  struct waiters handed, row = {.count = 0};
-  handed_take(&store->handed, type, slot, &handed);
-  if (handed.count > 0) {
-    waiters_add(&row, &store->process);
-    for (int i = 0; i < handed.count; i++)
-      waiters_add(&row, &handed.processes[i]);
-    for (int i = 0; i < lock->waiters.count; i++)
-      waiters_add(&row, &lock->waiters.processes[i]);
-    lock->waiters = row;
-  } else {
-    waiters_add(&lock->waiters, &store->process);
-  }
-}
-
-enum outcome lock_wait(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error)
-{
-  bool lost;
-  enum outcome outcome = OUTCOME_NO;
-  if (call_begin(store, &lost)) {
-    struct lock_document *lock = lock_find_owned(store->server, type, slot, seen);
-    if (lock) {
-      wait_in(store, type, slot, lock);
-      outcome = OUTCOME_YES;
-    }
-  }
-  return call_end(store, lost, outcome, error);
+  return lock_delete(store, type, slot, owner, error);
 }
 
 static int lock_compare(const void *a, const void *b)

@@ -43,11 +43,11 @@ struct mongo {
   int64_t timeout_ms, majority_ms;
   _Atomic uint64_t operation_time; /* the latest seen: seconds << 32 | increment; 0: none */
   _Atomic int deployment;
-  _Atomic uint64_t version;                    /* major << 32 | minor << 16 | patch; 0: not known yet */
-  _Atomic bool clustered;                      /* `messages` is */
-  _Atomic bool prepared;                       /* lockstore_prepare has said YES */
-  _Atomic bool without_wakeups;                /* their collections are missing, and may not be made */
-  _Atomic uint32_t avoided;                    /* mongo_avoids */
+  _Atomic uint64_t version;     /* major << 32 | minor << 16 | patch; 0: not known yet */
+  _Atomic bool clustered;       /* `messages` is */
+  _Atomic bool prepared;        /* lockstore_prepare has said YES */
+  _Atomic bool without_wakeups; /* their collection is missing, and may not be made */
+  _Atomic bool avoids_wakeups;
   _Atomic int64_t wire_version;                /* of the primary; 0: not known yet */
   _Atomic int64_t lacks_since_ms[MONGO_LACKS]; /* monotonic; 0: it does not */
   _Atomic int64_t transactions;                /* the number of the last one */
@@ -305,14 +305,14 @@ void mongo_note_without_wakeups(struct mongo *mongo)
   atomic_store(&mongo->without_wakeups, true);
 }
 
-void mongo_avoid(struct mongo *mongo, uint32_t numbers)
+void mongo_avoid_wakeups(struct mongo *mongo, bool avoid)
 {
-  atomic_store(&mongo->avoided, numbers);
+  atomic_store(&mongo->avoids_wakeups, avoid);
 }
 
-uint32_t mongo_avoided(const struct mongo *mongo)
+bool mongo_avoids_wakeups(const struct mongo *mongo)
 {
-  return atomic_load(&mongo->avoided);
+  return atomic_load(&mongo->avoids_wakeups);
 }
 
 bool mongo_has_wakeups(const struct mongo *mongo)

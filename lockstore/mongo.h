@@ -94,15 +94,13 @@ void mongo_note_clustered(struct mongo *mongo, bool clustered);
 void mongo_note_prepared(struct mongo *mongo);
 bool mongo_was_prepared(const struct mongo *mongo);
 /*
- * The collections for wake-ups that do not belong to pawl, by number (bit 0: `wakeups`, 1 + N: `wakeups.N`): pawl neither
- * writes to them nor tails them. The others may be missing. lockstore_prepare finds out; mongo_survey_wakeups does so for
- * programs that only insert, if the user may read the list.
+ * The collection `wakeups` does not belong to pawl: pawl neither writes to it nor tails it. lockstore_prepare finds out;
+ * mongo_survey_wakeups does so for programs that only insert, if the user may read the list.
  */
-void mongo_avoid(struct mongo *mongo, uint32_t numbers);
-uint32_t mongo_avoided(const struct mongo *mongo);
-bool mongo_avoids(const struct mongo *mongo, const char *collection);
+void mongo_avoid_wakeups(struct mongo *mongo, bool avoid);
+bool mongo_avoids_wakeups(const struct mongo *mongo);
 void mongo_survey_wakeups(struct mongo *mongo);
-/* lockstore_prepare and lockstore_prepare_boxes report that they found no collections for wake-ups, and may make none. */
+/* lockstore_prepare reports that it found no collection for wake-ups, and may make none. */
 void mongo_note_without_wakeups(struct mongo *mongo);
 bool mongo_has_wakeups(const struct mongo *mongo);
 /* What lockstore_prepare found, for people: "MongoDB 6.0.5, a replica set; messages is clustered; …". */

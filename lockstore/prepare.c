@@ -22,10 +22,9 @@ struct lockstore *lockstore_open(const struct lockstore_options *options, struct
     return NULL;
   }
   store->prepared_ms = options->prepared_ms;
-  handed_init(&store->handed);
   pthread_mutex_init(&store->preparing, NULL);
   store->mongo = mongo_open(options, error);
-  if (store->mongo && getrandom(store->process.bytes, OWNER_BYTES, 0) == OWNER_BYTES)
+  if (store->mongo && getrandom(store->address.bytes, ADDRESS_BYTES, 0) == ADDRESS_BYTES)
     return store;
   if (store->mongo)
     error_set(error, "getting random bytes: %s", strerror(errno));
@@ -37,15 +36,21 @@ void lockstore_close(struct lockstore *store)
 {
   if (store) {
     mongo_close(store->mongo);
-    handed_deinit(&store->handed);
     pthread_mutex_destroy(&store->preparing);
   }
   free(store);
 }
 
-const struct owner *lockstore_process(const struct lockstore *store)
+const struct address *lockstore_address(const struct lockstore *store)
 {
-  return &store->process;
+  return &store->address;
+}
+
+void lockstore_random(struct lockstore *store, void *bytes, size_t size)
+{
+  (void)store;
+  if (getrandom(bytes, size, 0) != (ssize_t)size)
+    abort(); /* cannot happen for so few bytes; a nonce that is none must not be used */
 }
 
 struct mongo *lockstore_mongo(struct lockstore *store)
@@ -423,7 +428,7 @@ static enum outcome prepare(struct lockstore *store, struct error *error)
   if (outcome == OUTCOME_YES)
     outcome = snapshots_look(store->mongo, error);
   if (outcome == OUTCOME_YES)
-    outcome = wakeups_prepare(store->mongo, WAKEUPS_FOR_ALL, error);
+    outcome = wakeups_prepare(store->mongo, error);
   if (outcome == OUTCOME_YES) {
     mongo_note_prepared(store->mongo);
     atomic_store(&store->prepared_at_ms, now_ms());
@@ -447,13 +452,5 @@ enum outcome lockstore_prepare(struct lockstore *store, struct error *error)
   if (outcome != OUTCOME_YES)
     *error = store->prepare_error;
   pthread_mutex_unlock(&store->preparing);
-  return outcome;
-}
-
-enum outcome lockstore_prepare_boxes(struct lockstore *store, struct error *error)
-{
-  enum outcome outcome = OUTCOME_YES;
-  for (int i = 0; i < BOXES && outcome == OUTCOME_YES; i++)
-    outcome = wakeups_prepare(store->mongo, box_name(i).text, error);
   return outcome;
 }

@@ -2,11 +2,10 @@
  * wakeup: notifies a waiting process, so that it polls at once instead of by its timer. This only saves time: wake-ups may be
  * lost, late, doubled, or made up by anybody, and nothing depends on them.
  *
- * A wake-up is a document in a small capped collection: {type, about: "message" | "lock" | "lost"}. Wake-ups for all processes
- * that serve the type lie in `wakeups`; anybody may insert {type: "t1", about: "message"} there. A wake-up for one process has
- * its nonce as `to`, and lies in its inbox: `wakeups.0` … `wakeups.7`, by the first byte of the nonce modulo 8. The inboxes
- * exist because an insert wakes each cursor that waits on the collection: 50 cursors cost the server 4.1 ms (and 6.3 ms through
- * change streams, which need a replica set).
+ * A wake-up is a document in the small capped collection `wakeups`: {type, about: "message" | "lock" | "lost", to: [process, …],
+ * owners: [owner, …], epoch}. Those about messages have no `to`: they are for all processes that serve the type, and anybody may
+ * insert {type: "t1", about: "message"}. The others name a process, and which acquisition of it they are for. An insert wakes
+ * each cursor that waits on the collection: 50 cursors cost the server 1.7 ms.
  */
 #ifndef PAWL_LOCKSTORE_WAKEUP_H
 #define PAWL_LOCKSTORE_WAKEUP_H
@@ -22,26 +21,27 @@ enum wakeup_about {
 struct wakeup {
   char type[TYPE_BYTES_MAX + 1];
   enum wakeup_about about;
-  int64_t epoch; /* WAKEUP_LOCK: the ledger's epoch as the releaser knew it; 0: not told. If it is wrong, a fence answers NO */
+  struct owner owner; /* WAKEUP_LOCK, WAKEUP_LOST: the acquisition of this process that it is for */
+  int64_t epoch;      /* WAKEUP_LOCK: the ledger's epoch as the releaser knew it; 0: not told. If it is wrong, a fence answers NO */
 };
 
 /*
- * `to` NULL: to all. The primary alone acknowledges it. The caller may ignore the answer. An insert into a missing collection
- * makes a plain one; lockstore_prepare and watcher_begin convert that.
+ * `to`: the acquisition that it is for; NULL: for all. `epoch`: 0: none. The primary alone acknowledges it, and the caller may
+ * ignore the answer. An insert into a missing collection makes a plain one; lockstore_prepare and watcher_begin convert that.
  */
-enum outcome wakeup_send(struct lockstore *store, const char *type, enum wakeup_about about, const struct owner *to, struct error *error);
+enum outcome wakeup_send(struct lockstore *store, const char *type, enum wakeup_about about, const struct owner *to, int64_t epoch,
+                         struct error *error);
 
 /* Reads wake-ups, over a connection of its own. One thread at a time. */
 struct watcher;
 
 /*
- * watcher_open: for the wake-ups to all that serve one of the types (at least one). watcher_open_box: for the inbox of this
- * process (the store's nonce). Neither connects. `options` as for the store, with await_ms: how long watcher_next waits on the
- * server. The store must outlive the watcher. NULL: `error` says why.
+ * For the wake-ups to this process (the store's nonce), and for those to all that serve one of the types (there may be none).
+ * Does not connect. `options` as for the store, with await_ms: how long watcher_next waits on the server. The store must outlive
+ * the watcher. NULL: `error` says why.
  */
 MUST_CHECK struct watcher *watcher_open(struct lockstore *store, const struct lockstore_options *options, const char *const *types,
                                         size_t type_count, struct error *error);
-MUST_CHECK struct watcher *watcher_open_box(struct lockstore *store, const struct lockstore_options *options, struct error *error);
 void watcher_close(struct watcher *watcher); /* NULL is allowed */
 
 /*
@@ -53,6 +53,6 @@ MUST_CHECK enum outcome watcher_begin(struct watcher *watcher, struct error *err
  * Call it after a YES of watcher_begin. YES: *wakeup. NO: none came within await_ms. UNKNOWN: the cursor is lost, and perhaps
  * wake-ups with it; begin again. Blocks for await_ms, and, when the server does not answer, for the time-out in addition.
  */
-MUST_CHECK enum outcome watcher_next(struct watcher *watcher, struct wakeup *wakeup, struct error *error);
+MUST_CHECK enum outcome watcher_next(struct watcher *watcher, int64_t await_ms, struct wakeup *wakeup, struct error *error);
 
 #endif

@@ -49,6 +49,7 @@ bool action_asks_database(enum action_kind kind)
   case ACTION_VERIFY:
   case ACTION_COMMIT:
   case ACTION_UNLOCK:
+  case ACTION_LEAVE:
   case ACTION_DELETE:
   case ACTION_RENEW:
     return true;
@@ -92,7 +93,7 @@ void consumer_enter(struct turn *turn, enum consumer_state state, const char *wh
   consumer->state = state;
   consumer->next_ms = turn->moment->now_ms;
   consumer->unknown_row = 0;
-  consumer->wakeable = consumer->woken = consumer->look_first = consumer->in_row = false;
+  consumer->wakeable = consumer->woken = false;
 }
 
 /* The deletes': the first that is free; ACTIVITY_RENEW, which follows, if none is. */
@@ -208,6 +209,7 @@ static void renew_done(struct turn *turn, const struct completion *completion)
   case RESULT_YES:
     consumer->deadline_ms = completion->sent_ms + lease_safe_ms(lease);
     consumer->renew_ms = completion->sent_ms + lease_renew_ms(lease);
+    consumer->awaited = completion->awaited;
     return;
   case RESULT_NO:
     if (consumer->state == STATE_UNLOCKING) /* it came behind the delete */
@@ -352,19 +354,20 @@ static void wake(struct turn *turn)
     consumer->next_ms = turn->moment->now_ms;
 }
 
-static void wake_handle(struct turn *turn, enum wakeup_about about)
+static void wake_handle(struct turn *turn, const struct event *event)
 {
   struct consumer *consumer = turn->consumer;
-  switch (about) {
+  bool mine = memcmp(&event->owner, &consumer->acquisition.owner, sizeof event->owner) == 0;
+  switch (event->about) {
   case WAKEUP_MESSAGE:
     if (consumer->state != STATE_WAITING) /* there the lock is what is missing */
       wake(turn);
     return;
   case WAKEUP_LOCK:
-    consumer->let_go_ms = turn->moment->now_ms;
-    consumer->look_first = consumer->state == STATE_WAITING;
-    if (consumer->state == STATE_WAITING || consumer->state == STATE_IDLE)
+    if (mine && consumer->state == STATE_WAITING) {
+      consumer->let_go_ms = consumer->look_ms = turn->moment->now_ms;
       wake(turn);
+    }
     return;
   case WAKEUP_LOST:
     if (consumer->locked && !consumer->lost && !consumer_runs(consumer, ACTIVITY_RENEW))
@@ -374,13 +377,12 @@ static void wake_handle(struct turn *turn, enum wakeup_about about)
 }
 
 /* When wake-ups begin, some may just have been missed: it looks at once. When they end, the long pause in hand does so too. */
-static void watch_handle(struct turn *turn, enum wakeup_about about, bool hears)
+static void watch_handle(struct turn *turn, bool hears)
 {
   struct consumer *consumer = turn->consumer;
-  bool *heard = about == WAKEUP_LOCK ? &consumer->hears_locks : &consumer->hears_messages;
-  if (*heard != hears && (about == WAKEUP_LOCK) == (consumer->state == STATE_WAITING))
+  if (consumer->hears != hears)
     wake(turn);
-  *heard = hears;
+  consumer->hears = hears;
 }
 
 /* What can be started now, is. */
@@ -434,10 +436,10 @@ void consumer_handle(struct consumer *consumer, const struct event *event, const
     completion_handle(&turn, event->completion);
     break;
   case EVENT_WAKE:
-    wake_handle(&turn, event->about);
+    wake_handle(&turn, event);
     break;
   case EVENT_WATCH:
-    watch_handle(&turn, event->about, event->watching);
+    watch_handle(&turn, event->watching);
     break;
   case EVENT_COUNT:
     assert(!"no event");
@@ -457,6 +459,7 @@ void consumer_init(struct consumer *consumer, const char *type, const struct con
   consumer->options = *options;
   consumer->distrust_since_ms = consumer->open_refused_since_ms = consumer->commit_ms = consumer->empty_until_ms = -1;
   consumer->storage_ms = INT64_MAX;
+  acquire_init(&consumer->acquisition, LOCK_BY_WORKER, options->lease_ms, options->retry_ms);
   consumer_epoch_end(consumer);
 }
 

@@ -16,7 +16,7 @@
 #define PAWL_WORKER_CONSUMER_H
 
 #include "base.h"
-#include "lockstore/lockstore.h"
+#include "lockstore/acquire.h"
 #include "lockstore/wakeup.h"
 #include "storage/writer.h"
 #include "worker/load.h"
@@ -24,14 +24,14 @@
 enum consumer_state {
   STATE_IDLE,        /* polls the queue every poll_ms, or when it is woken */
   STATE_CHECKING,    /* compares the storage with the ledger */
-  STATE_WAITING,     /* reads the mutex every retry_ms, or when it is woken */
+  STATE_WAITING,     /* looks whether it is its turn to take the mutex, by a timer, or when it is woken */
   STATE_TAKING,      /* inserts the lock document */
   STATE_FENCING,     /* moves the ledger to the next epoch */
   STATE_OPENING,     /* opens the file afresh and checks it again */
   STATE_SETTLING,    /* deletes what the last holder committed and did not delete */
   STATE_DRAINING,    /* reads, writes, deletes */
   STATE_RELEASING,   /* writes CLOSE, and the ledger's `clean` */
-  STATE_UNLOCKING,   /* deletes the lock document */
+  STATE_UNLOCKING,   /* deletes the lock document, or leaves the wait queue */
   STATE_BACKING_OFF, /* pauses after a failed write or sync */
   STATE_STOPPED,     /* the storage cannot be trusted, or the database check failed */
   STATE_DONE,        /* asked to stop, and nothing is left to do */
@@ -45,8 +45,8 @@ enum action_kind {
   /* activity MAIN */
   ACTION_PEEK,          /* is there a message? YES, NO; REFUSED: the database check failed */
   ACTION_CHECK,         /* ledger, files, ledger again: YES (ledger), CHANGED, REFUSED (ledger did not move), NEWER */
-  ACTION_LOOK,          /* read the mutex: YES (view), NO: free, REFUSED */
-  ACTION_TAKE,          /* steal if asked to, insert: YES, NO: busy */
+  ACTION_LOOK,          /* may the mutex be taken? YES: it is its turn, NO: busy, and it waits (acquisition), REFUSED */
+  ACTION_TAKE,          /* YES, NO: another was faster */
   ACTION_FENCE,         /* YES (ledger as it was), NO, FAILED: not sent; always returns the place */
   ACTION_OPEN,          /* open the file, check it against the ledger: YES, NO: fenced, REFUSED, NEWER */
   ACTION_SETTLE_FIND,   /* `_id`s from the files: YES (load), REFUSED */
@@ -60,6 +60,7 @@ enum action_kind {
   ACTION_COMMIT,        /* YES, NO: fenced */
   ACTION_CLOSE,         /* CLOSE if asked to, then close all open files: YES (end), NO_SPACE, FAILED */
   ACTION_UNLOCK,        /* YES, NO: the lock was not mine */
+  ACTION_LEAVE,         /* leave the wait queue: YES, NO */
   /* activity READ */
   ACTION_READ, /* the next batch of the pass: YES (load, or an error), NO: the pass is over; UNKNOWN: it ended early */
   /* activities DELETE to DELETE_LAST */
@@ -95,28 +96,27 @@ struct action {
   int64_t epoch;   /* mine; 0: none yet. UNLOCK: the epoch for the wake-up; 0: none */
   struct owner owner;
 
-  bool steal;                  /* TAKE: first delete the lock of `seen` */
-  struct owner seen;           /* TAKE */
-  int64_t epoch_seen;          /* FENCE */
-  bool clean_seen;             /* FENCE: the ledger was clean when it was read at that epoch */
-  bool vouched_seen;           /* FENCE: and its end was vouched for */
-  enum place place;            /* FENCE: the place, if it was asked already; OPEN */
-  struct ledger ledger;        /* OPEN: as the fence found it */
-  struct ledger_commit commit; /* COMMIT */
-  struct committed end;        /* SETTLE_FIND */
-  int64_t settled;             /* SETTLE_FIND: begin after this seq; SETTLE_RECORD: the new value */
-  struct load *load;           /* APPEND, DELETE, SETTLE_DELETE: comes back in the completion */
-  bool begin;                  /* READ: a new pass */
-  bool glance;                 /* PEEK: a tail poll is enough */
-  bool wait;                   /* LOOK: if it is busy, enter the wait queue */
-  bool write_close, discard;   /* CLOSE: append CLOSE; unlink the segment if its commit was never sent */
-  bool again;                  /* FENCE, COMMIT: it was sent before, and the answer is unknown */
-  bool judge;                  /* CHECK, OPEN, SETTLE_FIND, CREATE: a refusal now is final; also find out whether --adopt may help */
-  char missed[FILE_NAME_SIZE]; /* CHECK: the segment that an earlier check missed; "": none */
-  const char *reason;          /* CREATE: static text */
-  uint8_t uuid[16];            /* CREATE */
-  size_t block_bytes;          /* CREATE: size of the documents in the first block */
-  int64_t wall_us;             /* CREATE, APPEND, CLOSE: time of the write */
+  struct acquisition acquisition; /* LOOK, TAKE, LEAVE: comes back in the completion */
+  bool calls;                     /* LEAVE: whoever is next is called */
+  int64_t epoch_seen;             /* FENCE */
+  bool clean_seen;                /* FENCE: the ledger was clean when it was read at that epoch */
+  bool vouched_seen;              /* FENCE: and its end was vouched for */
+  enum place place;               /* FENCE: the place, if it was asked already; OPEN */
+  struct ledger ledger;           /* OPEN: as the fence found it */
+  struct ledger_commit commit;    /* COMMIT */
+  struct committed end;           /* SETTLE_FIND */
+  int64_t settled;                /* SETTLE_FIND: begin after this seq; SETTLE_RECORD: the new value */
+  struct load *load;              /* APPEND, DELETE, SETTLE_DELETE: comes back in the completion */
+  bool begin;                     /* READ: a new pass */
+  bool glance;                    /* PEEK: a tail poll is enough */
+  bool write_close, discard;      /* CLOSE: append CLOSE; unlink the segment if its commit was never sent */
+  bool again;                     /* FENCE, COMMIT: it was sent before, and the answer is unknown */
+  bool judge;                     /* CHECK, OPEN, SETTLE_FIND, CREATE: a refusal now is final; also find out whether --adopt may help */
+  char missed[FILE_NAME_SIZE];    /* CHECK: the segment that an earlier check missed; "": none */
+  const char *reason;             /* CREATE: static text */
+  uint8_t uuid[16];               /* CREATE */
+  size_t block_bytes;             /* CREATE: size of the documents in the first block */
+  int64_t wall_us;                /* CREATE, APPEND, CLOSE: time of the write */
 };
 
 enum result {
@@ -137,21 +137,22 @@ struct completion {
   enum activity activity;
   uint64_t number;
   enum result result;
-  struct error error;          /* unless YES or NO; PEEK and READ: if set with YES or NO, it names a document that cannot be taken */
-  int64_t sent_ms;             /* TAKE, RENEW: when the request was about to be sent, boot-time clock */
-  struct ledger ledger;        /* CHECK, FENCE */
-  struct lock_view view;       /* LOOK */
-  bool glanced;                /* PEEK: it was a tail poll */
-  bool marked;                 /* PEEK: the next one can be a tail poll */
-  int64_t took_ms;             /* PEEK, READ: time until the answer */
-  enum place place;            /* FENCE */
-  struct writer_ground ground; /* GUARD */
-  struct committed end;        /* CREATE, APPEND, CLOSE */
-  struct load *load;           /* READ, SETTLE_FIND: new; APPEND, DELETE, SETTLE_DELETE: given back */
-  bool judged;                 /* the action's `judge` */
-  bool adoptable;              /* with a refusal: pawl-setup --adopt may help */
-  bool missed_is_there;        /* CHECK: the action's `missed` segment exists by now */
-  bool unnamed;                /* CLOSE: it left a segment of this epoch that the ledger does not name */
+  struct error error;             /* unless YES or NO; PEEK and READ: if set with YES or NO, it names a document that cannot be taken */
+  int64_t sent_ms;                /* TAKE, RENEW: when the request was about to be sent, boot-time clock */
+  struct ledger ledger;           /* CHECK, FENCE */
+  struct acquisition acquisition; /* LOOK, TAKE, LEAVE */
+  bool awaited;                   /* RENEW: a tool waits for the mutex */
+  bool glanced;                   /* PEEK: it was a tail poll */
+  bool marked;                    /* PEEK: the next one can be a tail poll */
+  int64_t took_ms;                /* PEEK, READ: time until the answer */
+  enum place place;               /* FENCE */
+  struct writer_ground ground;    /* GUARD */
+  struct committed end;           /* CREATE, APPEND, CLOSE */
+  struct load *load;              /* READ, SETTLE_FIND: new; APPEND, DELETE, SETTLE_DELETE: given back */
+  bool judged;                    /* the action's `judge` */
+  bool adoptable;                 /* with a refusal: pawl-setup --adopt may help */
+  bool missed_is_there;           /* CHECK: the action's `missed` segment exists by now */
+  bool unnamed;                   /* CLOSE: it left a segment of this epoch that the ledger does not name */
 };
 
 enum event_kind {
@@ -159,14 +160,15 @@ enum event_kind {
   EVENT_COMPLETION, /* an action has come back */
   EVENT_STOP,       /* finish the current batch and leave */
   EVENT_WAKE,       /* a wake-up: poll, or read the lock, at once; it may be late, doubled or wrong */
-  EVENT_WATCH,      /* wake-ups about messages, or about the lock, come from now on, or no longer */
+  EVENT_WATCH,      /* wake-ups come from now on, or no longer */
   EVENT_COUNT,
 };
 
 struct event {
   enum event_kind kind;
   struct completion *completion; /* EVENT_COMPLETION; its load passes to the consumer */
-  enum wakeup_about about;       /* EVENT_WAKE; EVENT_WATCH: WAKEUP_MESSAGE or WAKEUP_LOCK */
+  enum wakeup_about about;       /* EVENT_WAKE */
+  struct owner owner;            /* EVENT_WAKE: the acquisition that it is for, unless it is about messages */
   bool watching;                 /* EVENT_WATCH */
 };
 
@@ -280,22 +282,18 @@ struct consumer {
 
   int64_t next_ms;     /* MAIN starts nothing before */
   int64_t unknown_row; /* UNKNOWN results in a row, for the back-off */
-  bool hears_messages; /* wake-ups about messages come */
-  bool hears_locks;    /* wake-ups about the lock come */
+  bool hears;          /* wake-ups come */
   bool wakeable;       /* next_ms is the end of a regular pause, which a wake-up may cut short */
   bool woken;          /* the running poll (of MAIN or READ) may be older than a wake-up: poll again at once */
   int64_t thorough_ms; /* when the next poll from the beginning is due; until then only tail polls */
 
   /* on the way to the lock */
-  bool peek_first;   /* WAITING: poll for a message before the mutex is read */
-  bool look_first;   /* WAITING: woken for the mutex, so read the mutex first */
-  bool look_woken;   /* WAITING: the last read of the mutex was made because of that wake-up */
-  bool in_row;       /* WAITING: the read before found the mutex busy, and entered the wait queue */
-  bool check_fresh;  /* the check was made after the mutex was last seen busy */
-  int64_t let_go_ms; /* time of the last wake-up for the mutex: the next messages are for this consumer to write */
-  bool looked_free;  /* the mutex was seen free (or stealable) after waiting */
-  bool steal;        /* the mutex is there, but expired, with the owner `seen` */
-  struct owner seen;
+  struct acquisition acquisition;
+  int64_t look_ms;               /* WAITING: when the next look is due */
+  bool peek_first;               /* WAITING: poll for a message before that */
+  bool check_fresh;              /* the check was made after the mutex was last seen busy */
+  int64_t let_go_ms;             /* time of the last wake-up for the mutex: the next messages are for this consumer to write */
+  bool looked_free;              /* it is its turn */
   int64_t empty_until_ms;        /* how long the last pass counts as a poll that found nothing; -1: no such pass, or a wake-up came since */
   int64_t peeked_ms;             /* time of the last poll */
   bool empty;                    /* and it found nothing */
@@ -316,8 +314,9 @@ struct consumer {
   int64_t distrust_since_ms;         /* checks have failed since then, with a message waiting at first; -1: no */
 
   /* the lock */
-  bool locked; /* the lock document may be there */
-  bool lost;   /* and it is known not to be mine any more */
+  bool locked;  /* the lock document may be there */
+  bool lost;    /* and it is known not to be mine any more */
+  bool awaited; /* a tool waits for it */
   struct owner owner;
   int64_t deadline_ms;   /* two thirds of the lease: no new block and no delete after that */
   int64_t renew_ms;      /* when the next renewal is due */

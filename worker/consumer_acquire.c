@@ -12,8 +12,21 @@ enum {
 void consumer_to_idle(struct turn *turn, const char *why)
 {
   struct consumer *consumer = turn->consumer;
-  consumer->looked_free = consumer->check_fresh = consumer->steal = consumer->peek_first = false;
+  consumer->looked_free = consumer->check_fresh = consumer->peek_first = false;
   consumer_enter(turn, STATE_IDLE, why);
+}
+
+/* To IDLE or DONE; out of the wait queue first, so that nobody is called who does not come. */
+static void stop_waiting(struct turn *turn, enum consumer_state after, const char *why)
+{
+  struct consumer *consumer = turn->consumer;
+  consumer->after = after;
+  if (consumer->acquisition.queued)
+    consumer_enter(turn, STATE_UNLOCKING, why);
+  else if (after == STATE_IDLE)
+    consumer_to_idle(turn, why);
+  else
+    consumer_enter(turn, after, why);
 }
 
 /* The database is not as it should be: somebody has to see to that, and waiting does not help. */
@@ -24,15 +37,21 @@ static void peek_refused(struct turn *turn, const struct completion *completion)
 }
 
 /* A regular one, which a wake-up ends; one that came meanwhile already has. */
-static void pause_regular(struct turn *turn, int64_t ms, int64_t at_most_ms)
+static void pause_regular(struct turn *turn, int64_t ms)
 {
   struct consumer *consumer = turn->consumer;
   /* Where nobody holds it any more, and nothing was there for the next one at that moment, a message may be seen by this process alone. */
   bool next = turn->moment->now_ms - consumer->let_go_ms < WATCHED_PAUSE_MS;
-  int64_t length = consumer_pause(turn, ms, consumer->state == STATE_WAITING ? consumer->hears_locks : consumer->hears_messages && !next);
-  if (length > at_most_ms)
-    length = at_most_ms;
+  int64_t length = consumer_pause(turn, ms, consumer->hears && !next);
   consumer->next_ms = turn->moment->now_ms + (consumer->woken ? 0 : length);
+  consumer->wakeable = true;
+  consumer->woken = false;
+}
+
+static void wait_on(struct turn *turn)
+{
+  struct consumer *consumer = turn->consumer;
+  consumer->next_ms = consumer->woken ? turn->moment->now_ms : consumer->look_ms;
   consumer->wakeable = true;
   consumer->woken = false;
 }
@@ -60,16 +79,23 @@ static void peeked(struct turn *turn, const struct completion *completion)
   if (completion->marked && !completion->glanced)
     rest = 0; /* the next one glances */
   if (consumer->empty && idle)
-    pause_regular(turn, consumer->options.poll_ms > rest ? consumer->options.poll_ms : rest, INT64_MAX);
+    pause_regular(turn, consumer->options.poll_ms > rest ? consumer->options.poll_ms : rest);
   else if (consumer->empty)
-    consumer_to_idle(turn, "the queue is empty");
+    stop_waiting(turn, STATE_IDLE, "the queue is empty");
   else if (idle)
     consumer_enter(turn, STATE_CHECKING, "a message is in the queue");
   else if (consumer->state == STATE_WAITING && consumer->looked_free)
     consumer_enter(turn, STATE_CHECKING, "the lock became free");
+  else if (consumer->state == STATE_WAITING)
+    wait_on(turn);
 }
 
 /* ---- the storage ---- */
+
+static const char *free_why(const struct consumer *consumer)
+{
+  return consumer->acquisition.steal ? "the lease has expired" : "the lock is free";
+}
 
 static void checking_main(struct turn *turn, const struct completion *completion)
 {
@@ -84,7 +110,7 @@ static void checking_main(struct turn *turn, const struct completion *completion
   } else if (seen) {
     consumer->check_fresh = true;
     if (consumer->looked_free)
-      consumer_enter(turn, STATE_TAKING, consumer->steal ? "the lease has expired" : "the lock is free");
+      consumer_enter(turn, STATE_TAKING, free_why(consumer));
     else
       consumer_enter(turn, STATE_WAITING, "the storage agrees with the ledger");
   }
@@ -121,24 +147,12 @@ void consumer_acquire_aside(struct turn *turn, const struct completion *completi
 
 /* ---- the mutex ---- */
 
-static void waiting_free(struct turn *turn, bool stealable, const struct owner *seen)
+static void waiting_turn(struct turn *turn)
 {
   struct consumer *consumer = turn->consumer;
-  bool told = consumer->look_woken || consumer->look_first, yields = consumer->in_row && !told && !stealable;
-  consumer->in_row = false;
-  /* It was let go just now: who was woken for it has a moment to take it. That may be this process, and the row is in what wakes it. */
-  if (yields && !consumer->looked_free) {
-    consumer->wakeable = true;
-    consumer->next_ms = turn->moment->now_ms + (consumer->woken ? 0 : consumer_jitter(turn, consumer->options.retry_ms));
-    consumer->woken = false;
-    return;
-  }
-  consumer->steal = stealable;
-  consumer->look_first = consumer->woken = false; /* that is what it was woken for */
-  if (stealable)
-    consumer->seen = *seen;
+  consumer->woken = false; /* that is what it was woken for */
   if (consumer->check_fresh) {
-    consumer_enter(turn, STATE_TAKING, stealable ? "the lease has expired" : "the lock is free");
+    consumer_enter(turn, STATE_TAKING, free_why(consumer));
   } else {
     /* Others were at work since the check: is there still a message, and where is the ledger now? */
     consumer->looked_free = true;
@@ -146,38 +160,38 @@ static void waiting_free(struct turn *turn, bool stealable, const struct owner *
   }
 }
 
-static void waiting_busy(struct turn *turn, int64_t left_ms)
+static void waiting_busy(struct turn *turn, int64_t pause_ms)
 {
   struct consumer *consumer = turn->consumer;
-  consumer->check_fresh = consumer->looked_free = consumer->steal = false;
-  /* No later than the known end of the lease. */
-  pause_regular(turn, consumer->options.retry_ms, left_ms >= 0 ? left_ms + 1 : INT64_MAX);
+  consumer->check_fresh = consumer->looked_free = false;
+  consumer->look_ms = turn->moment->now_ms + (consumer->woken ? 0 : pause_ms);
+  consumer->peek_first = turn->moment->now_ms - consumer->peeked_ms >= PEEK_WHILE_WAITING_MS;
+  if (!consumer->peek_first)
+    wait_on(turn);
 }
 
 static void waiting_main(struct turn *turn, const struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
-  const struct lock_view *view = &completion->view;
+  const struct lock_view *view = &completion->acquisition.view;
+  consumer->acquisition = completion->acquisition;
   if (completion->result == RESULT_UNKNOWN)
     return;
   if (completion->result != RESULT_REFUSED)
     consumer->said_lock = false;
-  if (completion->result == RESULT_NO) {
-    waiting_free(turn, false, NULL);
-  } else if (completion->result == RESULT_YES && view->stealable) {
-    waiting_free(turn, true, &view->owner);
-  } else if (completion->result == RESULT_YES) {
-    if (consumer->check_fresh)
+  if (completion->result == RESULT_YES) {
+    waiting_turn(turn);
+  } else if (completion->result == RESULT_NO) {
+    if (consumer->check_fresh && view->left_ms > 0)
       consumer_note(turn, NOTE_DEBUG, "busy", "held by %s, pid %" PRId64 ", for another %" PRId64 " ms", view->holder.host,
                     view->holder.pid, view->left_ms);
-    waiting_busy(turn, view->left_ms);
-    consumer->in_row = consumer->hears_locks;
+    waiting_busy(turn, consumer->acquisition.pause_ms);
   } else {
     if (!consumer->said_lock)
       consumer_note(turn, NOTE_WARN, "lock", "%s", completion->error.text);
     consumer->said_lock = true;
-    waiting_busy(turn, -1);
-    consumer->next_ms = turn->moment->now_ms + RECHECK_MS;
+    waiting_busy(turn, RECHECK_MS);
+    consumer->next_ms = consumer->look_ms;
     consumer->wakeable = false;
   }
 }
@@ -193,14 +207,14 @@ static void taking_main(struct turn *turn, const struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
   consumer->looked_free = consumer->check_fresh = false;
+  consumer->acquisition = completion->acquisition;
   if (completion->result == RESULT_NO) {
     consumer_enter(turn, STATE_WAITING, "another was faster");
-    waiting_busy(turn, -1);
-    consumer->next_ms = turn->moment->now_ms + consumer_jitter(turn, consumer->options.retry_ms); /* not yet in the row */
+    consumer->look_ms = consumer->next_ms = turn->moment->now_ms + consumer_jitter(turn, consumer->options.retry_ms);
     return;
   }
   consumer->locked = true;
-  consumer->lost = consumer->said_stall = false;
+  consumer->lost = consumer->said_stall = consumer->awaited = false;
   consumer->epoch_left = 0;
   consumer->taken_number = completion->number;
   consumer->deadline_ms = completion->sent_ms + lease_safe_ms(consumer->options.lease_ms);
@@ -277,12 +291,18 @@ static void released_to_idle(struct turn *turn, const char *why)
 static void unlocking_main(struct turn *turn, const struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
+  bool left = completion->kind == ACTION_LEAVE;
   /* Not known to be gone: the lease ends it. Nobody waits for that who was asked to stop. */
   bool expired = turn->moment->now_ms > consumer_lease_end_ms(consumer);
-  if (completion->result == RESULT_UNKNOWN && !consumer_hurries(turn) && !expired)
+  if (completion->result == RESULT_UNKNOWN && !left && !consumer_hurries(turn) && !expired)
     return;
-  const char *why = completion->result == RESULT_UNKNOWN ? "the lock is left to its lease" : "the lock is released";
+  const char *why = left                                   ? "it waits no more"
+                    : completion->result == RESULT_UNKNOWN ? "the lock is left to its lease"
+                                                           : "the lock is released";
   consumer->locked = false;
+  if (!left && consumer->acquisition.queued)
+    return; /* a take without an answer: it still waits under that owner */
+  acquire_init(&consumer->acquisition, LOCK_BY_WORKER, consumer->options.lease_ms, consumer->options.retry_ms);
   if (consumer->after == STATE_IDLE)
     released_to_idle(turn, why);
   else
@@ -297,30 +317,42 @@ static void unlocking_main(struct turn *turn, const struct completion *completio
 
 /* ---- entries ---- */
 
+static struct action *acquire_start(struct turn *turn, enum action_kind kind)
+{
+  struct consumer *consumer = turn->consumer;
+  struct action *action = consumer_start(turn, kind);
+  consumer->acquisition.listens = consumer->hears;
+  action->acquisition = consumer->acquisition;
+  return action;
+}
+
 static void look_step(struct turn *turn)
 {
   struct consumer *consumer = turn->consumer;
-  if (consumer->state == STATE_IDLE)
+  bool peeked = turn->moment->now_ms - consumer->peeked_ms < PEEK_WHILE_WAITING_MS;
+  if (consumer->state == STATE_IDLE || consumer->peek_first)
     consumer_start(turn, ACTION_PEEK);
-  else if (consumer->state == STATE_CHECKING && turn->moment->now_ms - consumer->peeked_ms < PEEK_WHILE_WAITING_MS)
+  else if (consumer->state == STATE_WAITING)
+    acquire_start(turn, ACTION_LOOK);
+  else if (peeked)
     consumer_check_start(turn);
-  else if (!consumer->look_first && (consumer->state == STATE_CHECKING || consumer->peek_first ||
-                                     (!consumer->check_fresh && turn->moment->now_ms - consumer->peeked_ms >= PEEK_WHILE_WAITING_MS)))
+  else
     consumer_start(turn, ACTION_PEEK);
-  else {
-    consumer->look_woken = consumer->look_first;
-    consumer->look_first = false;
-    consumer_start(turn, ACTION_LOOK)->wait = consumer->hears_locks;
-  }
 }
 
 static void take_step(struct turn *turn)
 {
+  turn->consumer->owner = turn->consumer->acquisition.owner;
+  acquire_start(turn, ACTION_TAKE);
+}
+
+static void unlock_step(struct turn *turn)
+{
   struct consumer *consumer = turn->consumer;
-  memcpy(consumer->owner.bytes, turn->moment->random, sizeof consumer->owner.bytes);
-  struct action *action = consumer_start(turn, ACTION_TAKE);
-  action->steal = consumer->steal;
-  action->seen = consumer->seen;
+  if (consumer->locked)
+    consumer_start(turn, ACTION_UNLOCK)->epoch = consumer->epoch_left;
+  else
+    acquire_start(turn, ACTION_LEAVE)->calls = consumer->after != STATE_IDLE;
 }
 
 /* After two thirds of the lease the lock goes, whatever became of the fence: by then others can do it as well. */
@@ -364,7 +396,7 @@ void consumer_acquire_step(struct turn *turn)
   if (stop && consumer->state == STATE_FENCING)
     give_up(turn, STATE_DONE, "asked to stop");
   else if (stop && consumer->state != STATE_UNLOCKING)
-    consumer_enter(turn, STATE_DONE, "asked to stop");
+    stop_waiting(turn, STATE_DONE, "asked to stop");
   else if (aside_due(turn))
     consumer_check_start(turn);
   else if (!consumer_main_ready(turn))
@@ -374,7 +406,7 @@ void consumer_acquire_step(struct turn *turn)
   else if (consumer->state == STATE_FENCING)
     fence_step(turn);
   else if (consumer->state == STATE_UNLOCKING)
-    consumer_start(turn, ACTION_UNLOCK)->epoch = consumer->epoch_left;
+    unlock_step(turn);
   else
     look_step(turn);
 }

@@ -386,7 +386,8 @@ static void leave_decide(struct turn *turn)
   if (consumer->leave != LEAVE_NOT)
     return;
   bool idle = consumer->stage == STAGE_NONE && consumer->ready_count == 0 && !consumer_runs(consumer, ACTIVITY_READ);
-  if (consumer->lost || consumer->stopping)
+  bool got_on = consumer->wrote || consumer->settled > consumer->before.settled || consumer->empty_since_ms >= 0;
+  if (consumer->lost || consumer->stopping || (consumer->awaited && got_on))
     consumer->leave = LEAVE_RELEASE;
   else if (idle && consumer->read_unknown_row >= READ_UNKNOWN_MAX) {
     consumer->leave = LEAVE_RELEASE;
@@ -413,6 +414,7 @@ static const char *leave_reason(const struct consumer *consumer)
            : consumer->refused             ? "the database is not as it should be"
            : consumer->after != STATE_IDLE ? "it may not write"
            : consumer->give_up_row > 0     ? "the queue cannot be read"
+           : consumer->awaited             ? "a tool waits for the lock"
                                            : "the queue is empty";
   case LEAVE_NOT:
     break;

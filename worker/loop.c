@@ -68,10 +68,6 @@ struct empty_job { /* is the queue of all types empty, as of now? */
   int64_t started_ms;
 };
 
-/* Where wake-ups come from: what is for all, and what is for this process; and what each is about. */
-enum watched { WATCHED_ALL, WATCHED_BOX, WATCHED };
-static const enum wakeup_about watched_about[] = {[WATCHED_ALL] = WAKEUP_MESSAGE, [WATCHED_BOX] = WAKEUP_LOCK};
-
 struct loop {
   const struct loop_options *options;
   struct ev_loop *ev;
@@ -81,9 +77,9 @@ struct loop {
   ev_io health_io;
   ev_timer health_timer, notify_timer;
   struct executor *executor, *poller, *deleter, *renewer;
-  struct watch *watches[WATCHED];
-  bool watching[WATCHED]; /* wake-ups come */
-  bool said_unwatched;    /* that some do not */
+  struct watch *watch; /* NULL: it could not be started */
+  bool watching;       /* wake-ups come */
+  bool said_unwatched; /* that they do not */
   struct station *stations;
   struct health *health; /* NULL: none is wanted */
   struct notify notify;
@@ -193,9 +189,8 @@ static void database_note(struct loop *loop, const struct completion *completion
     return;
   loop->described = text;
   say(CONFIG_LOG_INFO, "database", text.text);
-  for (enum watched which = 0; which < WATCHED && !loop->stopping; which++)
-    if (loop->watches[which] != NULL)
-      watch_go(loop->watches[which]);
+  if (loop->watch != NULL && !loop->stopping)
+    watch_go(loop->watch);
 }
 
 /* ---- what others are told ---- */
@@ -211,8 +206,7 @@ static void look(void *context, struct metrics_view *view)
       .asked = loop->asked,
       .away = loop->away,
       .refuses = loop->refused != 0,
-      .wakes_messages = loop->watching[WATCHED_ALL],
-      .wakes_locks = loop->watching[WATCHED_BOX],
+      .wakes = loop->watching,
       .stopping = loop->stopping,
   };
 }
@@ -460,12 +454,12 @@ static void take_done(struct loop *loop, struct executor *executor)
   }
 }
 
-/* Said once a change, of both together, for as a rule they have the same cause; at the start only that they cannot come. */
+/* Said once a change; at the start only that they cannot come. */
 static void watch_say(struct loop *loop, const struct watch_news *news)
 {
   struct error text;
   bool denied = news->kind == WATCH_DENIED;
-  if (news->kind == WATCH_BEGUN && loop->said_unwatched && loop->watching[WATCHED_ALL] && loop->watching[WATCHED_BOX]) {
+  if (news->kind == WATCH_BEGUN && loop->said_unwatched) {
     say(CONFIG_LOG_INFO, "wakeups", "wake-ups come again");
     loop->said_unwatched = false;
   } else if (news->kind != WATCH_BEGUN && !loop->said_unwatched) {
@@ -475,11 +469,11 @@ static void watch_say(struct loop *loop, const struct watch_news *news)
   }
 }
 
-static void watch_change(struct loop *loop, enum watched which, const struct watch_news *news)
+static void watch_change(struct loop *loop, const struct watch_news *news)
 {
-  struct event event = {.kind = EVENT_WATCH, .about = watched_about[which], .watching = news->kind == WATCH_BEGUN};
-  bool changed = loop->watching[which] != event.watching;
-  loop->watching[which] = event.watching;
+  struct event event = {.kind = EVENT_WATCH, .watching = news->kind == WATCH_BEGUN};
+  bool changed = loop->watching != event.watching;
+  loop->watching = event.watching;
   watch_say(loop, news);
   for (size_t i = 0; changed && i < loop->options->type_count; i++)
     feed(&loop->stations[i], &event);
@@ -488,7 +482,7 @@ static void watch_change(struct loop *loop, enum watched which, const struct wat
 static void wake_type(struct loop *loop, const struct wakeup *wakeup)
 {
   static const char *const abouts[] = {[WAKEUP_MESSAGE] = "a message", [WAKEUP_LOCK] = "the lock", [WAKEUP_LOST] = "a lost lock"};
-  struct event event = {.kind = EVENT_WAKE, .about = wakeup->about};
+  struct event event = {.kind = EVENT_WAKE, .about = wakeup->about, .owner = wakeup->owner};
   struct error text;
   for (size_t i = 0; i < loop->options->type_count; i++) {
     struct log_subject subject = {.type = loop->options->types[i]};
@@ -503,13 +497,12 @@ static void wake_type(struct loop *loop, const struct wakeup *wakeup)
 static void take_news(struct loop *loop)
 {
   struct watch_news news;
-  for (enum watched which = 0; which < WATCHED; which++)
-    while (loop->watches[which] != NULL && watch_take(loop->watches[which], &news)) {
-      if (news.kind == WATCH_WOKEN)
-        wake_type(loop, &news.wakeup);
-      else
-        watch_change(loop, which, &news);
-    }
+  while (loop->watch != NULL && watch_take(loop->watch, &news)) {
+    if (news.kind == WATCH_WOKEN)
+      wake_type(loop, &news.wakeup);
+    else
+      watch_change(loop, &news);
+  }
 }
 
 static void on_done(struct ev_loop *ev, ev_async *watcher, int events)
@@ -619,18 +612,14 @@ static void notify_start(struct loop *loop)
     ev_timer_start(loop->ev, &loop->notify_timer);
 }
 
-static void watches_start(struct loop *loop)
+static void wakeups_start(struct loop *loop)
 {
   const struct loop_options *options = loop->options;
-  struct lockstore *store = options->performer.store;
-  for (enum watched which = 0; which < WATCHED; which++) {
-    struct watch_news denied = {.kind = WATCH_DENIED};
-    struct watcher *watcher = which == WATCHED_ALL ? watcher_open(store, options->watch, options->types, options->type_count, &denied.error)
-                                                   : watcher_open_box(store, options->watch, &denied.error);
-    loop->watches[which] = watch_start(watcher, notify, loop, &denied.error);
-    if (loop->watches[which] == NULL)
-      watch_say(loop, &denied);
-  }
+  struct watch_news denied = {.kind = WATCH_DENIED};
+  struct watcher *watcher = watcher_open(options->performer.store, options->watch, options->types, options->type_count, &denied.error);
+  loop->watch = watch_start(watcher, notify, loop, &denied.error);
+  if (loop->watch == NULL)
+    watch_say(loop, &denied);
 }
 
 static void stations_init(struct loop *loop)
@@ -676,7 +665,7 @@ _Noreturn void loop_run(const struct loop_options *options)
   for (size_t i = 0; i < count; i++)
     feed(&loop.stations[i], &timer);
   settle_down(&loop);
-  watches_start(&loop);
+  wakeups_start(&loop);
   ev_run(loop.ev, 0);
   int code = exit_code(&loop);
   struct error text;

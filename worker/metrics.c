@@ -24,7 +24,7 @@ static void process_write(FILE *out, const struct metrics_view *view)
   family(out, "pawl_database_answers", "gauge", "1 if MongoDB answered the last time, and refuses nothing.");
   fprintf(out, "pawl_database_answers %d\n", view->asked && !view->away && !view->refuses);
   family(out, "pawl_wakeups", "gauge", "1 if wake-ups about messages, or locks, come.");
-  fprintf(out, "pawl_wakeups{about=\"messages\"} %d\npawl_wakeups{about=\"locks\"} %d\n", view->wakes_messages, view->wakes_locks);
+  fprintf(out, "pawl_wakeups{about=\"messages\"} %d\npawl_wakeups{about=\"locks\"} %d\n", view->wakes, view->wakes);
 }
 
 /* ---- the types ---- */

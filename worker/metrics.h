@@ -18,7 +18,7 @@ struct metrics_view {
   bool asked;              /* MongoDB has answered, or failed to answer, at least once */
   bool away;               /* MongoDB did not answer the last request */
   bool refuses;            /* MongoDB refuses a request: user, password, rights */
-  bool wakes_messages, wakes_locks;
+  bool wakes;              /* wake-ups come */
   bool stopping;
 };
 

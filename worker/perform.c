@@ -7,8 +7,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { LOOKS_MAX = 3 };
-
 static enum result of_outcome(enum outcome outcome)
 {
   switch (outcome) {
@@ -153,37 +151,29 @@ static enum result perform_check(struct performer *performer, const struct actio
   return judged(performer, action, result, completion->ledger.end.seq, completion);
 }
 
-/* Busy, and it is to be waited for: into the row of those that are woken, unless the lock changes hands just then. */
 static enum result perform_look(struct performer *performer, const struct action *action, struct completion *completion)
 {
-  struct lockstore *store = performer->options.store;
-  const char *type = performer->options.writer.type;
-  struct lock_view *view = &completion->view;
-  struct error ignored;
-  for (int tries = 1;; tries++) {
-    enum outcome outcome = lock_read(store, type, 0, view, &completion->error);
-    if (outcome != OUTCOME_YES || !action->wait || view->stealable || view->waits || tries == LOOKS_MAX)
-      return of_outcome(outcome);
-    if (lock_wait(store, type, 0, &view->owner, &ignored) != OUTCOME_NO)
-      return RESULT_YES; /* unknown: the timer does it */
-  }
+  completion->acquisition = action->acquisition;
+  return of_outcome(acquire_look(performer->options.store, performer->options.writer.type, &completion->acquisition,
+                                 &performer->options.holder, &completion->error));
 }
 
 static enum result perform_take(struct performer *performer, const struct action *action, struct completion *completion)
 {
-  const struct performer_options *options = &performer->options;
+  completion->acquisition = action->acquisition;
   completion->sent_ms = clock_boot_ms();
-  if (action->steal) {
-    enum outcome stolen = lock_steal(options->store, options->writer.type, 0, &action->seen, &completion->error);
-    if (stolen == OUTCOME_UNKNOWN || stolen == OUTCOME_REFUSED)
-      return RESULT_UNKNOWN;
-    completion->sent_ms = clock_boot_ms();
-  }
-  enum outcome taken =
-      lock_take(options->store, options->writer.type, 0, &action->owner, options->lease_ms, &options->holder, &completion->error);
+  enum outcome taken = acquire_take(performer->options.store, performer->options.writer.type, &completion->acquisition,
+                                    &performer->options.holder, &completion->error);
   if (taken == OUTCOME_YES)
     fault_point(FAULT_LOCK_INSERTED);
-  return of_outcome(taken);
+  return taken == OUTCOME_REFUSED ? RESULT_UNKNOWN : of_outcome(taken);
+}
+
+static enum result perform_leave(struct performer *performer, const struct action *action, struct completion *completion)
+{
+  completion->acquisition = action->acquisition;
+  return of_outcome(
+      acquire_leave(performer->options.store, performer->options.writer.type, &completion->acquisition, action->calls, &completion->error));
 }
 
 /* ---- epoch ---- */
@@ -550,7 +540,9 @@ static enum result perform_kind(struct performer *performer, const struct action
   case ACTION_CLOSE:
     return perform_close(performer, action, completion);
   case ACTION_UNLOCK:
-    return of_outcome(lock_release(store, type, 0, &action->owner, action->epoch, &completion->error));
+    return of_outcome(acquire_release(store, type, LOCK_BY_WORKER, &action->owner, action->epoch, &completion->error));
+  case ACTION_LEAVE:
+    return perform_leave(performer, action, completion);
   case ACTION_READ:
     return perform_read(performer, action, completion);
   case ACTION_RENEW: /* perform_renewals */
@@ -590,7 +582,8 @@ void perform_renewals(const struct renewal *renewals, size_t count)
   int64_t sent_ms = clock_boot_ms();
   for (size_t i = 0; i < count && locks != NULL; i++) {
     const struct performer_options *options = &renewals[i].performer->options;
-    locks[i] = (struct lock_renewal){.type = options->writer.type, .owner = renewals[i].action->owner, .ttl_ms = options->lease_ms};
+    locks[i] = (struct lock_renewal){
+        .type = options->writer.type, .kind = LOCK_BY_WORKER, .owner = renewals[i].action->owner, .ttl_ms = options->lease_ms};
   }
   error_set(&error, "renewing the locks: no memory");
   enum outcome outcome = locks != NULL ? lock_renew_all(renewals[0].performer->options.store, locks, count, &error) : OUTCOME_UNKNOWN;
@@ -599,6 +592,7 @@ void perform_renewals(const struct renewal *renewals, size_t count)
     completion_begin(completion, renewals[i].action);
     completion->sent_ms = sent_ms;
     completion->result = outcome == OUTCOME_YES ? of_outcome(locks[i].outcome) : RESULT_UNKNOWN;
+    completion->awaited = completion->result == RESULT_YES && locks[i].awaited;
     completion->error = error;
     renewals[i].performer->unanswered = completion->result == RESULT_UNKNOWN;
   }

@@ -66,7 +66,7 @@ static void watch_on(struct watch *watch)
   enum outcome outcome = OUTCOME_NO;
   tell(watch, WATCH_BEGUN, NULL, NULL);
   while (outcome != OUTCOME_UNKNOWN) {
-    outcome = watcher_next(watch->watcher, &wakeup, &error);
+    outcome = watcher_next(watch->watcher, INT64_MAX, &wakeup, &error);
     if (outcome == OUTCOME_YES)
       tell(watch, WATCH_WOKEN, &wakeup, NULL);
   }

@@ -1,8 +1,7 @@
 /*
  * watch: a thread that waits for wake-ups with one watcher (lockstore/wakeup.h) and passes them to the loop. It does nothing
  * before watch_go, because a watcher makes missing collections, and a database that is refused must stay unchanged. When the
- * watcher's cursor is lost, the thread begins again, with a back-off, as long as the process lasts. A process has two watches:
- * one for the wake-ups to all, one for its inbox.
+ * watcher's cursor is lost, the thread begins again, with a back-off, as long as the process lasts.
  *
  * Only the loop's thread may call these functions.
  */

@@ -31,7 +31,7 @@ enum {
 
 static void identity_fill(struct writer_identity *identity, struct lock_holder *holder)
 {
-  lock_holder_self(holder, "pawl-worker " PAWL_VERSION);
+  lock_holder_self(holder, LOCK_BY_WORKER, "pawl-worker " PAWL_VERSION);
   snprintf(identity->host, sizeof identity->host, "%s", holder->host);
   snprintf(identity->machine, sizeof identity->machine, "%s", holder->boot);
   identity->pid = holder->pid;

@@ -92,7 +92,7 @@ int main(int argc, char **argv)
     die("mutex: %s", error.text);
   acquire();
   turn(argument(argv, "file", NULL), argument_number(argv, "ms", NULL));
-  if (lock_release(store, name, slot, &owner, 0, &error) != OUTCOME_YES)
+  if (lock_delete(store, name, slot, &owner, &error) != OUTCOME_YES)
     die("mutex: %s", error.text);
   end_at_once();
 }

@@ -28,7 +28,7 @@ struct renewed {
 struct watch {
   struct ledger ledger; /* as last seen */
   struct take takes[TAKES_KEPT];
-  int64_t take_count;
+  int64_t take_count, takes_ever;
   struct renewed renewals[PROCESSES_MAX]; /* the last renewal of each worker */
   int64_t fenced_order;                   /* the order of the take whose holder fenced this epoch */
   struct caller fencer;
@@ -250,18 +250,22 @@ static void walk(int type, const struct committed *from, const struct committed 
 
 /* ---- the ledger ---- */
 
-void checks_taken(int type, const struct owner *owner, struct caller caller)
+void checks_taken(int type, const struct owner *owner, struct caller caller, bool late)
 {
   struct watch *watch = &watches[type];
   int64_t kept = watch->take_count < TAKES_KEPT ? watch->take_count : TAKES_KEPT;
-  for (int64_t i = watch->take_count - kept; i < watch->take_count; i++)
-    if (memcmp(&watch->takes[i % TAKES_KEPT].owner, owner, sizeof *owner) == 0) { /* the same request arrived again */
-      watch->takes[i % TAKES_KEPT].at_us = world.now_us;
-      return;
-    }
-  watch->takes[watch->take_count % TAKES_KEPT] =
-      (struct take){.owner = *owner, .caller = caller, .order = watch->take_count, .at_us = world.now_us};
-  watch->take_count++;
+  watch->takes_ever++;
+  for (int64_t i = watch->take_count - kept; i < watch->take_count; i++) {
+    struct take *take = &watch->takes[i % TAKES_KEPT];
+    if (memcmp(&take->owner, owner, sizeof *owner) != 0)
+      continue;
+    take->at_us = world.now_us;
+    if (!late) /* another was faster before, and now it has it */
+      take->order = watch->takes_ever;
+    return;
+  }
+  watch->takes[watch->take_count++ % TAKES_KEPT] =
+      (struct take){.owner = *owner, .caller = caller, .order = watch->takes_ever, .at_us = world.now_us};
 }
 
 static const struct take *take_find(const struct watch *watch, const struct owner *owner)

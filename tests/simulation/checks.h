@@ -41,7 +41,7 @@ void checks_begin(void);
 void checks_end(void);
 
 /* The lock document now has this owner. */
-void checks_taken(int type, const struct owner *owner, struct caller caller);
+void checks_taken(int type, const struct owner *owner, struct caller caller, bool late);
 /* The ledger, as the majority sees it, may have changed through a request of `caller` (NULL: unknown). */
 void checks_ledger(int type, const struct caller *caller);
 /* The ledger is about to be seen as pawl-setup --adopt made it. */

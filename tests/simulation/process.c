@@ -194,22 +194,25 @@ void station_done(struct station *station, struct completion *completion)
 
 /* ---- wake-ups ---- */
 
-/* Packs the process's incarnation, the type and the wake-up's subject into one number. */
-static uint64_t wake_pack(const struct process *process, int type, enum wakeup_about about)
+/* Packs the acquisition's number (0: none), the type and the wake-up's subject into one number. */
+static uint64_t wake_pack(uint64_t acquisition, int type, enum wakeup_about about)
 {
-  return (uint64_t)process->incarnation << 8 | (uint64_t)type << 4 | about;
+  return acquisition << 8 | (uint64_t)type << 4 | about;
 }
 
+/* What comes to a later process of the same number is for an acquisition that it does not know. */
 static void wake_arrive(void *context, uint64_t argument)
 {
   struct process *process = context;
   struct event event = {.kind = EVENT_WAKE, .about = (enum wakeup_about)(argument & 15)};
-  if (!process->up || process->incarnation != (int64_t)(argument >> 8))
+  if (!process->up)
     return;
   if (process->frozen_until_us > world.now_us) {
     world_at(process->frozen_until_us + world_between(0, 5 * MS), wake_arrive, process, argument);
     return;
   }
+  if (argument >> 8 != 0)
+    event.owner = server_owner(process->index, argument >> 8);
   for (int i = 0; i < process->station_count; i++)
     if (process->stations[i].type == (int)(argument >> 4 & 15)) {
       feed(&process->stations[i], &event);
@@ -218,47 +221,47 @@ static void wake_arrive(void *context, uint64_t argument)
   process_look(process);
 }
 
-void processes_wake(int process, int type, enum wakeup_about about)
+void processes_wake(int type, enum wakeup_about about, const struct owner *owner)
 {
+  int process = -1;
+  uint64_t acquisition = owner != NULL ? server_owner_parse(owner, &process) : 0;
   for (int i = 0; i < chaos_plan.processes; i++) {
     struct process *to = &processes[i];
-    if ((process >= 0 && process != i) || !to->up || !to->watching[about != WAKEUP_MESSAGE] || world_chance(chaos_plan.wakeups_lost))
+    if ((process >= 0 && process != i) || !to->up || !to->watching || world_chance(chaos_plan.wakeups_lost))
       continue;
     for (int copies = world_chance(0.05) ? 2 : 1; copies > 0; copies--) {
       int64_t delay_us = world_chance(0.9) ? world_between(0, 5 * MS) : world_between(0, 3 * SECONDS);
-      world_at(world.now_us + delay_us, wake_arrive, to, wake_pack(to, type, about));
+      world_at(world.now_us + delay_us, wake_arrive, to, wake_pack(acquisition, type, about));
     }
   }
 }
 
-/* One of the two cursors for wake-ups comes or goes, or both do; and somebody makes up wake-ups. */
-static void watch_change_one(struct process *process, enum wakeup_about about)
+/* Somebody makes up a wake-up: for all, or for the acquisition that a worker is at. */
+static void wake_invent(const struct process *process)
 {
-  bool *watching = &process->watching[about != WAKEUP_MESSAGE];
-  struct event event = {.kind = EVENT_WATCH, .about = about, .watching = !*watching};
-  *watching = event.watching;
-  for (int i = 0; i < process->station_count; i++)
-    feed(&process->stations[i], &event);
+  const struct station *station = &process->stations[world_between(0, process->station_count - 1)];
+  enum wakeup_about about = (enum wakeup_about)world_between(WAKEUP_MESSAGE, WAKEUP_LOST);
+  processes_wake(station->type, about, about != WAKEUP_MESSAGE ? &station->consumer.acquisition.owner : NULL);
 }
 
+/* The cursor for wake-ups comes or goes. */
 static void watch_change(void *context, uint64_t incarnation)
 {
   struct process *process = context;
-  int which = (int)world_between(0, 3);
   if (!process->up || process->incarnation != (int64_t)incarnation)
     return;
   if (process->frozen_until_us <= world.now_us) {
-    if (which != 0)
-      watch_change_one(process, WAKEUP_MESSAGE);
-    if (which != 1 && process->up && process->incarnation == (int64_t)incarnation)
-      watch_change_one(process, WAKEUP_LOCK);
-    if (process->watching[0] || process->watching[1])
-      processes_wake(-1, (int)world_between(0, chaos_plan.types - 1), (enum wakeup_about)world_between(WAKEUP_MESSAGE, WAKEUP_LOST));
+    struct event event = {.kind = EVENT_WATCH, .watching = !process->watching};
+    process->watching = event.watching;
+    for (int i = 0; i < process->station_count; i++)
+      feed(&process->stations[i], &event);
+    if (process->watching)
+      wake_invent(process);
     process_look(process);
   }
   if (process->up && process->incarnation == (int64_t)incarnation)
-    world_at(world.now_us + (process->watching[0] || process->watching[1] ? world_between(0, 60 * SECONDS) : world_between(0, 3 * SECONDS)),
-             watch_change, process, incarnation);
+    world_at(world.now_us + (process->watching ? world_between(0, 60 * SECONDS) : world_between(0, 3 * SECONDS)), watch_change, process,
+             incarnation);
 }
 
 /* ---- life and death ---- */
@@ -329,7 +332,7 @@ void process_start(struct process *process)
   trace_add(process->index, -1, "starts on %s", process_machine(process)->boot_id);
   for (int i = 0; i < process->station_count; i++)
     feed(&process->stations[i], &timer);
-  process->watching[0] = process->watching[1] = false;
+  process->watching = false;
   if (chaos_plan.wakeups)
     world_at(world.now_us + world_between(0, 2 * SECONDS), watch_change, process, (uint64_t)process->incarnation);
 }

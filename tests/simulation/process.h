@@ -32,8 +32,8 @@ struct process {
   int index, machine;
   int64_t incarnation;
   bool up, stopping;
-  bool older;       /* it runs an older pawl, which does not know `guarded` */
-  bool watching[2]; /* whether wake-ups come: those for all; those for this process */
+  bool older;    /* it runs an older pawl, which does not know `guarded` */
+  bool watching; /* whether wake-ups come */
   int64_t frozen_until_us, cut_off_until_us;
   bool behind; /* it talks to a primary that was replaced, and does not know it */
   bool exits;  /* --exit-when-empty */
@@ -69,8 +69,11 @@ void process_stop(struct process *process); /* SIGTERM */
 void process_crash_soon(struct process *process);
 void processes_end(void);
 
-/* A wake-up for one process, or for all (-1). It comes soon, late, twice, or not at all, and only to a process whose cursor lives. */
-void processes_wake(int process, int type, enum wakeup_about about);
+/*
+ * A wake-up for one acquisition (server_owner), or for all (NULL). It comes soon, late, twice, or not at all, and only to a
+ * process whose cursor lives.
+ */
+void processes_wake(int type, enum wakeup_about about, const struct owner *owner);
 
 /* process_renew: in a fiber, sends all waiting renewals in one request. process_renewed: they have come back. */
 void process_renew(struct process *process);

@@ -1,6 +1,7 @@
 #include "server.h"
 #include "chaos.h"
 #include "checks.h"
+#include "lockstore/wait_queue.h"
 #include "plants.h"
 #include "process.h"
 #include "queue.h"
@@ -11,37 +12,56 @@
 #include <stdlib.h>
 
 enum outcome __wrap_lockstore_prepare(struct lockstore *store, struct error *error);
+enum outcome __wrap_lock_confirm(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error);
+enum outcome __wrap_ledger_read_now(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error);
+enum outcome __wrap_wakeup_send(struct lockstore *store, const char *type, enum wakeup_about about, const struct owner *to, int64_t epoch,
+                                struct error *error);
 enum outcome __wrap_lock_take(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
                               const struct lock_holder *holder, struct error *error);
-enum outcome __wrap_lock_read(struct lockstore *store, const char *type, int slot, struct lock_view *view, struct error *error);
 enum outcome __wrap_lock_steal(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error);
 enum outcome __wrap_lock_renew_all(struct lockstore *store, struct lock_renewal *renewals, size_t count, struct error *error);
-enum outcome __wrap_lock_wait(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error);
-enum outcome __wrap_lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t epoch,
-                                 struct error *error);
+enum outcome __wrap_lock_delete(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error);
+enum outcome __wrap_wait_queue_read(struct lockstore *store, const char *type, int slot, struct lock_view *view, struct wait_queue *queue,
+                                    struct error *error);
+enum outcome __wrap_wait_queue_join(struct lockstore *store, const char *type, const struct waiter *me, const struct lock_holder *who,
+                                    const struct lock_view *held, struct error *error);
+enum outcome __wrap_wait_queue_renew(struct lockstore *store, const char *type, const struct owner *me, int64_t now_ms,
+                                     struct error *error);
+enum outcome __wrap_wait_queue_remove(struct lockstore *store, const char *type, const struct departure *departure, struct error *error);
+enum outcome __wrap_wait_queue_call(struct lockstore *store, const char *type, const struct owner *waiter, const struct wait_queue *seen,
+                                    struct error *error);
 enum outcome __wrap_ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error);
-enum outcome __wrap_ledger_read_now(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error);
 enum outcome __wrap_ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner,
                                  enum fencer fencer, struct ledger *before, struct error *error);
 enum outcome __wrap_ledger_commit(struct lockstore *store, const char *type, const struct ledger_commit *commit, struct error *error);
 enum outcome __wrap_ledger_settle(struct lockstore *store, const char *type, int64_t epoch, const struct owner *owner, int64_t settled,
                                   struct error *error);
+const struct address *__wrap_lockstore_address(const struct lockstore *store);
+void __wrap_lockstore_random(struct lockstore *store, void *bytes, size_t size);
 
 enum outcome __real_lock_take(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
                               const struct lock_holder *holder, struct error *error);
-enum outcome __real_lock_read(struct lockstore *store, const char *type, int slot, struct lock_view *view, struct error *error);
 enum outcome __real_lock_steal(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error);
 enum outcome __real_lock_renew_all(struct lockstore *store, struct lock_renewal *renewals, size_t count, struct error *error);
-enum outcome __real_lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t epoch,
-                                 struct error *error);
+enum outcome __real_lock_delete(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error);
+enum outcome __real_wait_queue_read(struct lockstore *store, const char *type, int slot, struct lock_view *view, struct wait_queue *queue,
+                                    struct error *error);
+enum outcome __real_wait_queue_join(struct lockstore *store, const char *type, const struct waiter *me, const struct lock_holder *who,
+                                    const struct lock_view *held, struct error *error);
+enum outcome __real_wait_queue_renew(struct lockstore *store, const char *type, const struct owner *me, int64_t now_ms,
+                                     struct error *error);
+enum outcome __real_wait_queue_remove(struct lockstore *store, const char *type, const struct departure *departure, struct error *error);
+enum outcome __real_wait_queue_call(struct lockstore *store, const char *type, const struct owner *waiter, const struct wait_queue *seen,
+                                    struct error *error);
 enum outcome __real_ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error);
 enum outcome __real_ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner,
                                  enum fencer fencer, struct ledger *before, struct error *error);
 enum outcome __real_ledger_commit(struct lockstore *store, const char *type, const struct ledger_commit *commit, struct error *error);
 enum outcome __real_ledger_settle(struct lockstore *store, const char *type, int64_t epoch, const struct owner *owner, int64_t settled,
                                   struct error *error);
+enum request_kind { TAKE, STEAL, RENEW, RELEASE, CONFIRM, JOIN, WAIT_ON, LEAVE, CALL, FENCE, COMMIT, SETTLE, DELETE, DELETE_RANGE };
 
-enum request_kind { TAKE, STEAL, RENEW, RELEASE, FENCE, COMMIT, SETTLE, DELETE, DELETE_RANGE };
+enum { LEAVING_MAX = 16 };
 
 /* All values of a write, so that it can be carried out at any time, and again. */
 struct request {
@@ -49,7 +69,14 @@ struct request {
   enum request_kind kind;
   int type;
   struct caller caller;
-  struct owner owner; /* STEAL: the owner that was seen */
+  struct owner owner; /* STEAL: the owner that was seen; WAIT_ON, CALL: the waiter */
+  struct waiter waiter;
+  struct lock_view held; /* JOIN */
+  bool has_held, late;
+  struct owner owners[LEAVING_MAX]; /* LEAVE */
+  struct departure departure;
+  bool has_last;     /* CALL */
+  struct owner last; /* CALL: as seen; LEAVE: the new one */
   int64_t ttl_ms, epoch, settled;
   struct lock_renewal renewals[TYPES_MAX];
   size_t renewal_count;
@@ -71,34 +98,7 @@ static uint64_t replaced_operation;
 static int64_t away_until_us, elections, replacements;
 static bool electing, confirmed; /* how the last election ended */
 static struct request *delayed;  /* requests on their way */
-
-/* ---- the wait queue ---- */
-
-/*
- * The twin's own wait queue cannot be used here, because all processes share one lockstore. This one belongs to the type, not
- * to the lock: wake-ups are lost, late, doubled or made up often enough.
- */
-static struct {
-  int processes[PROCESSES_MAX];
-  int count;
-} rows[TYPES_MAX];
-
-static void wake_first(int type)
-{
-  if (rows[type].count == 0)
-    return;
-  int first = rows[type].processes[0];
-  memmove(rows[type].processes, rows[type].processes + 1, (size_t)--rows[type].count * sizeof rows[type].processes[0]);
-  processes_wake(first, type, WAKEUP_LOCK);
-}
-
-static void row_add(int type, int process)
-{
-  for (int i = 0; i < rows[type].count; i++)
-    if (rows[type].processes[i] == process)
-      return;
-  rows[type].processes[rows[type].count++] = process;
-}
+static uint64_t acquisitions;    /* how many owners were drawn */
 
 /* ---- the twin ---- */
 
@@ -112,7 +112,7 @@ void server_begin(void)
   replaced_store = lockstore_memory_open(replaced);
   away_until_us = elections = replacements = 0;
   electing = false;
-  memset(rows, 0, sizeof rows);
+  acquisitions = 0;
 }
 
 static void requests_free(void);
@@ -167,7 +167,7 @@ void server_put_ledger(int type, const struct ledger *ledger)
 bool server_lock(int type, struct lock_view *view)
 {
   struct error error;
-  return __real_lock_read(server_store_now(), type_name(type), 0, view, &error) == OUTCOME_YES;
+  return lock_read(server_store_now(), type_name(type), 0, view, &error) == OUTCOME_YES;
 }
 
 /* ---- away, elections, theft ---- */
@@ -263,8 +263,10 @@ void server_theft(int type)
 {
   struct lock_view view;
   struct error error;
-  if (server_lock(type, &view) && __real_lock_release(server_store, type_name(type), 0, &view.owner, 0, &error) == OUTCOME_YES)
+  if (server_lock(type, &view) && __real_lock_delete(server_store, type_name(type), 0, &view.owner, &error) == OUTCOME_YES) {
+    server_lock_tool_loses(type, &view.owner);
     trace_add(-1, type, "somebody deletes the lock document");
+  }
 }
 
 /* ---- one request, applied ---- */
@@ -275,7 +277,7 @@ static enum outcome apply_take(const struct request *request)
   enum outcome outcome =
       __real_lock_take(server_store_now(), type_name(request->type), 0, &request->owner, request->ttl_ms, &request->holder, &error);
   if (outcome == OUTCOME_YES)
-    checks_taken(request->type, &request->owner, request->caller);
+    checks_taken(request->type, &request->owner, request->caller, request->late);
   return outcome;
 }
 
@@ -286,17 +288,13 @@ static enum outcome apply_lock(const struct request *request)
   struct lock_view view;
   struct error error;
   bool was = server_lock(request->type, &view);
-  if (request->kind == RELEASE) {
-    enum outcome released = __real_lock_release(store, type, 0, &request->owner, 0, &error);
-    if (released == OUTCOME_YES)
-      wake_first(request->type);
-    return released;
-  }
+  if (request->kind == RELEASE || request->kind == CONFIRM)
+    return __real_lock_delete(store, type, 0, &request->owner, &error);
   enum outcome outcome = plants_steal_anyway(request->caller.process, was ? &view : NULL)
-                             ? __real_lock_release(store, type, 0, &request->owner, 0, &error)
+                             ? __real_lock_delete(store, type, 0, &request->owner, &error)
                              : __real_lock_steal(store, type, 0, &request->owner, &error);
   if (outcome == OUTCOME_YES)
-    processes_wake(-1, request->type, WAKEUP_LOST);
+    processes_wake(request->type, WAKEUP_LOST, &request->owner);
   if (outcome == OUTCOME_YES && !view.stealable)
     world_fail("a live lease of t%d is stolen: by the server's clock it runs for another %lld ms", request->type, (long long)view.left_ms);
   return outcome;
@@ -363,6 +361,26 @@ static enum outcome apply_ledger(const struct request *request, struct ledger *b
   return outcome;
 }
 
+static enum outcome apply_waiting(const struct request *request, struct lockstore *store)
+{
+  const char *type = type_name(request->type);
+  struct error error;
+  if (request->kind == JOIN)
+    return __real_wait_queue_join(store, type, &request->waiter, &request->holder, request->has_held ? &request->held : NULL, &error);
+  if (request->kind == WAIT_ON)
+    return __real_wait_queue_renew(store, type, &request->owner, request->waiter.at_ms, &error);
+  if (request->kind == LEAVE) {
+    struct departure departure = request->departure;
+    departure.owners = request->owners;
+    departure.holder = departure.holder != NULL ? &request->last : NULL;
+    return __real_wait_queue_remove(store, type, &departure, &error);
+  }
+  struct wait_queue seen;
+  seen.has_last = request->has_last;
+  seen.last = request->last;
+  return __real_wait_queue_call(store, type, &request->owner, &seen, &error);
+}
+
 static enum outcome apply(struct request *request, struct ledger *before)
 {
   switch (request->kind) {
@@ -372,7 +390,13 @@ static enum outcome apply(struct request *request, struct ledger *before)
     return apply_renewals(request);
   case STEAL:
   case RELEASE:
+  case CONFIRM:
     return apply_lock(request);
+  case JOIN:
+  case WAIT_ON:
+  case LEAVE:
+  case CALL:
+    return apply_waiting(request, server_store_now());
   case FENCE:
   case COMMIT:
   case SETTLE:
@@ -394,6 +418,7 @@ static struct request *request_copy(const struct request *request)
   assert(copy != NULL);
   *copy = *request;
   copy->next = delayed;
+  copy->late = true;
   delayed = copy;
   if (request->commit.machine != NULL)
     copy->commit.machine = copy->machine;
@@ -421,7 +446,8 @@ static void requests_free(void)
 
 static void request_arrive(void *context, uint64_t argument)
 {
-  static const char *const names[] = {"take", "steal", "renewal", "release", "fence", "commit", "settle", "delete", "range delete"};
+  static const char *const names[] = {"take",  "steal", "renewal", "release", "confirmation", "join",   "renewed wait",
+                                      "leave", "call",  "fence",   "commit",  "settle",       "delete", "range delete"};
   struct request *request = context;
   struct ledger before;
   (void)argument;
@@ -472,7 +498,12 @@ bool server_answers(struct error *error)
   return true;
 }
 
-/* The primary alone acknowledges a take: the caller does not wait for a majority. */
+/* The primary alone acknowledges these: the caller does not wait for a majority. */
+static bool needs_no_majority(enum request_kind kind)
+{
+  return kind == TAKE || kind == RELEASE || kind == JOIN || kind == WAIT_ON || kind == LEAVE || kind == CALL;
+}
+
 static bool server_answers_at_once(struct error *error)
 {
   chaos_point();
@@ -487,9 +518,13 @@ static enum outcome send_behind(struct request *request, struct error *error)
     outcome = __real_lock_take(replaced_now(), type_name(request->type), 0, &request->owner, request->ttl_ms, &request->holder, error);
   else if (request->kind == STEAL)
     (void)__real_lock_steal(replaced_now(), type_name(request->type), 0, &request->owner, error);
-  if (outcome == OUTCOME_YES)
-    checks_taken(request->type, &request->owner, request->caller);
-  if (request->kind == TAKE && server_answers_at_once(error))
+  else if (request->kind == RELEASE)
+    outcome = __real_lock_delete(replaced_now(), type_name(request->type), 0, &request->owner, error);
+  else if (needs_no_majority(request->kind))
+    outcome = apply_waiting(request, replaced_now());
+  if (request->kind == TAKE && outcome == OUTCOME_YES)
+    checks_taken(request->type, &request->owner, request->caller, request->late);
+  if (needs_no_majority(request->kind) && server_answers_at_once(error))
     return outcome;
   fiber_wait(world_between(0, chaos_plan.timeout_ms * MS));
   (void)no_answer(error);
@@ -529,7 +564,7 @@ static enum outcome send(struct request *request, struct ledger *before, struct 
   enum outcome outcome = apply(request, before);
   if (chaos_strikes(CHAOS_COPY))
     request_send_late(request);
-  if (chaos_strikes(CHAOS_REPLY) || !(request->kind == TAKE ? server_answers_at_once(error) : server_answers(error))) {
+  if (chaos_strikes(CHAOS_REPLY) || !(needs_no_majority(request->kind) ? server_answers_at_once(error) : server_answers(error))) {
     (void)no_answer(error);
     memset(before, 0, sizeof *before);
     return OUTCOME_UNKNOWN;
@@ -553,13 +588,14 @@ enum outcome __wrap_lock_take(struct lockstore *store, const char *type, int slo
   return send(&request, NULL, error);
 }
 
-enum outcome __wrap_lock_read(struct lockstore *store, const char *type, int slot, struct lock_view *view, struct error *error)
+enum outcome __wrap_wait_queue_read(struct lockstore *store, const char *type, int slot, struct lock_view *view, struct wait_queue *queue,
+                                    struct error *error)
 {
   memset(view, 0, sizeof *view);
   if (!server_reach(error))
     return OUTCOME_UNKNOWN;
   (void)store;
-  enum outcome outcome = __real_lock_read(caller_is_behind() ? replaced_now() : server_store_now(), type, slot, view, error);
+  enum outcome outcome = __real_wait_queue_read(caller_is_behind() ? replaced_now() : server_store_now(), type, slot, view, queue, error);
   plants_view(fiber_process()->index, view);
   chaos_point();
   return fiber_dead() ? (no_answer(error), OUTCOME_UNKNOWN) : outcome;
@@ -580,31 +616,108 @@ enum outcome __wrap_lock_renew_all(struct lockstore *store, struct lock_renewal 
   enum outcome outcome = send(&request, NULL, error);
   for (size_t i = 0; i < count; i++)
     renewals[i].outcome = outcome == OUTCOME_YES ? request.renewals[i].outcome : OUTCOME_UNKNOWN;
+  for (size_t i = 0; i < count; i++)
+    renewals[i].awaited = outcome == OUTCOME_YES && request.renewals[i].awaited;
   return outcome;
 }
 
-enum outcome __wrap_lock_wait(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error)
+enum outcome __wrap_lock_delete(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error)
 {
-  struct lock_view view;
-  (void)store, (void)slot;
-  if (!server_reach(error))
-    return OUTCOME_UNKNOWN;
-  if (caller_is_behind())
-    return OUTCOME_NO;
-  bool there = server_lock(type_index(type), &view) && memcmp(&view.owner, seen, sizeof *seen) == 0;
-  if (there)
-    row_add(type_index(type), fiber_process()->index);
-  if (!server_answers(error))
-    return OUTCOME_UNKNOWN;
-  return there ? OUTCOME_YES : OUTCOME_NO;
-}
-
-enum outcome __wrap_lock_release(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t epoch,
-                                 struct error *error)
-{
-  struct request request = {.kind = RELEASE, .type = type_index(type), .owner = *owner, .epoch = epoch};
+  struct request request = {.kind = RELEASE, .type = type_index(type), .owner = *owner};
   (void)store, (void)slot;
   return send(&request, NULL, error);
+}
+
+enum outcome __wrap_lock_confirm(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error)
+{
+  struct request request = {.kind = CONFIRM, .type = type_index(type), .owner = *owner};
+  (void)store, (void)slot;
+  return send(&request, NULL, error);
+}
+
+/* ---- wait_queue.h ---- */
+
+enum outcome __wrap_wait_queue_join(struct lockstore *store, const char *type, const struct waiter *me, const struct lock_holder *who,
+                                    const struct lock_view *held, struct error *error)
+{
+  struct request request = {.kind = JOIN, .type = type_index(type), .waiter = *me, .holder = *who, .has_held = held != NULL};
+  (void)store;
+  if (held != NULL)
+    request.held = *held;
+  return send(&request, NULL, error);
+}
+
+enum outcome __wrap_wait_queue_renew(struct lockstore *store, const char *type, const struct owner *me, int64_t now_ms, struct error *error)
+{
+  struct request request = {.kind = WAIT_ON, .type = type_index(type), .owner = *me, .waiter = {.at_ms = now_ms}};
+  (void)store;
+  return send(&request, NULL, error);
+}
+
+enum outcome __wrap_wait_queue_remove(struct lockstore *store, const char *type, const struct departure *departure, struct error *error)
+{
+  struct request request = {.kind = LEAVE, .type = type_index(type), .departure = *departure};
+  (void)store;
+  assert(departure->count <= LEAVING_MAX);
+  memcpy(request.owners, departure->owners, (size_t)departure->count * sizeof *departure->owners);
+  if (departure->holder != NULL)
+    request.last = *departure->holder;
+  return send(&request, NULL, error);
+}
+
+enum outcome __wrap_wait_queue_call(struct lockstore *store, const char *type, const struct owner *waiter, const struct wait_queue *seen,
+                                    struct error *error)
+{
+  struct request request = {.kind = CALL, .type = type_index(type), .owner = *waiter, .has_last = seen->has_last, .last = seen->last};
+  (void)store;
+  return send(&request, NULL, error);
+}
+
+/* ---- wakeup.h, and whose owner it is ---- */
+
+enum outcome __wrap_wakeup_send(struct lockstore *store, const char *type, enum wakeup_about about, const struct owner *to, int64_t epoch,
+                                struct error *error)
+{
+  (void)store, (void)epoch;
+  if (!server_reach(error))
+    return OUTCOME_UNKNOWN;
+  processes_wake(type_index(type), about, to);
+  return fiber_dead() ? OUTCOME_UNKNOWN : OUTCOME_YES;
+}
+
+struct owner server_owner(int process, uint64_t acquisition)
+{
+  struct owner owner = {{(uint8_t)(process + 1)}};
+  memcpy(owner.bytes + ADDRESS_BYTES, &acquisition, sizeof acquisition);
+  return owner;
+}
+
+uint64_t server_owner_parse(const struct owner *owner, int *process)
+{
+  uint64_t acquisition;
+  memcpy(&acquisition, owner->bytes + ADDRESS_BYTES, sizeof acquisition);
+  *process = owner->bytes[0] - 1;
+  struct owner again = server_owner(*process, acquisition);
+  return memcmp(&again, owner, sizeof again) == 0 && *process >= 0 && *process < PROCESSES_MAX ? acquisition : 0;
+}
+
+const struct address *__wrap_lockstore_address(const struct lockstore *store)
+{
+  static struct address address;
+  struct owner owner = server_owner(fiber_process()->index, 0);
+  (void)store;
+  memcpy(address.bytes, owner.bytes, sizeof address.bytes);
+  return &address;
+}
+
+void __wrap_lockstore_random(struct lockstore *store, void *bytes, size_t size)
+{
+  uint64_t random = world_random();
+  (void)store;
+  if (size == OWNER_BYTES)
+    *(struct owner *)bytes = server_owner(0, ++acquisitions);
+  else
+    memcpy(bytes, &random, size);
 }
 
 enum outcome __wrap_ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error)

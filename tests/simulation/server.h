@@ -39,6 +39,8 @@ void server_adopt(int type);
 void server_lock_tool(int type);
 /* Whether pawl-lock's command runs, by the lock document. */
 bool server_lock_tool_holds(int type);
+/* Somebody has deleted its lock document; one that a fail-over brings back is no hold any more. */
+void server_lock_tool_loses(int type, const struct owner *owner);
 
 /* Sends one request to the database. False: it got no answer, and was not made; `error` has the reason. True: the caller makes it now. */
 bool server_reach(struct error *error);
@@ -58,5 +60,9 @@ void server_ledger(int type, struct ledger *ledger);
 bool server_lock(int type, struct lock_view *view);
 void server_ledger_live(int type, struct ledger *ledger);
 void server_put_ledger(int type, const struct ledger *ledger);
+
+/* The owner of an acquisition, which has a number of its own in the world; and back: the number, 0: not one of these. */
+struct owner server_owner(int process, uint64_t acquisition);
+uint64_t server_owner_parse(const struct owner *owner, int *process);
 
 #endif

@@ -23,7 +23,7 @@ static bool tool_begin(int type, struct ledger *ledger, struct owner *owner)
   server_theft(type);
   memcpy(owner->bytes, &low, sizeof low);
   memcpy(owner->bytes + sizeof low, &high, sizeof high);
-  checks_taken(type, owner, (struct caller){.process = -1});
+  checks_taken(type, owner, (struct caller){.process = -1}, false);
   return true;
 }
 
@@ -85,6 +85,12 @@ void server_lock_tool(int type)
     world_fail("t%d: the fence of pawl-lock fails", type);
   checks_ledger(type, NULL);
   trace_add(-1, type, "pawl-lock takes the lock, and %s", stays ? "runs its command" : "is killed");
+}
+
+void server_lock_tool_loses(int type, const struct owner *owner)
+{
+  if (memcmp(&tool_owners[type], owner, sizeof *owner) == 0)
+    tool_owners[type] = (struct owner){{0}};
 }
 
 bool server_lock_tool_holds(int type)

@@ -26,6 +26,7 @@ static const char *const kind_names[ACTION_COUNT] = {
     [ACTION_COMMIT] = "COMMIT",
     [ACTION_CLOSE] = "CLOSE",
     [ACTION_UNLOCK] = "UNLOCK",
+    [ACTION_LEAVE] = "LEAVE",
     [ACTION_READ] = "READ",
     [ACTION_DELETE] = "DELETE",
     [ACTION_RENEW] = "RENEW",
@@ -57,6 +58,7 @@ static const unsigned answers[ACTION_COUNT] = {
     [ACTION_COMMIT] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
     [ACTION_CLOSE] = MAY(YES) | MAY(NO_SPACE) | MAY(FAILED),
     [ACTION_UNLOCK] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
+    [ACTION_LEAVE] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
     [ACTION_READ] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED),
     [ACTION_DELETE] = MAY(YES) | MAY(UNKNOWN) | MAY(REFUSED),
     [ACTION_RENEW] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
@@ -230,12 +232,31 @@ static void answer_commit(struct rig *rig, const struct ledger_commit *commit)
   rig->vouched = rig->vouched || commit->guarded;
 }
 
+/* Busy: in the wait queue, with a pause that ends with the lease at the latest. */
+static void answer_acquire(struct rig *rig, const struct action *action, struct completion *completion)
+{
+  struct acquisition *mine = &completion->acquisition;
+  int64_t pause_ms = action->acquisition.listens ? 1000 : 100;
+  *mine = action->acquisition;
+  if (action->kind == ACTION_LEAVE || (action->kind == ACTION_TAKE && completion->result == RESULT_YES))
+    mine->queued = false;
+  if (action->kind != ACTION_LOOK || completion->result == RESULT_UNKNOWN)
+    return;
+  mine->view = rig->view;
+  if (!mine->drawn)
+    for (size_t i = 0; i < OWNER_BYTES; i++)
+      mine->owner.bytes[i] = (uint8_t)random_next(rig);
+  mine->drawn = true;
+  mine->steal = completion->result == RESULT_YES && rig->view.stealable;
+  mine->queued = mine->queued || completion->result == RESULT_NO;
+  pause_ms = pause_ms / 2 + (int64_t)rig_random(rig, (uint64_t)pause_ms / 2 + 1);
+  mine->pause_ms = rig->view.left_ms >= 0 && rig->view.left_ms < pause_ms ? rig->view.left_ms + 1 : pause_ms;
+}
+
 static void answer_yes(struct rig *rig, const struct action *action, struct completion *completion)
 {
   const struct committed *committed = &rig->watch.committed;
-  if (action->kind == ACTION_LOOK)
-    completion->view = rig->view;
-  else if (action->kind == ACTION_FENCE)
+  if (action->kind == ACTION_FENCE)
     answer_fence(rig, action, completion);
   else if (action->kind == ACTION_GUARD)
     completion->ground = rig->ground;
@@ -271,6 +292,7 @@ static void handle(struct rig *rig, const struct event *event, const char *text)
   enum consumer_state before = rig->consumer.state;
   consumer_handle(&rig->consumer, event, &rig->moment, &rig->effects);
   history_add(rig, text, before);
+  rig->cause = text;
   rig_assert(rig, !rig->effects.drop_read || (rig->slots[ACTIVITY_READ].running && rig->consumer.leave != LEAVE_NOT));
   for (int i = 0; i < rig->effects.action_count; i++)
     watch_started(rig, &rig->effects.actions[i]);
@@ -295,13 +317,13 @@ void rig_stop(struct rig *rig)
 void rig_wake(struct rig *rig, enum wakeup_about about)
 {
   static const char *const texts[] = {[WAKEUP_MESSAGE] = "message", [WAKEUP_LOCK] = "lock", [WAKEUP_LOST] = "lost"};
-  struct event event = {.kind = EVENT_WAKE, .about = about};
+  struct event event = {.kind = EVENT_WAKE, .about = about, .owner = rig->consumer.acquisition.owner};
   enum consumer_state before = rig->consumer.state;
   bool due = rig->consumer.next_ms <= rig->moment.now_ms, failed = rig->consumer.unknown_row > 0;
   moment_fresh(rig, 0);
   handle(rig, &event, texts[about]);
-  rig_assert(rig, rig->consumer.state == before);
-  for (int i = 0; i < rig->effects.action_count; i++) {
+  rig_assert(rig, rig->consumer.state == before || about == WAKEUP_LOST); /* it may find out that the lease is over */
+  for (int i = 0; i < rig->effects.action_count && rig->consumer.state == before; i++) {
     enum action_kind kind = rig->effects.actions[i].kind;
     bool look = kind == ACTION_PEEK || kind == ACTION_LOOK || kind == ACTION_READ;
     rig_assert(rig, about == WAKEUP_LOST ? kind == ACTION_RENEW : look || kind == ACTION_RENEW);
@@ -309,26 +331,11 @@ void rig_wake(struct rig *rig, enum wakeup_about about)
   }
 }
 
-void rig_watch(struct rig *rig, enum wakeup_about about, bool watching)
+void rig_watch(struct rig *rig, bool watching)
 {
-  static const char *const texts[][2] = {
-      [WAKEUP_MESSAGE] = {"unwatch message", "watch message"}, [WAKEUP_LOCK] = {"unwatch lock", "watch lock"}};
-  struct event event = {.kind = EVENT_WATCH, .about = about, .watching = watching};
+  struct event event = {.kind = EVENT_WATCH, .watching = watching};
   moment_fresh(rig, 0);
-  handle(rig, &event, texts[about][watching]);
-}
-
-/* The kind that the consumer waits for comes last, so that the test sees its effects. */
-static void play_watch(struct rig *rig, const char *event)
-{
-  bool watching = event[0] == 'w', waiting = rig->consumer.state == STATE_WAITING;
-  enum wakeup_about last = waiting ? WAKEUP_LOCK : WAKEUP_MESSAGE;
-  if (strstr(event, " lock") != NULL || strstr(event, " message") != NULL) {
-    rig_watch(rig, strstr(event, " lock") != NULL ? WAKEUP_LOCK : WAKEUP_MESSAGE, watching);
-  } else {
-    rig_watch(rig, waiting ? WAKEUP_MESSAGE : WAKEUP_LOCK, watching);
-    rig_watch(rig, last, watching);
-  }
+  handle(rig, &event, watching ? "watch" : "unwatch");
 }
 
 /* A completion of an action that the consumer does not wait for (any more): the consumer only frees its memory. */
@@ -368,6 +375,8 @@ void rig_answer(struct rig *rig, enum activity activity, enum result result)
     completion.ledger = rig->ledger;
     completion.ledger.guarded = rig->vouched ? rig->ledger.epoch : 0;
   }
+  answer_acquire(rig, &action, &completion);
+  completion.awaited = action.kind == ACTION_RENEW && result == RESULT_YES && rig->awaited;
   if (result == RESULT_YES)
     answer_yes(rig, &action, &completion);
   else if (result != RESULT_NO)
@@ -412,6 +421,8 @@ static void variant_apply(struct rig *rig, enum action_kind kind, const char *va
     rig->block_bytes = (int64_t)1 << 30;
   } else if (kind == ACTION_CLOSE) {
     rig->discard_fails = true;
+  } else if (kind == ACTION_RENEW) {
+    rig->awaited = true;
   } else if (kind == ACTION_READ) {
     rig->load_ids = 2;
   }
@@ -470,8 +481,8 @@ void rig_play(struct rig *rig, const char *event)
     rig_wake(rig, WAKEUP_LOCK);
   } else if (strcmp(event, "lost") == 0) {
     rig_wake(rig, WAKEUP_LOST);
-  } else if (strncmp(event, "watch", 5) == 0 || strncmp(event, "unwatch", 7) == 0) {
-    play_watch(rig, event);
+  } else if (strcmp(event, "watch") == 0 || strcmp(event, "unwatch") == 0) {
+    rig_watch(rig, event[0] == 'w');
   } else {
     play_answer(rig, event);
   }

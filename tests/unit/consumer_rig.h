@@ -7,8 +7,7 @@
  *
  *   "wait 100"          100 ms pass, then the timer          "wake"     to the time the consumer asked for, then the timer
  *   "stop"              finish and leave                     "stale"    an unexpected completion, with a load
- *   "message", "lock", "lost"   a wake-up                    "watch", "unwatch"   wake-ups come from now on, or no longer;
- *                                                            one kind alone: "watch message", "watch lock", "unwatch …"
+ *   "message", "lock", "lost"   a wake-up                    "watch", "unwatch"   wake-ups come from now on, or no longer
  *   "APPEND NO_SPACE"   the running action comes back with this result; some results have variants, see rig_play
  */
 #ifndef PAWL_TESTS_CONSUMER_RIG_H
@@ -37,7 +36,7 @@ struct rig_watch {
   int64_t epoch_checked;
   bool clean_checked, vouched_checked; /* of the end, as the check saw it or a roll left it */
   bool seen_stealable;
-  struct owner owner, seen;
+  struct owner owner;
   uint64_t taken_number;
   int64_t deadline_ms;
   /* the epoch */
@@ -70,6 +69,7 @@ struct rig {
   bool vouched; /* the ledger's end is vouched for */
   struct writer_ground ground;
   struct lock_view view;
+  bool awaited;           /* a tool waits for the lock */
   size_t load_ids;        /* delete commands per load */
   uint32_t load_messages; /* messages per load */
   int64_t block_bytes;
@@ -79,6 +79,7 @@ struct rig {
   bool nothing_read;   /* PEEK: nothing of the type was read yet, so that no tail poll is possible */
   bool names_document; /* the next PEEK or READ names a document that cannot be taken */
 
+  const char *cause; /* the last event, as the history has it */
   char history[RIG_HISTORY][256];
   int events;
 };
@@ -90,7 +91,7 @@ struct consumer_options rig_options(void);
 uint64_t rig_random(struct rig *rig, uint64_t below);
 
 /*
- * Plays one event. Variants: `LOOK YES:busy`, `:expired`; `CHECK` and `FENCE YES:none` (no ledger), `:clean`, `:unclean`,
+ * Plays one event. Variants: `LOOK YES:expired`; `RENEW YES:awaited`; `CHECK` and `FENCE YES:none` (no ledger), `:clean`, `:unclean`,
  * `:unsettled`, `:moved` (others wrote since), `:unvouched` and `:unvouched-clean`; `GUARD YES:local`, `:local-exact`, `:busy`,
  * and on a network `:exact`, `:longer`; `APPEND YES:large`; `CLOSE YES:left`; `READ YES:many` (ids for two commands); `READ
  * YES:named`, `PEEK NO:named` (a document that cannot be taken, and no load); `DELETE YES:last` (of several deletes the one
@@ -103,7 +104,7 @@ void rig_timer(struct rig *rig, int64_t ms_later);
 void rig_stop(struct rig *rig);
 void rig_stale(struct rig *rig);
 void rig_wake(struct rig *rig, enum wakeup_about about);
-void rig_watch(struct rig *rig, enum wakeup_about about, bool watching);
+void rig_watch(struct rig *rig, bool watching);
 void rig_answer(struct rig *rig, enum activity activity, enum result result);
 
 /* The actions that the last event started, in order: "APPEND READ"; "" if none; "DROP" if the consumer no longer waits for the

@@ -1,4 +1,5 @@
 #include "consumer_watch.h"
+#include "consumer_edges.h"
 
 #include <stdlib.h>
 
@@ -61,8 +62,7 @@ static void started_take(struct rig *rig, const struct action *action)
   rig_assert(rig, !watch->locked || watch->unlock_tried);
   rig_assert(rig, !runs(rig, ACTIVITY_READ) && !deletes(rig));
   rig_assert(rig, !same_owner(&action->owner, &watch->owner)); /* a new owner for every acquisition */
-  if (action->steal)
-    rig_assert(rig, watch->seen_stealable && same_owner(&action->seen, &watch->seen));
+  rig_assert(rig, !action->acquisition.steal || watch->seen_stealable);
   epoch_forget(watch);
   watch->locked = watch->lost = watch->rolled = watch->unlock_tried = false;
   watch->owner = action->owner;
@@ -234,6 +234,9 @@ static void started_kind(struct rig *rig, const struct action *action)
   case ACTION_CLOSE:
     started_close(rig, action);
     return;
+  case ACTION_LEAVE:
+    rig_assert(rig, (!watch->locked || watch->unlock_tried) && action->acquisition.queued);
+    return;
   case ACTION_UNLOCK:
     rig_assert(rig, watch->locked);
     rig_assert(rig, !runs(rig, ACTIVITY_READ) && !deletes(rig));
@@ -261,7 +264,7 @@ void watch_started(struct rig *rig, const struct action *action)
   rig_assert(rig, !rig->slots[activity].running);
   rig_assert(rig, action->number > rig->number_last);
   rig->number_last = action->number;
-  if (action->kind >= ACTION_FENCE)
+  if (action->kind >= ACTION_FENCE && action->kind != ACTION_LEAVE)
     rig_assert(rig, same_owner(&action->owner, &watch->owner));
   if ((action->kind >= ACTION_OPEN && action->kind <= ACTION_CLOSE) || action->kind == ACTION_READ || action->kind == ACTION_DELETE)
     rig_assert(rig, action->epoch > 0 && action->epoch == watch->epoch);
@@ -280,6 +283,8 @@ static void answered_lock(struct rig *rig, const struct completion *completion)
   if (completion->kind == ACTION_TAKE) {
     watch->locked = !no;
     watch->checked = false; /* valid for this time only */
+    if (no)                 /* it goes on waiting, under the same owner */
+      memset(&watch->owner, 0, sizeof watch->owner);
     watch->deadline_ms = completion->sent_ms + rig->consumer.options.lease_ms * 2 / 3;
   } else if (completion->kind == ACTION_UNLOCK) {
     watch->locked = watch->locked && !yes && !no;
@@ -419,6 +424,7 @@ void watch_answered(struct rig *rig, const struct action *action, const struct c
   rig->slots[action->activity].running = false;
   switch (action->kind) {
   case ACTION_PEEK:
+  case ACTION_LEAVE:
   case ACTION_COUNT:
     return;
   case ACTION_OPEN:
@@ -431,8 +437,7 @@ void watch_answered(struct rig *rig, const struct action *action, const struct c
     watch->vouched_checked = ledger_vouched(&completion->ledger);
     return;
   case ACTION_LOOK:
-    watch->seen_stealable = completion->result == RESULT_YES && completion->view.stealable;
-    watch->seen = completion->view.owner;
+    watch->seen_stealable = completion->result == RESULT_YES && completion->acquisition.view.stealable;
     return;
   case ACTION_TAKE:
   case ACTION_UNLOCK:
@@ -471,21 +476,6 @@ void watch_answered(struct rig *rig, const struct action *action, const struct c
 
 /* ---- after each event ---- */
 
-#define TO(state) (1u << STATE_##state)
-static const unsigned edges[STATE_COUNT] = {
-    [STATE_IDLE] = TO(CHECKING) | TO(STOPPED) | TO(DONE),
-    [STATE_CHECKING] = TO(IDLE) | TO(WAITING) | TO(TAKING) | TO(STOPPED) | TO(DONE),
-    [STATE_WAITING] = TO(IDLE) | TO(CHECKING) | TO(TAKING) | TO(STOPPED) | TO(DONE),
-    [STATE_TAKING] = TO(WAITING) | TO(FENCING) | TO(UNLOCKING) | TO(DONE),
-    [STATE_FENCING] = TO(OPENING) | TO(UNLOCKING),
-    [STATE_OPENING] = TO(SETTLING) | TO(RELEASING),
-    [STATE_SETTLING] = TO(DRAINING) | TO(RELEASING),
-    [STATE_DRAINING] = TO(RELEASING),
-    [STATE_RELEASING] = TO(FENCING) | TO(UNLOCKING) | TO(DONE),
-    [STATE_UNLOCKING] = TO(IDLE) | TO(CHECKING) | TO(BACKING_OFF) | TO(STOPPED) | TO(DONE),
-    [STATE_BACKING_OFF] = TO(IDLE) | TO(DONE),
-};
-
 static enum consumer_state state_named(const char *name, size_t length)
 {
   for (int i = 0; i < STATE_COUNT; i++)
@@ -494,7 +484,7 @@ static enum consumer_state state_named(const char *name, size_t length)
   return STATE_COUNT;
 }
 
-/* The consumer logs every change of the state, and each change is an edge of the picture in consumer.h. */
+/* The consumer logs every change of the state, and each change is an edge of the map. */
 static void watch_edges(struct rig *rig, enum consumer_state before)
 {
   enum consumer_state at = before;
@@ -504,7 +494,7 @@ static void watch_edges(struct rig *rig, enum consumer_state before)
       continue;
     rig_assert(rig, arrow != NULL);
     enum consumer_state from = state_named(text, (size_t)(arrow - text)), to = state_named(arrow + 4, strcspn(arrow + 4, ":"));
-    rig_assert(rig, from == at && to < STATE_COUNT && (edges[from] & 1u << to) != 0);
+    rig_assert(rig, from == at && to < STATE_COUNT && edge_take(rig, from, to));
     at = to;
   }
   rig_assert(rig, at == rig->consumer.state || rig->effects.note_count == EFFECTS_NOTES_MAX);

@@ -5,6 +5,7 @@
  *
  * A failure prints its seed: `test_consumer_walk SEED` repeats that walk alone.
  */
+#include "consumer_edges.h"
 #include "consumer_rig.h"
 
 #include <setjmp.h>
@@ -16,7 +17,7 @@
 
 #include <cmocka.h>
 
-enum { WALKS = 600, STEPS = 250, STEPS_TO_END_MAX = 300 };
+enum { WALKS = 3000, STEPS = 250, STEPS_TO_END_MAX = 300 };
 
 static uint64_t seed_only;
 static const struct rig *walking;
@@ -39,6 +40,7 @@ static void world_change(struct rig *rig)
   rig->load_messages = 1 + (uint32_t)rig_random(rig, 50);
   rig->block_bytes = rig_random(rig, 10) == 0 ? (int64_t)1 << 30 : 1000;
   rig->discard_fails = rig_random(rig, 3) == 0;
+  rig->awaited = rig_random(rig, 4) == 0;
   rig->view.stealable = rig_random(rig, 3) == 0;
   rig->view.left_ms = (int64_t)rig_random(rig, 30000) - 10;
   rig->ground.local = rig_random(rig, 2) == 0;
@@ -108,7 +110,7 @@ static void step(struct rig *rig)
   } else if (dice < 98) {
     rig_wake(rig, (enum wakeup_about)rig_random(rig, WAKEUP_LOST + 1));
   } else if (dice < 99) {
-    rig_watch(rig, rig_random(rig, 2) > 0 ? WAKEUP_LOCK : WAKEUP_MESSAGE, rig_random(rig, 3) > 0);
+    rig_watch(rig, rig_random(rig, 3) > 0);
   } else if (rig_random(rig, 4) == 0) {
     rig_stop(rig);
   }
@@ -119,7 +121,7 @@ static void step(struct rig *rig)
 static void answer_well(struct rig *rig, enum activity activity)
 {
   enum action_kind kind = rig->slots[activity].action.kind;
-  bool no = kind == ACTION_PEEK || kind == ACTION_LOOK || kind == ACTION_READ;
+  bool no = kind == ACTION_PEEK || kind == ACTION_READ;
   rig_answer(rig, activity, no ? RESULT_NO : RESULT_YES);
 }
 
@@ -197,6 +199,7 @@ static bool constant_is_rightly_quick(enum action_kind kind, enum result result)
   case ACTION_APPEND:
   case ACTION_CLOSE:
   case ACTION_UNLOCK:
+  case ACTION_LEAVE:
   case ACTION_RENEW:
   case ACTION_COUNT:
     break;
@@ -214,7 +217,7 @@ static enum result constant_answer(struct rig *rig, const struct action *action,
     return result;
   if (action->kind == ACTION_READ)
     return rig->watch.loads_read == 0 ? RESULT_YES : RESULT_NO;
-  return action->kind == ACTION_LOOK ? RESULT_NO : RESULT_YES;
+  return RESULT_YES;
 }
 
 static void constant_walk(enum action_kind kind, enum result result, bool local)
@@ -260,11 +263,38 @@ static void test_nothing_makes_it_spin(void **state)
     }
 }
 
+/* An idle consumer whose storage is refused for as long as it takes: chance does not come this way. */
+static void test_distrust_while_idle(void **state)
+{
+  (void)state;
+  struct consumer_options options = rig_options();
+  struct rig rig;
+  rig_init(&rig, &options, 1);
+  rig_play_all(&rig, "wait 0; PEEK YES; CHECK REFUSED");
+  while (!consumer_is_over(&rig.consumer)) {
+    if (!rig.slots[ACTIVITY_MAIN].running)
+      rig_play(&rig, "wake");
+    rig_play(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_CHECK ? "CHECK REFUSED" : "PEEK NO");
+  }
+  rig_assert(&rig, rig.consumer.state == STATE_STOPPED);
+  rig_deinit(&rig);
+}
+
+/* After the walks: what the map allows does happen. */
+static void test_the_map_has_no_edge_too_many(void **state)
+{
+  (void)state;
+  if (seed_only == 0)
+    assert_int_equal(edges_unseen(), 0);
+}
+
 int main(int argc, char **argv)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_walks),
       cmocka_unit_test(test_nothing_makes_it_spin),
+      cmocka_unit_test(test_distrust_while_idle),
+      cmocka_unit_test(test_the_map_has_no_edge_too_many),
   };
   seed_only = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
   signal(SIGABRT, on_abort);

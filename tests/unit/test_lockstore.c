@@ -1,6 +1,7 @@
 /* The suite that the real lockstore and its twin must both pass. */
 #include "test_lockstore.h"
 #include "cmocka_range.h"
+#include "lockstore/acquire.h"
 #include "lockstore/wakeup.h"
 
 #include <pthread.h>
@@ -36,7 +37,7 @@ static void my_own_nonce_is_mine_again(void **state)
   struct lock_view view;
   assert_int_equal(take(MY_TYPE, &alice, LONG_MS), OUTCOME_YES);
   assert_int_equal(take(MY_TYPE, &alice, LONG_MS), OUTCOME_YES);
-  assert_int_equal(lock_release(store, MY_TYPE, 0, &alice, 0, &error), OUTCOME_YES);
+  assert_int_equal(lock_delete(store, MY_TYPE, 0, &alice, &error), OUTCOME_YES);
   assert_int_equal(lock_read(store, MY_TYPE, 0, &view, &error), OUTCOME_NO);
 }
 
@@ -117,11 +118,12 @@ static void several_are_renewed_at_once(void **state)
   (void)state;
   enum { RENEWALS = 5 };
   static const enum outcome expected[RENEWALS] = {OUTCOME_YES, OUTCOME_NO, OUTCOME_NO, OUTCOME_YES, OUTCOME_NO};
-  struct lock_renewal renewals[RENEWALS] = {{"several-mine", 0, alice, LONG_MS, OUTCOME_UNKNOWN},
-                                            {"several-expired", 0, alice, LONG_MS, OUTCOME_UNKNOWN},
-                                            {"several-another", 0, alice, LONG_MS, OUTCOME_UNKNOWN},
-                                            {"several-mine", 1, bob, LONG_MS, OUTCOME_UNKNOWN},
-                                            {"several-none", 0, alice, LONG_MS, OUTCOME_UNKNOWN}};
+  struct lock_renewal renewals[RENEWALS] = {
+      {.type = "several-mine", .slot = 0, .owner = alice, .ttl_ms = LONG_MS, .outcome = OUTCOME_UNKNOWN},
+      {.type = "several-expired", .slot = 0, .owner = alice, .ttl_ms = LONG_MS, .outcome = OUTCOME_UNKNOWN},
+      {.type = "several-another", .slot = 0, .owner = alice, .ttl_ms = LONG_MS, .outcome = OUTCOME_UNKNOWN},
+      {.type = "several-mine", .slot = 1, .owner = bob, .ttl_ms = LONG_MS, .outcome = OUTCOME_UNKNOWN},
+      {.type = "several-none", .slot = 0, .owner = alice, .ttl_ms = LONG_MS, .outcome = OUTCOME_UNKNOWN}};
   struct lock_view view;
   assert_int_equal(take("several-mine", &alice, LONG_MS / 2), OUTCOME_YES);
   assert_int_equal(lock_take(store, "several-mine", 1, &bob, LONG_MS / 2, &someone, &error), OUTCOME_YES);
@@ -146,7 +148,7 @@ static void more_than_a_command_takes_are_renewed(void **state)
   enum { RENEWALS = 1001 };
   static struct lock_renewal renewals[RENEWALS];
   for (int i = 0; i < RENEWALS; i++)
-    renewals[i] = (struct lock_renewal){"many", i, alice, LONG_MS, OUTCOME_UNKNOWN};
+    renewals[i] = (struct lock_renewal){.type = "many", .slot = i, .owner = alice, .ttl_ms = LONG_MS, .outcome = OUTCOME_UNKNOWN};
   assert_int_equal(lock_take(store, "many", RENEWALS - 1, &alice, LONG_MS, &someone, &error), OUTCOME_YES);
   assert_int_equal(lock_renew_all(store, renewals, RENEWALS, &error), OUTCOME_YES);
   for (int i = 0; i < RENEWALS; i++)
@@ -165,10 +167,10 @@ static void release_is_mine_and_once(void **state)
 {
   (void)state;
   assert_int_equal(take(MY_TYPE, &alice, LONG_MS), OUTCOME_YES);
-  assert_int_equal(lock_release(store, MY_TYPE, 0, &bob, 0, &error), OUTCOME_NO);
-  assert_int_equal(lock_release(store, MY_TYPE, 1, &alice, 0, &error), OUTCOME_NO);
-  assert_int_equal(lock_release(store, MY_TYPE, 0, &alice, 0, &error), OUTCOME_YES);
-  assert_int_equal(lock_release(store, MY_TYPE, 0, &alice, 0, &error), OUTCOME_NO);
+  assert_int_equal(lock_delete(store, MY_TYPE, 0, &bob, &error), OUTCOME_NO);
+  assert_int_equal(lock_delete(store, MY_TYPE, 1, &alice, &error), OUTCOME_NO);
+  assert_int_equal(lock_delete(store, MY_TYPE, 0, &alice, &error), OUTCOME_YES);
+  assert_int_equal(lock_delete(store, MY_TYPE, 0, &alice, &error), OUTCOME_NO);
   assert_int_equal(lock_renew(store, MY_TYPE, 0, &alice, LONG_MS, &error), OUTCOME_NO);
 }
 
@@ -838,27 +840,32 @@ static void lists_are_whole_and_in_order(void **state)
   assert_int_equal(ledgers.disorders, 0);
 }
 
-/* ---- wake-ups ---- */
+/* ---- wake-ups, and waiting ---- */
 
 struct neighbour { /* another process */
   struct lockstore *store;
-  struct watcher *watcher, *box;
+  struct watcher *watcher;
+  struct acquisition lock;
 };
 
-static struct neighbour neighbour_open(const char *type)
+static struct neighbour neighbour_of(const char *type, enum lock_kind kind)
 {
   struct neighbour neighbour = {.store = fixture_store_new()};
   neighbour.watcher = fixture_watcher(neighbour.store, type);
-  neighbour.box = fixture_box(neighbour.store);
+  acquire_init(&neighbour.lock, kind, LONG_MS, 100);
+  neighbour.lock.listens = true;
   assert_int_equal(watcher_begin(neighbour.watcher, &error), OUTCOME_YES);
-  assert_int_equal(watcher_begin(neighbour.box, &error), OUTCOME_YES);
   return neighbour;
+}
+
+static struct neighbour neighbour_open(const char *type)
+{
+  return neighbour_of(type, LOCK_BY_WORKER);
 }
 
 static void neighbour_close(struct neighbour *neighbour)
 {
   watcher_close(neighbour->watcher);
-  watcher_close(neighbour->box);
   lockstore_close(neighbour->store);
 }
 
@@ -867,37 +874,63 @@ static struct wakeup expect_woken(struct neighbour *neighbour, const char *type,
   struct wakeup wakeup = {.epoch = -1};
   enum outcome outcome = OUTCOME_NO;
   for (int tries = 0; outcome == OUTCOME_NO && tries < 10; tries++)
-    outcome = watcher_next(about == WAKEUP_MESSAGE ? neighbour->watcher : neighbour->box, &wakeup, &error);
+    outcome = watcher_next(neighbour->watcher, 1000, &wakeup, &error);
   assert_int_equal(outcome, OUTCOME_YES);
   assert_string_equal(wakeup.type, type);
   assert_int_equal(wakeup.about, about);
   return wakeup;
 }
 
+static void expect_called(struct neighbour *neighbour, const char *type, int64_t epoch)
+{
+  struct wakeup wakeup = expect_woken(neighbour, type, WAKEUP_LOCK);
+  assert_memory_equal(&wakeup.owner, &neighbour->lock.owner, sizeof wakeup.owner);
+  assert_int_equal(wakeup.epoch, epoch);
+}
+
 static void expect_quiet(struct neighbour *neighbour)
 {
   struct wakeup wakeup;
-  assert_int_equal(watcher_next(neighbour->watcher, &wakeup, &error), OUTCOME_NO);
-  assert_int_equal(watcher_next(neighbour->box, &wakeup, &error), OUTCOME_NO);
+  assert_int_equal(watcher_next(neighbour->watcher, 100, &wakeup, &error), OUTCOME_NO);
 }
 
-static void neighbour_wait(struct neighbour *neighbour, const char *type, const struct owner *seen)
+static enum outcome look(struct neighbour *neighbour, const char *type)
 {
-  struct lock_view view;
-  assert_int_equal(lock_wait(neighbour->store, type, 0, seen, &error), OUTCOME_YES);
-  assert_int_equal(lock_read(neighbour->store, type, 0, &view, &error), OUTCOME_YES);
-  assert_true(view.waits);
+  return acquire_look(neighbour->store, type, &neighbour->lock, &someone, &error);
+}
+
+static void expect_waiting(struct neighbour *neighbour, const char *type)
+{
+  assert_int_equal(look(neighbour, type), OUTCOME_NO);
+  assert_true(neighbour->lock.queued);
+  assert_uint_in_range(neighbour->lock.pause_ms, 1, LONG_MS + 1);
+}
+
+static void expect_takes(struct neighbour *neighbour, const char *type)
+{
+  assert_int_equal(look(neighbour, type), OUTCOME_YES);
+  assert_int_equal(acquire_take(neighbour->store, type, &neighbour->lock, &someone, &error), OUTCOME_YES);
+  assert_false(neighbour->lock.queued);
+}
+
+static void gives_back(struct neighbour *neighbour, const char *type, int64_t epoch)
+{
+  assert_int_equal(acquire_release(neighbour->store, type, neighbour->lock.kind, &neighbour->lock.owner, epoch, &error), OUTCOME_YES);
+  acquire_init(&neighbour->lock, neighbour->lock.kind, LONG_MS, 100);
+  neighbour->lock.listens = true;
 }
 
 static void wakeups_reach_those_they_are_for(void **state)
 {
   (void)state;
-  assert_int_equal(wakeup_send(store, MY_TYPE, WAKEUP_MESSAGE, NULL, &error), OUTCOME_YES); /* sent before the watcher began: skipped */
+  assert_int_equal(wakeup_send(store, MY_TYPE, WAKEUP_MESSAGE, NULL, 0, &error), OUTCOME_YES); /* sent before the watcher began: skipped */
   struct neighbour one = neighbour_open(MY_TYPE), two = neighbour_open(MY_TYPE), other = neighbour_open("another");
-  assert_int_equal(wakeup_send(store, MY_TYPE, WAKEUP_MESSAGE, NULL, &error), OUTCOME_YES);
-  assert_int_equal(wakeup_send(store, MY_TYPE, WAKEUP_LOST, lockstore_process(one.store), &error), OUTCOME_YES);
+  acquire_draw(one.store, &one.lock);
+  assert_int_equal(wakeup_send(store, MY_TYPE, WAKEUP_MESSAGE, NULL, 0, &error), OUTCOME_YES);
+  assert_int_equal(wakeup_send(store, MY_TYPE, WAKEUP_LOST, &one.lock.owner, 0, &error), OUTCOME_YES);
   expect_woken(&one, MY_TYPE, WAKEUP_MESSAGE);
-  expect_woken(&one, MY_TYPE, WAKEUP_LOST);
+  struct wakeup lost = expect_woken(&one, MY_TYPE, WAKEUP_LOST);
+  assert_memory_equal(&lost.owner, &one.lock.owner, sizeof lost.owner);
   expect_woken(&two, MY_TYPE, WAKEUP_MESSAGE);
   expect_quiet(&one);
   expect_quiet(&two);
@@ -910,57 +943,113 @@ static void wakeups_reach_those_they_are_for(void **state)
 static void waiters_are_woken_one_by_one(void **state)
 {
   (void)state;
-  struct neighbour one = neighbour_open(MY_TYPE), two = neighbour_open(MY_TYPE), three = neighbour_open(MY_TYPE);
-  assert_int_equal(take(MY_TYPE, &alice, LONG_MS), OUTCOME_YES);
-  assert_int_equal(lock_wait(one.store, MY_TYPE, 0, &bob, &error), OUTCOME_NO); /* bob does not hold the lock */
-  neighbour_wait(&one, MY_TYPE, &alice);
-  neighbour_wait(&two, MY_TYPE, &alice);
-  neighbour_wait(&three, MY_TYPE, &alice);
-  neighbour_wait(&one, MY_TYPE, &alice); /* again: it keeps its place */
-  assert_int_equal(lock_release(store, MY_TYPE, 0, &bob, 0, &error), OUTCOME_NO);
-  assert_int_equal(lock_release(store, MY_TYPE, 0, &alice, 7, &error), OUTCOME_YES);
-  assert_int_equal(expect_woken(&one, MY_TYPE, WAKEUP_LOCK).epoch, 7);
+  const char *type = "one-by-one";
+  struct neighbour holder = neighbour_open(type), one = neighbour_open(type), two = neighbour_open(type), three = neighbour_open(type);
+  expect_takes(&holder, type);
+  expect_waiting(&one, type);
+  expect_waiting(&two, type);
+  expect_waiting(&three, type);
+  expect_waiting(&one, type); /* again: it keeps its place */
+  gives_back(&holder, type, 7);
+  expect_called(&one, type, 7);
   expect_quiet(&two);
-  expect_quiet(&three);
-  /* The wait queue goes on with the lock. */
-  assert_int_equal(lock_take(one.store, MY_TYPE, 0, &bob, LONG_MS, &someone, &error), OUTCOME_YES);
-  assert_int_equal(lock_renew(one.store, MY_TYPE, 0, &bob, LONG_MS, &error), OUTCOME_YES);
-  assert_int_equal(lock_release(one.store, MY_TYPE, 0, &bob, 0, &error), OUTCOME_YES);
-  assert_int_equal(expect_woken(&two, MY_TYPE, WAKEUP_LOCK).epoch, 0);
-  expect_quiet(&three);
-  /* Another process is faster: the woken one returns to the front, with the inherited waiters after it. */
-  assert_int_equal(take(MY_TYPE, &alice, LONG_MS), OUTCOME_YES);
-  neighbour_wait(&one, MY_TYPE, &alice);
-  assert_int_equal(lock_take(two.store, MY_TYPE, 0, &bob, LONG_MS, &someone, &error), OUTCOME_NO);
-  assert_int_equal(lock_wait(two.store, MY_TYPE, 0, &bob, &error), OUTCOME_NO); /* not the holder: the inherited waiters stay here */
-  neighbour_wait(&two, MY_TYPE, &alice);
-  assert_int_equal(lock_release(store, MY_TYPE, 0, &alice, 0, &error), OUTCOME_YES);
-  expect_woken(&two, MY_TYPE, WAKEUP_LOCK);
-  assert_int_equal(lock_take(two.store, MY_TYPE, 0, &bob, LONG_MS, &someone, &error), OUTCOME_YES);
-  assert_int_equal(lock_release(two.store, MY_TYPE, 0, &bob, 0, &error), OUTCOME_YES);
-  expect_woken(&three, MY_TYPE, WAKEUP_LOCK);
-  expect_quiet(&one);
-  assert_int_equal(lock_take(three.store, MY_TYPE, 0, &bob, LONG_MS, &someone, &error), OUTCOME_YES);
-  assert_int_equal(lock_release(three.store, MY_TYPE, 0, &bob, 0, &error), OUTCOME_YES);
-  expect_woken(&one, MY_TYPE, WAKEUP_LOCK);
+  /* The queue survives the release; who just held it does not push in; and whose turn it is not finds out. */
+  expect_waiting(&holder, type);
+  expect_waiting(&three, type);
+  expect_takes(&one, type);
+  gives_back(&one, type, 0);
+  expect_called(&two, type, 0);
+  expect_takes(&two, type);
+  gives_back(&two, type, 0);
+  expect_called(&three, type, 0);
+  /* One that goes away hands it on. */
+  assert_int_equal(acquire_leave(three.store, type, &three.lock, true, &error), OUTCOME_YES);
+  expect_called(&holder, type, 0);
+  expect_takes(&holder, type);
+  gives_back(&holder, type, 0);
+  /* Nothing is left of the queue: the next one takes it at once. */
+  expect_takes(&one, type);
+  gives_back(&one, type, 0);
+  neighbour_close(&holder);
   neighbour_close(&one);
   neighbour_close(&two);
   neighbour_close(&three);
 }
 
-static void theft_is_told_and_keeps_the_row(void **state)
+/* Workers and tools take turns, whatever the number of those that wait. */
+static void both_kinds_have_their_turn(void **state)
 {
   (void)state;
-  struct neighbour holder = neighbour_open(MY_TYPE), thief = neighbour_open(MY_TYPE), waiter = neighbour_open(MY_TYPE);
-  assert_int_equal(lock_take(holder.store, MY_TYPE, 0, &alice, SHORT_MS, &someone, &error), OUTCOME_YES);
-  neighbour_wait(&thief, MY_TYPE, &alice);
-  neighbour_wait(&waiter, MY_TYPE, &alice);
-  fixture_wait_expired(MY_TYPE, 0);
-  assert_int_equal(lock_steal(thief.store, MY_TYPE, 0, &alice, &error), OUTCOME_YES);
-  expect_woken(&holder, MY_TYPE, WAKEUP_LOST);
-  assert_int_equal(lock_take(thief.store, MY_TYPE, 0, &bob, LONG_MS, &someone, &error), OUTCOME_YES);
-  assert_int_equal(lock_release(thief.store, MY_TYPE, 0, &bob, 0, &error), OUTCOME_YES); /* it does not wake itself */
-  expect_woken(&waiter, MY_TYPE, WAKEUP_LOCK);
+  const char *type = "turns";
+  struct neighbour holder = neighbour_open(type), one = neighbour_open(type), two = neighbour_open(type),
+                   tool = neighbour_of(type, LOCK_BY_TOOL), another = neighbour_of(type, LOCK_BY_TOOL);
+  expect_takes(&holder, type);
+  expect_waiting(&one, type);
+  expect_waiting(&two, type);
+  struct lock_renewal renewal = {.type = type, .owner = holder.lock.owner, .ttl_ms = LONG_MS, .kind = LOCK_BY_WORKER};
+  assert_int_equal(lock_renew_all(holder.store, &renewal, 1, &error), OUTCOME_YES);
+  assert_false(renewal.awaited);
+  expect_waiting(&tool, type);
+  expect_waiting(&another, type);
+  assert_int_equal(lock_renew_all(holder.store, &renewal, 1, &error), OUTCOME_YES);
+  assert_true(renewal.awaited);
+  gives_back(&holder, type, 0);
+  expect_called(&tool, type, 0); /* before the workers, which came earlier */
+  expect_takes(&tool, type);
+  gives_back(&tool, type, 0);
+  expect_called(&one, type, 0); /* before the other tool */
+  expect_takes(&one, type);
+  gives_back(&one, type, 0);
+  expect_called(&another, type, 0);
+  expect_takes(&another, type);
+  gives_back(&another, type, 0);
+  expect_called(&two, type, 0);
+  expect_takes(&two, type);
+  gives_back(&two, type, 0);
+  neighbour_close(&holder);
+  neighbour_close(&one);
+  neighbour_close(&two);
+  neighbour_close(&tool);
+  neighbour_close(&another);
+}
+
+/* A try takes it only if nobody waits, and does not enter the queue. */
+static void a_try_waits_for_nobody(void **state)
+{
+  (void)state;
+  const char *type = "tries";
+  struct neighbour holder = neighbour_open(type), waiter = neighbour_open(type), one = neighbour_of(type, LOCK_BY_TOOL);
+  one.lock.tries = true;
+  expect_takes(&holder, type);
+  assert_int_equal(look(&one, type), OUTCOME_NO);
+  assert_false(one.lock.queued);
+  assert_true(one.lock.view.left_ms > 0);
+  expect_waiting(&waiter, type);
+  gives_back(&holder, type, 0);
+  assert_int_equal(look(&one, type), OUTCOME_NO);
+  expect_takes(&waiter, type);
+  gives_back(&waiter, type, 0);
+  expect_takes(&one, type);
+  gives_back(&one, type, 0);
+  neighbour_close(&holder);
+  neighbour_close(&waiter);
+  neighbour_close(&one);
+}
+
+static void theft_is_told_and_keeps_the_queue(void **state)
+{
+  (void)state;
+  const char *type = "theft";
+  struct neighbour holder = neighbour_open(type), thief = neighbour_open(type), waiter = neighbour_open(type);
+  holder.lock.ttl_ms = SHORT_MS;
+  expect_takes(&holder, type);
+  expect_waiting(&thief, type);
+  expect_waiting(&waiter, type);
+  fixture_wait_expired(type, 0);
+  expect_takes(&thief, type);
+  expect_woken(&holder, type, WAKEUP_LOST);
+  gives_back(&thief, type, 0);
+  expect_called(&waiter, type, 0);
   expect_quiet(&thief);
   neighbour_close(&holder);
   neighbour_close(&thief);
@@ -1013,7 +1102,9 @@ int main(void)
       cmocka_unit_test(lists_are_whole_and_in_order),
       cmocka_unit_test(wakeups_reach_those_they_are_for),
       cmocka_unit_test(waiters_are_woken_one_by_one),
-      cmocka_unit_test(theft_is_told_and_keeps_the_row),
+      cmocka_unit_test(both_kinds_have_their_turn),
+      cmocka_unit_test(a_try_waits_for_nobody),
+      cmocka_unit_test(theft_is_told_and_keeps_the_queue),
   };
   if (!fixture_begin())
     return SKIPPED;

@@ -21,13 +21,9 @@ bool fixture_begin(void);
 void fixture_end(void);
 /* Prepared, and open until fixture_end. */
 struct lockstore *fixture_store(void);
-/*
- * Another lockstore, like that of another process; the caller closes it. The others: the watchers on a store, for all wake-ups
- * of the type, and for its inbox.
- */
+/* Another lockstore, like that of another process, and the watcher on a store; the caller closes both. */
 struct lockstore *fixture_store_new(void);
 struct watcher *fixture_watcher(struct lockstore *store, const char *type);
-struct watcher *fixture_box(struct lockstore *store);
 /* Returns when the lease of the lock is over. */
 void fixture_wait_expired(const char *type, int slot);
 /* Moves the end of the lease as far ahead as only a clock that jumped can have put it. */

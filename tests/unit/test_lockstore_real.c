@@ -91,16 +91,6 @@ struct watcher *fixture_watcher(struct lockstore *of, const char *type)
   return watcher;
 }
 
-struct watcher *fixture_box(struct lockstore *of)
-{
-  struct lockstore_options options = watch_options();
-  struct error error = {.text = ""};
-  struct watcher *watcher = watcher_open_box(of, &options, &error);
-  if (!watcher)
-    fail_msg("%s", error.text);
-  return watcher;
-}
-
 void fixture_wait_expired(const char *type, int slot)
 {
   struct lock_view view;

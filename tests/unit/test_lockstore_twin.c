@@ -39,12 +39,6 @@ struct watcher *fixture_watcher(struct lockstore *of, const char *type)
   return watcher;
 }
 
-struct watcher *fixture_box(struct lockstore *of)
-{
-  struct error error;
-  return watcher_open_box(of, NULL, &error);
-}
-
 void fixture_wait_expired(const char *type, int slot)
 {
   struct lock_view view;

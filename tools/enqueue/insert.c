@@ -276,7 +276,7 @@ void insert_wake(struct mongo *mongo, mongoc_client_t *client, const struct batc
 {
   const char *types[WAKE_TYPES_MAX];
   size_t type_count = types_find(batch, first, count, types);
-  if (told_just_now(woken, types, type_count, now_ms) || mongo_avoids(mongo, "wakeups"))
+  if (told_just_now(woken, types, type_count, now_ms) || mongo_avoids_wakeups(mongo))
     return;
   snprintf(woken->type, sizeof woken->type, "%s", type_count == 1 ? types[0] : "");
   woken->at_ms = now_ms;

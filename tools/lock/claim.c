@@ -9,7 +9,7 @@
 #include <time.h>
 
 enum {
-  AWAIT_MS_MAX = 1000,   /* longest wait for a wake-up: the lock is read at least this often */
+  AWAIT_MS_MAX = 1000,   /* longest wait for a wake-up in one request */
   WATCH_AGAIN_MS = 5000, /* pause after the wait for wake-ups was lost, or could not begin */
   BACKOFF_MS = 100,      /* pause when MongoDB does not answer; doubles */
   BACKOFF_MS_MAX = 3000,
@@ -65,11 +65,6 @@ static void sleep_ms(int64_t ms)
 
 /* ---- wake-ups ---- */
 
-static int64_t await_ms(const struct claim *claim)
-{
-  return least(claim->config->lease_ms / 2, AWAIT_MS_MAX); /* less than what is left of a lease that its holder renews */
-}
-
 static bool watch_begins(struct claim *claim)
 {
   struct error error;
@@ -77,9 +72,9 @@ static bool watch_begins(struct claim *claim)
   enum outcome outcome = OUTCOME_REFUSED;
   if (claim->watching || command_now_ms() < claim->watch_next_ms)
     return claim->watching;
-  options.await_ms = await_ms(claim);
+  options.await_ms = AWAIT_MS_MAX;
   if (!claim->watcher)
-    claim->watcher = watcher_open_box(claim->store, &options, &error);
+    claim->watcher = watcher_open(claim->store, &options, NULL, 0, &error);
   if (claim->watcher)
     outcome = watcher_begin(claim->watcher, &error);
   claim->watching = outcome == OUTCOME_YES;
@@ -89,13 +84,13 @@ static bool watch_begins(struct claim *claim)
   return claim->watching;
 }
 
-static void watch(struct claim *claim)
+static void watch(struct claim *claim, int64_t at_most_ms)
 {
   struct wakeup wakeup;
   struct error error;
-  enum outcome outcome = watcher_next(claim->watcher, &wakeup, &error);
+  enum outcome outcome = watcher_next(claim->watcher, at_most_ms, &wakeup, &error);
   if (outcome == OUTCOME_YES) {
-    claim->woken = wakeup.about == WAKEUP_LOCK && strcmp(wakeup.type, claim->config->name) == 0;
+    claim->woken = wakeup.about == WAKEUP_LOCK && memcmp(&wakeup.owner, &claim->lock.owner, sizeof wakeup.owner) == 0;
     claim->epoch_told = claim->woken ? wakeup.epoch : 0;
   } else if (outcome != OUTCOME_NO) {
     claim->watching = false;
@@ -103,26 +98,16 @@ static void watch(struct claim *claim)
   }
 }
 
-/* Waits until a wake-up comes, or it is time to read the lock again: at the known end of the lease, or of --timeout, at the latest. */
+/* Waits until a wake-up comes, or it is time to look again, or --timeout is over. */
 static void wait_for_news(struct claim *claim)
 {
-  struct error ignored;
-  bool held = claim->view.left_ms > 0, yields = claim->yields && claim->watching;
-  claim->yields = false;
-  int64_t most_ms = least(claim->deadline_ms - command_now_ms(), held ? claim->view.left_ms + 1 : INT64_MAX);
-  if (yields && most_ms >= await_ms(claim)) {
-    watch(claim);
-    return;
-  }
-  if (held && most_ms >= await_ms(claim) && watch_begins(claim)) {
-    enum outcome row = claim->view.waits ? OUTCOME_YES : lock_wait(claim->store, claim->config->name, 0, &claim->view.owner, &ignored);
-    claim->in_row = row == OUTCOME_YES;
-    if (row == OUTCOME_YES)
-      watch(claim);
-    if (row == OUTCOME_YES || row == OUTCOME_NO) /* the holder has changed: read the lock again */
-      return;
-  }
-  sleep_ms(least(most_ms, jitter(claim->config->retry_ms)));
+  int64_t left_ms, until_ms = command_now_ms() + least(claim->lock.pause_ms, claim->deadline_ms - command_now_ms());
+  if (claim->lock.near && !claim->watching && watch_begins(claim))
+    return; /* what came before it began is not heard: look again */
+  while (claim->watching && !claim->woken && (left_ms = until_ms - command_now_ms()) > 0)
+    watch(claim, left_ms);
+  if (!claim->woken)
+    sleep_ms(until_ms - command_now_ms());
 }
 
 /* ---- one attempt ---- */
@@ -130,14 +115,26 @@ static void wait_for_news(struct claim *claim)
 /* Deletes my lock document; it may exist although no answer said so. */
 static enum outcome give_back(struct claim *claim, struct error *error)
 {
-  enum outcome outcome = lock_release(claim->store, claim->config->name, 0, &claim->owner, claim->fenced ? claim->epoch : 0, error);
+  enum outcome outcome =
+      acquire_release(claim->store, claim->config->name, LOCK_BY_TOOL, &claim->lock.owner, claim->fenced ? claim->epoch : 0, error);
   claim->taken = outcome != OUTCOME_YES && outcome != OUTCOME_NO;
   return outcome;
 }
 
+/* Under a new owner. */
+static void begin_anew(struct claim *claim)
+{
+  bool tries = claim->lock.tries;
+  struct error ignored;
+  if (claim->lock.queued && acquire_leave(claim->store, claim->config->name, &claim->lock, true, &ignored) != OUTCOME_YES)
+    claim_say(claim, CONFIG_LOG_DEBUG, "%s: stays in the wait queue until its entry expires", claim->config->name);
+  acquire_init(&claim->lock, LOCK_BY_TOOL, claim->config->lease_ms, claim->config->retry_ms);
+  claim->lock.tries = tries;
+}
+
 static enum outcome look(struct claim *claim, struct error *error)
 {
-  return lock_read(claim->store, claim->config->name, 0, &claim->view, error);
+  return lock_read(claim->store, claim->config->name, 0, &claim->lock.view, error);
 }
 
 /*
@@ -150,8 +147,9 @@ static enum outcome confirm(struct claim *claim, struct error *error)
   enum outcome outcome = look(claim, error);
   if (outcome == OUTCOME_UNKNOWN)
     return outcome;
-  bool mine = outcome == OUTCOME_YES && memcmp(&claim->view.owner, &claim->owner, sizeof claim->owner) == 0;
-  return mine && !claim->view.stealable ? OUTCOME_YES : OUTCOME_NO;
+  const struct lock_view *view = &claim->lock.view;
+  bool mine = outcome == OUTCOME_YES && memcmp(&view->owner, &claim->lock.owner, sizeof view->owner) == 0;
+  return mine && !view->stealable ? OUTCOME_YES : OUTCOME_NO;
 }
 
 /* Sends the fence again while its result is unknown, until two thirds of the lease are over or a signal comes. */
@@ -160,24 +158,22 @@ static enum outcome fence(struct claim *claim, const struct ledger *seen, struct
   const char *name = claim->config->name;
   int64_t until_ms = least(claim->sent_ms + lease_safe_ms(claim->config->lease_ms), claim->deadline_ms);
   struct ledger before;
-  enum outcome outcome = ledger_fence(claim->store, name, seen->epoch, &claim->owner, FENCER_READER, &before, error);
+  enum outcome outcome = ledger_fence(claim->store, name, seen->epoch, &claim->lock.owner, FENCER_READER, &before, error);
   for (int64_t row = 1; outcome == OUTCOME_UNKNOWN && !command_signalled(); row++) {
     int64_t left_ms = until_ms - command_now_ms();
     if (left_ms <= 0)
       break;
     sleep_ms(least(backoff(row), left_ms));
-    outcome = ledger_fence_again(claim->store, name, seen, &claim->owner, FENCER_READER, &before, error);
+    outcome = ledger_fence_again(claim->store, name, seen, &claim->lock.owner, FENCER_READER, &before, error);
   }
   return outcome;
 }
 
 static enum outcome insert_and_fence(struct claim *claim, const struct ledger *seen, struct error *error)
 {
-  const char *name = claim->config->name;
-  random_fill(&claim->owner, sizeof claim->owner);
   claim->sent_ms = command_now_ms();
   claim->fenced = false;
-  enum outcome outcome = lock_take(claim->store, name, 0, &claim->owner, claim->config->lease_ms, &claim->holder, error);
+  enum outcome outcome = acquire_take(claim->store, claim->config->name, &claim->lock, &claim->holder, error);
   claim->taken = outcome != OUTCOME_NO;
   if (outcome != OUTCOME_YES)
     return outcome;
@@ -199,8 +195,8 @@ static enum outcome take(struct claim *claim, const struct ledger *seen, struct 
     return outcome;
   if (outcome == OUTCOME_YES)
     outcome = OUTCOME_NO;
-  if (claim->taken)
-    (void)give_back(claim, &ignored);
+  if (claim->taken && give_back(claim, &ignored) != OUTCOME_UNKNOWN)
+    begin_anew(claim);
   command_signals_release();
   if (outcome == OUTCOME_NO)
     (void)look(claim, &ignored); /* find out which process was faster */
@@ -211,9 +207,12 @@ static enum outcome get_ready(struct claim *claim, struct error *error)
 {
   enum outcome outcome = claim->prepared ? OUTCOME_YES : lockstore_prepare(claim->store, error);
   claim->prepared = outcome == OUTCOME_YES;
-  if (outcome == OUTCOME_YES && claim->taken && give_back(claim, error) == OUTCOME_UNKNOWN)
-    outcome = OUTCOME_UNKNOWN;
-  return outcome;
+  if (outcome != OUTCOME_YES || !claim->taken)
+    return outcome;
+  if (give_back(claim, error) == OUTCOME_UNKNOWN)
+    return OUTCOME_UNKNOWN;
+  begin_anew(claim);
+  return OUTCOME_YES;
 }
 
 /* YES: acquired. NO: not yet. UNKNOWN: no answer. REFUSED: never; *code is the exit code. */
@@ -225,19 +224,11 @@ static enum outcome attempt(struct claim *claim, int *code, struct error *error)
   if (outcome != OUTCOME_YES)
     return outcome;
   *code = EXIT_FAILED;
-  bool woken = claim->woken, in_row = claim->in_row;
-  outcome = woken ? OUTCOME_NO : look(claim, error);
-  claim->woken = claim->in_row = false;
-  bool expired = outcome == OUTCOME_YES && claim->view.stealable;
-  /*
-   * Just released. Back off once so that the notified waiter can take it. That waiter may be this process, and its wake-up carries the
-   * inherited waiters.
-   */
-  claim->yields = outcome == OUTCOME_NO && in_row && !woken;
-  if (outcome != OUTCOME_NO && !expired)
-    return outcome == OUTCOME_YES ? OUTCOME_NO : outcome;
-  if (claim->yields)
-    return OUTCOME_NO;
+  claim->lock.listens = claim->watching;
+  outcome = claim->woken ? OUTCOME_YES : acquire_look(claim->store, claim->config->name, &claim->lock, &claim->holder, error);
+  claim->woken = false;
+  if (outcome != OUTCOME_YES)
+    return outcome;
   *code = EXIT_UNTRUSTED;
   /*
    * Read before the insert: otherwise a process that was overtaken after its insert could fence the new holder. The releasing holder may
@@ -247,17 +238,14 @@ static enum outcome attempt(struct claim *claim, int *code, struct error *error)
   claim->epoch_told = 0;
   if (ledger.epoch == 0)
     outcome = ledger_read(claim->store, claim->config->name, &ledger, error);
-  if (outcome == OUTCOME_UNKNOWN || outcome == OUTCOME_REFUSED)
-    return outcome;
-  outcome = expired ? lock_steal(claim->store, claim->config->name, 0, &claim->view.owner, error) : OUTCOME_YES;
-  return outcome == OUTCOME_YES ? take(claim, &ledger, error) : outcome;
+  return outcome == OUTCOME_UNKNOWN || outcome == OUTCOME_REFUSED ? outcome : take(claim, &ledger, error);
 }
 
 /* ---- acquiring ---- */
 
 static void say_waiting(struct claim *claim)
 {
-  const struct lock_view *view = &claim->view;
+  const struct lock_view *view = &claim->lock.view;
   if (!claim->said_waiting && view->left_ms > 0)
     claim_say(claim, CONFIG_LOG_INFO, "waits for %s, held by %s, pid %" PRId64 " (%s)", claim->config->name, view->holder.host,
               view->holder.pid, view->holder.program);
@@ -278,7 +266,7 @@ static void say_away(struct claim *claim, bool away, const struct error *error)
 
 static int timed_out(struct claim *claim, enum outcome outcome, const struct error *error)
 {
-  const struct lock_view *view = &claim->view;
+  const struct lock_view *view = &claim->lock.view;
   if (outcome == OUTCOME_UNKNOWN)
     claim_say(claim, CONFIG_LOG_ERROR, "%s: the time is over, and whether it is free is not known: %s", claim->config->name, error->text);
   else if (view->left_ms > 0)
@@ -293,6 +281,7 @@ int claim_acquire(struct claim *claim)
 {
   struct error error;
   int code;
+  claim->lock.tries = command_now_ms() >= claim->deadline_ms;
   for (;;) {
     enum outcome outcome = attempt(claim, &code, &error);
     if (outcome == OUTCOME_REFUSED) {
@@ -303,8 +292,11 @@ int claim_acquire(struct claim *claim)
     claim->failures = outcome == OUTCOME_UNKNOWN ? claim->failures + 1 : 0;
     if (outcome == OUTCOME_YES)
       return EXIT_DONE;
-    if (command_now_ms() >= claim->deadline_ms)
-      return timed_out(claim, outcome, &error);
+    if (command_now_ms() >= claim->deadline_ms) {
+      code = timed_out(claim, outcome, &error);
+      begin_anew(claim);
+      return code;
+    }
     if (outcome == OUTCOME_UNKNOWN) {
       sleep_ms(least(backoff(claim->failures), claim->deadline_ms - command_now_ms()));
     } else {
@@ -319,7 +311,7 @@ int claim_acquire(struct claim *claim)
 enum outcome claim_renew(struct claim *claim, struct error *error)
 {
   int64_t sent_ms = command_now_ms();
-  enum outcome outcome = lock_renew(claim->store, claim->config->name, 0, &claim->owner, claim->config->lease_ms, error);
+  enum outcome outcome = lock_renew(claim->store, claim->config->name, 0, &claim->lock.owner, claim->config->lease_ms, error);
   if (outcome == OUTCOME_YES)
     claim->sent_ms = sent_ms;
   return outcome;
@@ -367,10 +359,10 @@ static int forget_held(struct claim *claim)
   const char *name = claim->config->name;
   struct error error, ignored;
   int64_t until_ms = least(command_now_ms() + CLAIM_RELEASE_MS, claim->sent_ms + claim->config->lease_ms);
-  enum outcome outcome = ledger_forget(claim->store, name, claim->epoch, &claim->owner, &error);
+  enum outcome outcome = ledger_forget(claim->store, name, claim->epoch, &claim->lock.owner, &error);
   while (forget_tries_again(outcome, &error, until_ms)) {
     sleep_ms(jitter(BACKOFF_MS));
-    outcome = ledger_forget_again(claim->store, name, claim->epoch, &claim->owner, &error);
+    outcome = ledger_forget_again(claim->store, name, claim->epoch, &claim->lock.owner, &error);
   }
   claim->fenced = false; /* do not send waiters an epoch that no longer exists */
   while (forget_tries_again(give_back(claim, &ignored), &ignored, until_ms))
@@ -414,7 +406,8 @@ bool claim_open(struct claim *claim, const struct config *config, struct error *
   claim->deadline_ms = config->timeout_ms < 0 ? INT64_MAX : command_now_ms() + config->timeout_ms;
   claim->store = lockstore_open(&claim->options, error);
   if (claim->store)
-    lock_holder_self(&claim->holder, "pawl-lock " PAWL_VERSION);
+    lock_holder_self(&claim->holder, LOCK_BY_TOOL, "pawl-lock " PAWL_VERSION);
+  acquire_init(&claim->lock, LOCK_BY_TOOL, config->lease_ms, config->retry_ms);
   return claim->store != NULL;
 }
 

@@ -1,15 +1,14 @@
 /*
  * claim: how pawl-lock acquires a mutex and its epoch, and releases them. Private to pawl-lock.
  *
- * The steps and the documents are those of a worker (docs/protocol.md): read the lock, enter the wait queue and wait for a wake-up, or read
- * the lock again by a timer; read the ledger, steal what has expired, insert, fence. Here all depends on the lock, so the last step is to
- * read whether the lock document still exists. After a wake-up the process tries at once; a wrong wake-up does no harm.
+ * It waits and takes as a worker does (lockstore/acquire.h), and fences (docs/protocol.md). Here all depends on the lock, so the last step
+ * is to read whether the lock document still exists.
  */
 #ifndef PAWL_TOOLS_LOCK_CLAIM_H
 #define PAWL_TOOLS_LOCK_CLAIM_H
 
 #include "config/config.h"
-#include "lockstore/lockstore.h"
+#include "lockstore/acquire.h"
 #include "lockstore/wakeup.h"
 
 struct claim {
@@ -24,13 +23,13 @@ struct claim {
 
   /* private to claim.c */
   struct lock_holder holder; /* this process */
-  struct owner owner;        /* of the latest attempt */
-  bool taken;                /* the lock document may exist */
+  struct acquisition lock;
+  bool taken, fenced; /* the lock document may exist; and the epoch is mine */
   bool prepared;
-  struct lock_view view; /* the latest read; left_ms above 0: held */
   struct watcher *watcher;
-  bool watching, woken, in_row, yields, fenced;
-  int64_t epoch_told;    /* from the wake-up; 0: none */
+  bool watching;
+  bool woken;            /* it is my turn; the ledger was then at */
+  int64_t epoch_told;    /* 0: not told */
   int64_t watch_next_ms; /* do not begin to wait for wake-ups before then */
   int64_t failures;      /* consecutive */
   bool said_waiting, said_away;

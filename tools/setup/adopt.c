@@ -1,9 +1,9 @@
 #include "tools/setup/adopt.h"
+#include "lockstore/acquire.h"
 #include "storage/chain.h"
 #include "worker/clock.h"
 
 #include <inttypes.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 enum { LEASE_MS = 60000, RENEW_MS = 10000 };
@@ -14,10 +14,10 @@ struct survey {
   int64_t epoch_max; /* in names, headers and blocks */
   int64_t first_seq; /* of the oldest segment present */
   int64_t segments;
-  struct file file;   /* the newest segment */
-  bool has_file;      /* `file` is open */
-  bool tail;          /* something follows the last valid block */
-  struct owner owner; /* of the lock, to renew it during the work */
+  struct file file;        /* the newest segment */
+  bool has_file;           /* `file` is open */
+  bool tail;               /* something follows the last valid block */
+  struct acquisition lock; /* renewed during the work */
   int64_t renewed_ms;
 };
 
@@ -37,26 +37,21 @@ static enum adopt_status of_outcome(enum outcome outcome)
 
 static enum adopt_status lock(struct lockstore *store, const char *type, struct survey *survey, struct error *error)
 {
-  struct lock_view view;
   struct lock_holder holder;
-  lock_holder_self(&holder, "pawl-setup --adopt");
-  if (getrandom(survey->owner.bytes, sizeof survey->owner.bytes, 0) != (ssize_t)sizeof survey->owner.bytes) {
-    error_set(error, "the system gives no random numbers");
-    return ADOPT_UNAVAILABLE;
-  }
-  enum outcome seen = lock_read(store, type, 0, &view, error);
-  if (seen == OUTCOME_YES && view.stealable)
-    seen = lock_steal(store, type, 0, &view.owner, error);
-  if (seen == OUTCOME_UNKNOWN || seen == OUTCOME_REFUSED)
-    return of_outcome(seen);
+  const struct lock_view *view = &survey->lock.view;
+  lock_holder_self(&holder, LOCK_BY_TOOL, "pawl-setup --adopt");
+  acquire_init(&survey->lock, LOCK_BY_TOOL, LEASE_MS, RENEW_MS);
+  survey->lock.tries = true;
+  enum outcome outcome = acquire_look(store, type, &survey->lock, &holder, error);
   survey->renewed_ms = clock_boot_ms();
-  enum outcome taken = lock_take(store, type, 0, &survey->owner, LEASE_MS, &holder, error);
-  if (taken != OUTCOME_NO)
-    return taken == OUTCOME_YES ? ADOPT_DONE : of_outcome(taken);
-  if (seen == OUTCOME_YES)
-    error_set(error, "%s is held by %s, pid %" PRId64 ": stop the workers of this type first", type, view.holder.host, view.holder.pid);
+  if (outcome == OUTCOME_YES)
+    outcome = acquire_take(store, type, &survey->lock, &holder, error);
+  if (outcome != OUTCOME_NO)
+    return outcome == OUTCOME_YES ? ADOPT_DONE : of_outcome(outcome);
+  if (view->left_ms > 0)
+    error_set(error, "%s is held by %s, pid %" PRId64 ": stop the workers of this type first", type, view->holder.host, view->holder.pid);
   else
-    error_set(error, "%s was locked a moment ago: stop the workers of this type first", type);
+    error_set(error, "%s was locked a moment ago, or others wait for it: stop the workers of this type first", type);
   return ADOPT_BUSY;
 }
 
@@ -83,7 +78,7 @@ static bool renewed(struct lockstore *store, const char *type, struct survey *su
   if (clock_boot_ms() - survey->renewed_ms < RENEW_MS)
     return true;
   survey->renewed_ms = clock_boot_ms();
-  if (lock_renew(store, type, 0, &survey->owner, LEASE_MS, error) == OUTCOME_YES)
+  if (lock_renew(store, type, 0, &survey->lock.owner, LEASE_MS, error) == OUTCOME_YES)
     return true;
   error_set(error, "the lock of %s was lost while the files were being read", type);
   return false;
@@ -232,11 +227,11 @@ static enum adopt_status ledger_replace(struct lockstore *store, const struct ad
   describe(adoption, survey, old->had, &old->ledger, &old->problem, text, sizeof text);
   if (!adoption->confirm(adoption->context, text))
     return ADOPT_DECLINED;
-  if (lock_renew(store, adoption->type, 0, &survey->owner, LEASE_MS, error) != OUTCOME_YES) {
+  if (lock_renew(store, adoption->type, 0, &survey->lock.owner, LEASE_MS, error) != OUTCOME_YES) {
     error_set(error, "the lock of %s was lost", adoption->type);
     return ADOPT_UNAVAILABLE;
   }
-  struct ledger ledger = {.v = 1, .epoch = survey->epoch_max + 1, .has_owner = true, .owner = survey->owner, .end = survey->end};
+  struct ledger ledger = {.v = 1, .epoch = survey->epoch_max + 1, .has_owner = true, .owner = survey->lock.owner, .end = survey->end};
   ledger.settled = survey->first_seq - 1;
   enum outcome written = ledger_put(store, adoption->type, &old->ledger, old->found, &ledger, error);
   if (written == OUTCOME_NO)
@@ -262,7 +257,7 @@ enum adopt_status adopt(struct lockstore *store, const struct adoption *adoption
   if (survey.has_file && file_close(&survey.file, &ignored) != FILE_OK) {
     /* Nothing was written to the file, so the error has no effect. */
   }
-  if (lock_release(store, adoption->type, 0, &survey.owner, 0, &ignored) == OUTCOME_UNKNOWN) {
+  if (acquire_release(store, adoption->type, LOCK_BY_TOOL, &survey.lock.owner, 0, &ignored) == OUTCOME_UNKNOWN) {
     /* The lock's lease expires within a minute. */
   }
   return status;

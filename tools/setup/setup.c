@@ -109,21 +109,14 @@ static int initiate(struct setup *setup)
 
 /* ---- the database ---- */
 
-static enum outcome prepare_all(struct lockstore *store, struct error *error)
-{
-  enum outcome outcome = lockstore_prepare(store, error);
-  return outcome == OUTCOME_YES ? lockstore_prepare_boxes(store, error) : outcome;
-}
-
 static void show(const struct mongo *mongo)
 {
   struct error text;
   mongo_describe(mongo, text.text, sizeof text.text);
   say(text.text);
-  const char *wakeups = mongo_avoided(mongo)       ? "; but not all those for wake-ups are pawl's, and these are left as they are: workers "
-                                                     "go by their timers"
-                        : mongo_has_wakeups(mongo) ? "; and those for wake-ups"
-                                                   : "; those for wake-ups could not be made: workers go by their timers";
+  const char *wakeups = mongo_avoids_wakeups(mongo) ? "; but wakeups is not pawl's, and is left as it is: workers go by their timers"
+                        : mongo_has_wakeups(mongo)  ? "; and wakeups"
+                                                    : "; wakeups could not be made: workers go by their timers";
   printf("collections messages, locks and ledger: there, with their indexes%s\n", wakeups);
   fflush(stdout);
 }
@@ -134,9 +127,9 @@ static int prepare(struct setup *setup)
   struct lockstore *store = open_store(setup->config.uri, setup->config.db, false, &error);
   if (!store)
     return fail(&error, EXIT_USAGE);
-  enum outcome outcome = prepare_all(store, &error);
+  enum outcome outcome = lockstore_prepare(store, &error);
   while (outcome == OUTCOME_UNKNOWN && wait_on(setup, &error))
-    outcome = prepare_all(store, &error);
+    outcome = lockstore_prepare(store, &error);
   if (outcome == OUTCOME_YES)
     show(lockstore_mongo(store));
   return outcome == OUTCOME_YES ? EXIT_DONE : fail(&error, mongo_exit_code(outcome, &error));

@@ -1,0 +1,204 @@
+#include "lockstore/acquire.h"
+#include "lockstore/wait_queue.h"
+#include "lockstore/wakeup.h"
+
+/* Shared by the real lockstore and its twin. */
+
+enum {
+  SELDOM_MS = 1000, /* who is woken, or far from the front, looks no more often than this by itself */
+  NEAR_MAX = 16,
+};
+
+/* The process, then this acquisition: so a wake-up finds its process, and a late one is not taken for a new one. */
+void acquire_draw(struct lockstore *store, struct acquisition *mine)
+{
+  lockstore_random(store, mine->owner.bytes, sizeof mine->owner.bytes);
+  memcpy(mine->owner.bytes, lockstore_address(store)->bytes, ADDRESS_BYTES);
+  mine->drawn = true;
+}
+
+static int64_t call_ms(const struct acquisition *mine)
+{
+  return mine->ttl_ms < CALL_MS ? mine->ttl_ms : CALL_MS;
+}
+
+/* Half to all of it. */
+static int64_t jitter(struct lockstore *store, int64_t ms)
+{
+  uint32_t random;
+  lockstore_random(store, &random, sizeof random);
+  return ms / 2 + (int64_t)(random % (uint64_t)(ms - ms / 2 + 1));
+}
+
+/* ---- looking ---- */
+
+static void gone_note(struct acquisition *mine, const struct wait_queue *queue)
+{
+  enum { GONE_MAX = sizeof mine->gone / sizeof *mine->gone };
+  mine->gone_count = 0;
+  mine->alone = true;
+  for (int i = 0; i < queue->count; i++) {
+    const struct waiter *waiter = &queue->waiters[i];
+    bool me = memcmp(&waiter->owner, &mine->owner, sizeof mine->owner) == 0;
+    bool gone = !me && waiter_is_gone(queue, waiter, call_ms(mine)) && mine->gone_count < GONE_MAX;
+    if (gone)
+      mine->gone[mine->gone_count++] = waiter->owner;
+    mine->alone = mine->alone && (me || gone);
+  }
+}
+
+/* The wake-up first: it is what somebody waits for. */
+static void next_call(struct lockstore *store, const char *type, const struct wait_queue *queue, int next, int64_t epoch)
+{
+  const struct owner *owner = &queue->waiters[next].owner;
+  struct error ignored; /* their timers see it */
+  (void)wakeup_send(store, type, WAKEUP_LOCK, owner, epoch, &ignored);
+  (void)wait_queue_call(store, type, owner, queue, &ignored);
+}
+
+/* A mark from before somebody else took the lock would let the others pass me over: I am here. */
+static bool entry_is_old(const struct wait_queue *queue, const struct waiter *me, bool held)
+{
+  return queue->now_ms - me->at_ms > WAITER_RENEW_MS || !waiter_counts(queue, me) || (held && me->called_ms != 0);
+}
+
+static void queue_enter(struct lockstore *store, const char *type, struct acquisition *mine, const struct wait_queue *queue,
+                        const struct lock_holder *holder, bool held)
+{
+  struct error ignored;
+  int at = wait_queue_find(queue, &mine->owner);
+  if (at < 0) {
+    struct waiter me = {.owner = mine->owner, .kind = mine->kind, .at_ms = queue->now_ms, .ttl_ms = WAITER_TTL_MS};
+    enum outcome joined = wait_queue_join(store, type, &me, holder, held ? &mine->view : NULL, &ignored);
+    mine->queued = mine->queued || joined != OUTCOME_NO;
+  } else if (entry_is_old(queue, &queue->waiters[at], held)) {
+    (void)wait_queue_renew(store, type, &mine->owner, queue->now_ms, &ignored);
+  }
+}
+
+/* Until the next look: no later than the known end of the lease, or of the time of the one whose turn it is. */
+static int64_t pause(struct lockstore *store, const struct acquisition *mine, const struct wait_queue *queue, int next, bool held)
+{
+  bool seldom = (mine->listens || !mine->near) && mine->retry_ms < SELDOM_MS;
+  int64_t ms = seldom ? SELDOM_MS : mine->retry_ms, most = INT64_MAX;
+  ms = jitter(store, ms);
+  if (held)
+    most = mine->view.left_ms + 1;
+  else if (next >= 0 && queue->waiters[next].called_ms != 0)
+    most = queue->waiters[next].called_ms + call_ms(mine) - queue->now_ms + 1;
+  return ms < most ? ms : most > 0 ? most : 1;
+}
+
+enum outcome acquire_look(struct lockstore *store, const char *type, struct acquisition *mine, const struct lock_holder *holder,
+                          struct error *error)
+{
+  enum { LOOKS_MAX = 3 }; /* the first; after joining; and once more, where several made the document at one moment */
+  struct wait_queue queue;
+  if (!mine->drawn)
+    acquire_draw(store, mine);
+  for (int looks = 1;; looks++) {
+    enum outcome outcome = wait_queue_read(store, type, 0, &mine->view, &queue, error);
+    if (outcome != OUTCOME_YES && outcome != OUTCOME_NO)
+      return outcome;
+    bool there = outcome == OUTCOME_YES;
+    bool own = there && memcmp(&mine->view.owner, &mine->owner, sizeof mine->owner) == 0; /* a late copy of an earlier take */
+    bool held = there && !own && !mine->view.stealable;
+    int next = wait_queue_next(&queue, &mine->owner, call_ms(mine)), at = wait_queue_find(&queue, &mine->owner);
+    mine->queued = at >= 0;
+    mine->steal = there && !own && !held;
+    if (own || (!held && next == at)) {
+      gone_note(mine, &queue);
+      return OUTCOME_YES;
+    }
+    if (!mine->tries)
+      queue_enter(store, type, mine, &queue, holder, held);
+    if (!mine->tries && at < 0 && looks < LOOKS_MAX)
+      continue; /* it may have been released before I was in the queue */
+    mine->near = (at < 0 ? queue.count : at) < NEAR_MAX;
+    if (!held && next >= 0 && queue.waiters[next].called_ms == 0)
+      next_call(store, type, &queue, next, 0);
+    mine->pause_ms = pause(store, mine, &queue, next, held);
+    return OUTCOME_NO;
+  }
+}
+
+/* ---- taking ---- */
+
+/* Where others wait, they learn from `last` whose turn comes after mine. */
+static void queue_clean(struct lockstore *store, const char *type, struct acquisition *mine)
+{
+  struct owner owners[1 + sizeof mine->gone / sizeof *mine->gone];
+  struct departure departure = {.owners = owners, .holder = &mine->owner, .holder_kind = mine->kind, .last_ones = mine->alone};
+  struct error ignored;
+  if (mine->queued)
+    owners[departure.count++] = mine->owner;
+  for (int i = 0; i < mine->gone_count; i++)
+    owners[departure.count++] = mine->gone[i];
+  if (departure.count > 0)
+    (void)wait_queue_remove(store, type, &departure, &ignored);
+  mine->queued = false;
+  mine->gone_count = 0;
+}
+
+enum outcome acquire_take(struct lockstore *store, const char *type, struct acquisition *mine, const struct lock_holder *holder,
+                          struct error *error)
+{
+  enum outcome outcome = mine->steal ? lock_steal(store, type, 0, &mine->view.owner, error) : OUTCOME_YES;
+  if (outcome == OUTCOME_UNKNOWN || outcome == OUTCOME_REFUSED)
+    return outcome;
+  mine->steal = false;
+  outcome = lock_take(store, type, 0, &mine->owner, mine->ttl_ms, holder, error);
+  mine->pause_ms = 0;
+  if (outcome == OUTCOME_YES)
+    queue_clean(store, type, mine);
+  return outcome;
+}
+
+/* ---- leaving ---- */
+
+/* A late copy of my own entry is nobody who waits. */
+static void drop_own(struct wait_queue *queue, const struct owner *owner)
+{
+  int at = wait_queue_find(queue, owner);
+  if (at < 0)
+    return;
+  queue->count--;
+  memmove(&queue->waiters[at], &queue->waiters[at + 1], (size_t)(queue->count - at) * sizeof queue->waiters[0]);
+}
+
+/* Calls the next one, if the lock is free. */
+static void hand_on(struct lockstore *store, const char *type, enum lock_kind kind, const struct owner *owner, int64_t epoch,
+                    bool same_kind)
+{
+  struct wait_queue queue;
+  struct lock_view view;
+  struct error ignored;
+  if (wait_queue_read(store, type, 0, &view, &queue, &ignored) != OUTCOME_NO)
+    return;
+  drop_own(&queue, owner);
+  int next = wait_queue_next(&queue, owner, CALL_MS);
+  if (next >= 0 && (same_kind || queue.waiters[next].kind != kind))
+    next_call(store, type, &queue, next, epoch);
+}
+
+enum outcome acquire_leave(struct lockstore *store, const char *type, struct acquisition *mine, bool calls, struct error *error)
+{
+  struct departure departure = {.owners = &mine->owner, .count = 1, .last_ones = true};
+  enum outcome outcome = mine->queued ? wait_queue_remove(store, type, &departure, error) : OUTCOME_YES;
+  mine->queued = false;
+  if (outcome == OUTCOME_YES)
+    hand_on(store, type, mine->kind, &mine->owner, 0, calls);
+  return outcome;
+}
+
+enum outcome acquire_release(struct lockstore *store, const char *type, enum lock_kind kind, const struct owner *owner, int64_t epoch,
+                             struct error *error)
+{
+  enum outcome outcome = lock_delete(store, type, 0, owner, error);
+  if (outcome == OUTCOME_UNKNOWN || outcome == OUTCOME_REFUSED)
+    return outcome;
+  if (outcome == OUTCOME_YES)
+    hand_on(store, type, kind, owner, epoch, true);
+  enum outcome confirmed = lock_confirm(store, type, 0, owner, error);
+  return confirmed == OUTCOME_NO ? outcome : confirmed;
+}

@@ -1,0 +1,75 @@
+/*
+ * acquire: the one way to wait for a mutex and to take it. Whoever wants a mutex has a `struct acquisition` for it: pure data,
+ * which the caller keeps and passes to these calls. Where the mutex is busy, the calls enter the wait queue, and say when to
+ * look again; a wake-up may say so earlier. docs/protocol.md, The mutex and Wake-ups, has the rules.
+ *
+ *   acquire_look ── NO: again after pause_ms, or when woken
+ *        │ YES: it is my turn
+ *        ▼
+ *   acquire_take ── NO: another was faster: look again
+ *        │ YES: mine
+ *        ▼
+ *   lock_renew … acquire_release
+ *
+ * Threads: any thread, one at a time for each acquisition. Each call blocks for some requests (lockstore.h). The mutex is a
+ * lease, and a lease is advice: what matters rests on the ledger's epoch.
+ */
+#ifndef PAWL_LOCKSTORE_ACQUIRE_H
+#define PAWL_LOCKSTORE_ACQUIRE_H
+
+#include "lockstore/lockstore.h"
+
+struct acquisition {
+  enum lock_kind kind;
+  int64_t ttl_ms;   /* of the lease */
+  int64_t retry_ms; /* between two looks, with jitter; at most the known rest of the lease */
+  bool listens;     /* wake-ups come, so looks are seldom needed */
+  bool tries;       /* does not wait: never enters the wait queue */
+
+  struct owner owner; /* drawn by the first look; new after each hold */
+  bool drawn, queued;
+  struct lock_view view; /* the lock as it was last seen; left_ms above 0: held */
+  int64_t pause_ms;      /* acquire_look NO: when to look again */
+  bool near;             /* acquire_look NO: so near the front that wake-ups are worth their price */
+  bool steal;            /* acquire_look YES: the lock document is there, and its lease is over */
+
+  /* private to acquire.c */
+  struct owner gone[8]; /* waiters who do not come any more: removed by who takes the lock */
+  int gone_count;
+  bool alone; /* nobody else waits */
+};
+
+static inline void acquire_init(struct acquisition *mine, enum lock_kind kind, int64_t ttl_ms, int64_t retry_ms)
+{
+  *mine = (struct acquisition){.kind = kind, .ttl_ms = ttl_ms, .retry_ms = retry_ms};
+}
+/* A new owner, for the next hold. acquire_look does it by itself. */
+void acquire_draw(struct lockstore *store, struct acquisition *mine);
+
+/*
+ * YES: it is my turn: the lock is free or its lease is over, and nobody who waits is before me. NO: not yet; I am in the wait
+ * queue, as far as its bounds allow, and pause_ms says when to look again. REFUSED: as lock_read.
+ */
+MUST_CHECK enum outcome acquire_look(struct lockstore *store, const char *type, struct acquisition *mine, const struct lock_holder *holder,
+                                     struct error *error);
+/*
+ * Takes the lock (its lease counts from before the call): after a YES of acquire_look, or after a wake-up that names my owner. YES: mine.
+ * NO: another was faster. UNKNOWN: it may be mine, or become mine: acquire_leave makes sure that it is not.
+ */
+MUST_CHECK enum outcome acquire_take(struct lockstore *store, const char *type, struct acquisition *mine, const struct lock_holder *holder,
+                                     struct error *error);
+/*
+ * Ends the acquisition without a hold: leaves the wait queue. `calls`: if it was my turn, the next waiter is called; without it
+ * only a waiter of the other kind (a worker that found its queue empty has nothing to hand on to other workers).
+ */
+MUST_CHECK enum outcome acquire_leave(struct lockstore *store, const char *type, struct acquisition *mine, bool calls, struct error *error);
+/*
+ * Releases a hold, or a take whose answer is unknown. YES: deleted. NO: it was not there any more. Either way the lock is not
+ * mine afterwards, and never will be again. The next waiter is woken as soon as the primary alone has deleted the lock, before
+ * the majority has. `epoch` is the ledger's epoch if the caller knows it, otherwise 0. The wake-up carries it to the waiter,
+ * which may then take and fence without having read the ledger.
+ */
+MUST_CHECK enum outcome acquire_release(struct lockstore *store, const char *type, enum lock_kind kind, const struct owner *owner,
+                                        int64_t epoch, struct error *error);
+
+#endif

@@ -1,0 +1,124 @@
+#include "consumer_edges.h"
+
+/* When an edge is allowed. */
+enum when {
+  ALWAYS,
+  STOPPING, /* the consumer was asked to stop; whatever ran then has come back, or nothing ran */
+  LEAVING,  /* the same, or two thirds of the lease are over, or it is lost */
+};
+
+/* Causes: "TAKE YES", several answers as "UNLOCK YES|NO", other events as "timer"; "*": any. */
+static const struct edge {
+  enum consumer_state from, to;
+  const char *cause;
+  enum when when;
+} edges[] = {
+    {STATE_IDLE, STATE_CHECKING, "PEEK YES", ALWAYS},
+    {STATE_IDLE, STATE_STOPPED, "PEEK REFUSED", ALWAYS},
+    {STATE_IDLE, STATE_STOPPED, "CHECK REFUSED", ALWAYS},
+    {STATE_IDLE, STATE_DONE, "*", STOPPING},
+
+    {STATE_CHECKING, STATE_WAITING, "CHECK YES", ALWAYS},
+    {STATE_CHECKING, STATE_TAKING, "CHECK YES", ALWAYS}, /* it is its turn already */
+    {STATE_CHECKING, STATE_IDLE, "PEEK NO", ALWAYS},
+    {STATE_CHECKING, STATE_UNLOCKING, "PEEK NO", ALWAYS}, /* it is in the wait queue */
+    {STATE_CHECKING, STATE_STOPPED, "CHECK REFUSED", ALWAYS},
+    {STATE_CHECKING, STATE_STOPPED, "PEEK REFUSED", ALWAYS},
+    {STATE_CHECKING, STATE_DONE, "*", STOPPING},
+    {STATE_CHECKING, STATE_UNLOCKING, "*", STOPPING},
+
+    {STATE_WAITING, STATE_TAKING, "LOOK YES", ALWAYS},
+    {STATE_WAITING, STATE_CHECKING, "PEEK YES", ALWAYS}, /* its turn, and others were at work since the check */
+    {STATE_WAITING, STATE_CHECKING, "CHECK REFUSED|CHANGED|NEWER", ALWAYS},
+    {STATE_WAITING, STATE_IDLE, "PEEK NO", ALWAYS},
+    {STATE_WAITING, STATE_UNLOCKING, "PEEK NO", ALWAYS},
+    {STATE_WAITING, STATE_STOPPED, "PEEK REFUSED", ALWAYS},
+    {STATE_WAITING, STATE_DONE, "*", STOPPING},
+    {STATE_WAITING, STATE_UNLOCKING, "*", STOPPING},
+
+    {STATE_TAKING, STATE_FENCING, "TAKE YES", ALWAYS},
+    {STATE_TAKING, STATE_WAITING, "TAKE NO", ALWAYS},
+    {STATE_TAKING, STATE_UNLOCKING, "TAKE UNKNOWN", ALWAYS},
+    {STATE_TAKING, STATE_DONE, "*", STOPPING}, /* before the insert was sent */
+    {STATE_TAKING, STATE_UNLOCKING, "*", STOPPING},
+
+    {STATE_FENCING, STATE_OPENING, "FENCE YES", ALWAYS},
+    {STATE_FENCING, STATE_UNLOCKING, "FENCE NO|REFUSED|FAILED", ALWAYS},
+    {STATE_FENCING, STATE_UNLOCKING, "timer", ALWAYS}, /* no answer for two thirds of the lease */
+    {STATE_FENCING, STATE_UNLOCKING, "*", STOPPING},
+
+    {STATE_OPENING, STATE_SETTLING, "OPEN YES", ALWAYS},
+    {STATE_OPENING, STATE_RELEASING, "OPEN NO|REFUSED|NEWER", ALWAYS},
+
+    {STATE_SETTLING, STATE_DRAINING, "OPEN YES", ALWAYS}, /* nothing is to be settled */
+    {STATE_SETTLING, STATE_DRAINING, "SETTLE_RECORD YES", ALWAYS},
+    {STATE_SETTLING, STATE_RELEASING, "SETTLE_FIND REFUSED|NEWER", ALWAYS},
+    {STATE_SETTLING, STATE_RELEASING, "SETTLE_DELETE REFUSED", ALWAYS},
+    {STATE_SETTLING, STATE_RELEASING, "SETTLE_RECORD NO", ALWAYS},
+    {STATE_SETTLING, STATE_RELEASING, "*", LEAVING},
+
+    {STATE_DRAINING, STATE_RELEASING, "*", ALWAYS}, /* it leaves when all that runs beside has come back, whichever is last */
+
+    {STATE_RELEASING, STATE_UNLOCKING, "CLOSE YES|NO_SPACE|FAILED", ALWAYS},
+    {STATE_RELEASING, STATE_UNLOCKING, "COMMIT YES|NO", ALWAYS},
+    {STATE_RELEASING, STATE_FENCING, "COMMIT YES", ALWAYS}, /* a roll */
+    {STATE_RELEASING, STATE_DONE, "COMMIT UNKNOWN", STOPPING},
+    {STATE_RELEASING, STATE_STOPPED, "COMMIT UNKNOWN", STOPPING},
+
+    {STATE_UNLOCKING, STATE_IDLE, "UNLOCK YES|NO|UNKNOWN", ALWAYS},
+    {STATE_UNLOCKING, STATE_IDLE, "LEAVE YES|NO|UNKNOWN", ALWAYS},
+    {STATE_UNLOCKING, STATE_CHECKING, "UNLOCK YES|NO|UNKNOWN", ALWAYS},
+    {STATE_UNLOCKING, STATE_BACKING_OFF, "UNLOCK YES|NO|UNKNOWN", ALWAYS},
+    {STATE_UNLOCKING, STATE_STOPPED, "UNLOCK YES|NO|UNKNOWN", ALWAYS},
+    {STATE_UNLOCKING, STATE_DONE, "*", STOPPING},
+
+    {STATE_BACKING_OFF, STATE_IDLE, "timer", ALWAYS},
+    {STATE_BACKING_OFF, STATE_DONE, "*", STOPPING},
+};
+
+enum { EDGES = sizeof edges / sizeof *edges };
+static bool taken[EDGES];
+
+/* "UNLOCK NO" is one of "UNLOCK YES|NO|UNKNOWN". */
+static bool cause_fits(const char *causes, const char *cause)
+{
+  if (strcmp(causes, "*") == 0)
+    return true;
+  size_t kind = strcspn(causes, " "), length;
+  if (causes[kind] == 0)
+    return strcmp(causes, cause) == 0;
+  if (strncmp(causes, cause, kind + 1) != 0)
+    return false;
+  for (const char *result = causes + kind + 1; *result != 0; result += length + (result[length] == '|')) {
+    length = strcspn(result, "|");
+    if (strlen(cause + kind + 1) == length && strncmp(cause + kind + 1, result, length) == 0)
+      return true;
+  }
+  return false;
+}
+
+static bool when_fits(const struct rig *rig, enum when when)
+{
+  const struct consumer *consumer = &rig->consumer;
+  bool late = rig->moment.now_ms >= rig->watch.deadline_ms || rig->watch.lost || consumer->lost;
+  return when == ALWAYS || consumer->stopping || (when == LEAVING && late);
+}
+
+bool edge_take(const struct rig *rig, enum consumer_state from, enum consumer_state to)
+{
+  for (int i = 0; i < EDGES; i++)
+    if (edges[i].from == from && edges[i].to == to && cause_fits(edges[i].cause, rig->cause) && when_fits(rig, edges[i].when))
+      return taken[i] = true;
+  return false;
+}
+
+int edges_unseen(void)
+{
+  int unseen = 0;
+  for (int i = 0; i < EDGES; i++)
+    if (!taken[i]) {
+      fprintf(stderr, "never: %s -> %s: %s\n", consumer_state_name(edges[i].from), consumer_state_name(edges[i].to), edges[i].cause);
+      unseen++;
+    }
+  return unseen;
+}
