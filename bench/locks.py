@@ -59,4 +59,4 @@ class Jobs:
 
 
 def wait_held(queue, lock):
-    wait_until(lambda: queue.db.locks.find_one({"type": lock}), f"a holder of {lock}", 30)
+    wait_until(lambda: queue.db.locks.find_one({"type": lock, "slot": {"$gte": 0}}), f"a holder of {lock}", 30)

@@ -97,7 +97,7 @@ enum outcome acquire_look(struct lockstore *store, const char *type, struct acqu
   if (!mine->drawn)
     acquire_draw(store, mine);
   for (int looks = 1;; looks++) {
-    enum outcome outcome = wait_queue_read(store, type, 0, &mine->view, &queue, error);
+    enum outcome outcome = wait_queue_read(store, type, mine->slot, &mine->view, &queue, error);
     if (outcome != OUTCOME_YES && outcome != OUTCOME_NO)
       return outcome;
     bool there = outcome == OUTCOME_YES;
@@ -106,10 +106,9 @@ enum outcome acquire_look(struct lockstore *store, const char *type, struct acqu
     int next = wait_queue_next(&queue, &mine->owner, call_ms(mine)), at = wait_queue_find(&queue, &mine->owner);
     mine->queued = at >= 0;
     mine->steal = there && !own && !held;
-    if (own || (!held && next == at)) {
-      gone_note(mine, &queue);
+    gone_note(mine, &queue);
+    if (own || (!held && next == at))
       return OUTCOME_YES;
-    }
     if (!mine->tries)
       queue_enter(store, type, mine, &queue, holder, held);
     if (!mine->tries && at < 0 && looks < LOOKS_MAX)
@@ -143,11 +142,11 @@ static void queue_clean(struct lockstore *store, const char *type, struct acquis
 enum outcome acquire_take(struct lockstore *store, const char *type, struct acquisition *mine, const struct lock_holder *holder,
                           struct error *error)
 {
-  enum outcome outcome = mine->steal ? lock_steal(store, type, 0, &mine->view.owner, error) : OUTCOME_YES;
+  enum outcome outcome = mine->steal ? lock_steal(store, type, mine->slot, &mine->view.owner, error) : OUTCOME_YES;
   if (outcome == OUTCOME_UNKNOWN || outcome == OUTCOME_REFUSED)
     return outcome;
   mine->steal = false;
-  outcome = lock_take(store, type, 0, &mine->owner, mine->ttl_ms, holder, error);
+  outcome = lock_take(store, type, mine->slot, &mine->owner, mine->ttl_ms, holder, error);
   mine->pause_ms = 0;
   if (outcome == OUTCOME_YES)
     queue_clean(store, type, mine);
@@ -167,17 +166,16 @@ static void drop_own(struct wait_queue *queue, const struct owner *owner)
 }
 
 /* Calls the next one, if the lock is free. */
-static void hand_on(struct lockstore *store, const char *type, enum lock_kind kind, const struct owner *owner, int64_t epoch,
-                    bool same_kind)
+static void hand_on(struct lockstore *store, const char *type, const struct acquisition *mine, int64_t epoch, bool same_kind)
 {
   struct wait_queue queue;
   struct lock_view view;
   struct error ignored;
-  if (wait_queue_read(store, type, 0, &view, &queue, &ignored) != OUTCOME_NO)
+  if (wait_queue_read(store, type, mine->slot, &view, &queue, &ignored) != OUTCOME_NO)
     return;
-  drop_own(&queue, owner);
-  int next = wait_queue_next(&queue, owner, CALL_MS);
-  if (next >= 0 && (same_kind || queue.waiters[next].kind != kind))
+  drop_own(&queue, &mine->owner);
+  int next = wait_queue_next(&queue, &mine->owner, call_ms(mine));
+  if (next >= 0 && (same_kind || queue.waiters[next].kind != mine->kind))
     next_call(store, type, &queue, next, epoch);
 }
 
@@ -187,18 +185,17 @@ enum outcome acquire_leave(struct lockstore *store, const char *type, struct acq
   enum outcome outcome = mine->queued ? wait_queue_remove(store, type, &departure, error) : OUTCOME_YES;
   mine->queued = false;
   if (outcome == OUTCOME_YES)
-    hand_on(store, type, mine->kind, &mine->owner, 0, calls);
+    hand_on(store, type, mine, 0, calls);
   return outcome;
 }
 
-enum outcome acquire_release(struct lockstore *store, const char *type, enum lock_kind kind, const struct owner *owner, int64_t epoch,
-                             struct error *error)
+enum outcome acquire_release(struct lockstore *store, const char *type, const struct acquisition *mine, int64_t epoch, struct error *error)
 {
-  enum outcome outcome = lock_delete(store, type, 0, owner, error);
+  enum outcome outcome = lock_delete(store, type, mine->slot, &mine->owner, error);
   if (outcome == OUTCOME_UNKNOWN || outcome == OUTCOME_REFUSED)
     return outcome;
   if (outcome == OUTCOME_YES)
-    hand_on(store, type, kind, owner, epoch, true);
-  enum outcome confirmed = lock_confirm(store, type, 0, owner, error);
+    hand_on(store, type, mine, epoch, true);
+  enum outcome confirmed = lock_confirm(store, type, mine->slot, &mine->owner, error);
   return confirmed == OUTCOME_NO ? outcome : confirmed;
 }

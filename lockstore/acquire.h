@@ -21,6 +21,7 @@
 
 struct acquisition {
   enum lock_kind kind;
+  int slot;         /* of the mutex; 0 */
   int64_t ttl_ms;   /* of the lease */
   int64_t retry_ms; /* between two looks, with jitter; at most the known rest of the lease */
   bool listens;     /* wake-ups come, so looks are seldom needed */
@@ -69,7 +70,7 @@ MUST_CHECK enum outcome acquire_leave(struct lockstore *store, const char *type,
  * the majority has. `epoch` is the ledger's epoch if the caller knows it, otherwise 0. The wake-up carries it to the waiter,
  * which may then take and fence without having read the ledger.
  */
-MUST_CHECK enum outcome acquire_release(struct lockstore *store, const char *type, enum lock_kind kind, const struct owner *owner,
-                                        int64_t epoch, struct error *error);
+MUST_CHECK enum outcome acquire_release(struct lockstore *store, const char *type, const struct acquisition *mine, int64_t epoch,
+                                        struct error *error);
 
 #endif

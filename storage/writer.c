@@ -106,7 +106,9 @@ enum writer_status writer_cut(struct writer *writer, struct error *error)
     error_set(error, "%s: it became shorter than its committed end", writer->file.name);
     return WRITER_FAILED;
   }
-  return file_cut(&writer->file, writer->end.length, error) == FILE_OK ? WRITER_OK : WRITER_FAILED;
+  /* A cut is a write: if the epoch ends without a block, its end is clean, and the next holder may look through another view. */
+  bool cut = file_cut(&writer->file, writer->end.length, error) == FILE_OK && file_sync(&writer->file, error) == FILE_OK;
+  return cut ? WRITER_OK : WRITER_FAILED;
 }
 
 static enum writer_status space_check(struct writer *writer, size_t bytes, struct error *error)
@@ -250,7 +252,9 @@ bool writer_discard(struct writer *writer)
 {
   struct error ignored;
   assert(writer->created && !writer->has_last);
-  return file_unlink(writer->options.dir, writer->end.file, &ignored) == FILE_OK;
+  /* Synced, or a power cut brings it back. */
+  return file_unlink(writer->options.dir, writer->end.file, &ignored) == FILE_OK &&
+         file_sync_new(&writer->file, writer->options.dir, &ignored) == FILE_OK;
 }
 
 /* ---- blocks ---- */

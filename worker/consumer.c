@@ -370,7 +370,7 @@ static void wake_handle(struct turn *turn, const struct event *event)
     }
     return;
   case WAKEUP_LOST:
-    if (consumer->locked && !consumer->lost && !consumer_runs(consumer, ACTIVITY_RENEW))
+    if (mine && consumer->locked && !consumer->lost && !consumer_runs(consumer, ACTIVITY_RENEW))
       consumer->renew_ms = turn->moment->now_ms;
     return;
   }

@@ -96,7 +96,7 @@ struct action {
   int64_t epoch;   /* mine; 0: none yet. UNLOCK: the epoch for the wake-up; 0: none */
   struct owner owner;
 
-  struct acquisition acquisition; /* LOOK, TAKE, LEAVE: comes back in the completion */
+  struct acquisition acquisition; /* LOOK, TAKE, LEAVE: comes back in the completion; UNLOCK */
   bool calls;                     /* LEAVE: whoever is next is called */
   int64_t epoch_seen;             /* FENCE */
   bool clean_seen;                /* FENCE: the ledger was clean when it was read at that epoch */

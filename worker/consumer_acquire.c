@@ -350,7 +350,7 @@ static void unlock_step(struct turn *turn)
 {
   struct consumer *consumer = turn->consumer;
   if (consumer->locked)
-    consumer_start(turn, ACTION_UNLOCK)->epoch = consumer->epoch_left;
+    acquire_start(turn, ACTION_UNLOCK)->epoch = consumer->epoch_left;
   else
     acquire_start(turn, ACTION_LEAVE)->calls = consumer->after != STATE_IDLE;
 }

@@ -118,8 +118,11 @@ static bool is_there(const char *dir, const char *name)
   return file_open(&file, dir, name, FILE_READ, 0, &ignored) == FILE_OK && file_close(&file, &ignored) == FILE_OK;
 }
 
-/* Ledger, then files; a failure counts only if the ledger did not move meanwhile. */
-static enum result ledger_and_files(const struct performer *performer, struct completion *completion)
+/*
+ * Ledger, then files; a failure counts only if the ledger did not move meanwhile. The last one before the verdict asks for the ledger as
+ * it is now: from a primary that was replaced it would be old for as long as the worker talks to that one.
+ */
+static enum result ledger_and_files(const struct performer *performer, bool judge, struct completion *completion)
 {
   const struct writer_options *options = &performer->options.writer;
   struct ledger *ledger = &completion->ledger, again;
@@ -135,7 +138,7 @@ static enum result ledger_and_files(const struct performer *performer, struct co
     return RESULT_YES;
   }
   name_database(performer, &completion->error);
-  enum outcome outcome = ledger_read(performer->options.store, options->type, &again, &error);
+  enum outcome outcome = (judge ? ledger_read_now : ledger_read)(performer->options.store, options->type, &again, &error);
   if (outcome == OUTCOME_UNKNOWN || outcome == OUTCOME_REFUSED) {
     completion->error = error;
     return of_ledger(outcome, &again);
@@ -146,7 +149,7 @@ static enum result ledger_and_files(const struct performer *performer, struct co
 
 static enum result perform_check(struct performer *performer, const struct action *action, struct completion *completion)
 {
-  enum result result = ledger_and_files(performer, completion);
+  enum result result = ledger_and_files(performer, action->judge, completion);
   completion->missed_is_there = action->missed[0] != 0 && is_there(performer->options.writer.dir, action->missed);
   return judged(performer, action, result, completion->ledger.end.seq, completion);
 }
@@ -540,7 +543,7 @@ static enum result perform_kind(struct performer *performer, const struct action
   case ACTION_CLOSE:
     return perform_close(performer, action, completion);
   case ACTION_UNLOCK:
-    return of_outcome(acquire_release(store, type, LOCK_BY_WORKER, &action->owner, action->epoch, &completion->error));
+    return of_outcome(acquire_release(store, type, &action->acquisition, action->epoch, &completion->error));
   case ACTION_LEAVE:
     return perform_leave(performer, action, completion);
   case ACTION_READ:

@@ -129,7 +129,7 @@ def pawl_crowd(bench, waiters, locked):
         locks.wait_held(queue, "lock")
         for _ in range(waiters):
             jobs.start("lock", path, random.randint(*HOLD_MS))
-        wait_until(lambda: len((queue.db.locks.find_one({"type": "lock"}) or {}).get("waiters", ())) == waiters, f"{waiters} in the row",
+        wait_until(lambda: len((queue.db.locks.find_one({"type": "lock", "slot": -1}) or {}).get("queue", ())) == waiters, f"{waiters} waiting",
                    first_hold_ms(waiters) / 1000, 0.05)
         found = watch(path, waiters, bench.server.pid, jobs.ended)
         jobs.wait()
@@ -291,7 +291,7 @@ def holding(queue, workers):
     alive = [worker for worker in workers if worker.process.poll() is None]
     held = {worker.pid: worker for worker in alive}
     def look():
-        lock, ledger = queue.db.locks.find_one({"type": "t1"}), queue.ledger()
+        lock, ledger = queue.db.locks.find_one({"type": "t1", "slot": 0}), queue.ledger()
         writing = lock and ledger.get("owner") == lock["owner"] and not ledger["clean"] and ledger.get("file")
         return writing and held.get(lock["holder"]["pid"])
     return wait_until(look, "the next holder", 30, 0.02)

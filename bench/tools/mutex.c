@@ -9,56 +9,45 @@
  */
 #include "tools/basics.h"
 
+#include "lockstore/acquire.h"
 #include "lockstore/wakeup.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { AGAIN_MS = 20, LEASE_MS = 30000, TIMEOUT_MS = 3000, AWAIT_MS = 1000 };
+enum { AGAIN_MS = 20, LEASE_MS = 30000, TIMEOUT_MS = 3000, AWAIT_MS = 1000, RETRY_MS = 100 };
 
 static struct lockstore *store;
 static struct watcher *watcher;
 static const char *name;
-static int slot;
-static struct owner owner;
+static struct acquisition mine;
+static const struct lock_holder holder = {.host = "benchmark", .program = "mutex", .kind = LOCK_BY_TOOL};
 static struct error error;
 
-static bool take(void)
+static void pause_ms(int64_t ms)
 {
-  static const struct lock_holder holder = {.host = "benchmark", .program = "mutex"};
-  return lock_take(store, name, slot, &owner, LEASE_MS, &holder, &error) == OUTCOME_YES;
+  nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
 }
 
-/* False: read the lock again. */
+/* True: it is this one's turn. */
 static bool woken(void)
 {
   struct wakeup wakeup;
-  return watcher_next(watcher, &wakeup, &error) == OUTCOME_YES && wakeup.about == WAKEUP_LOCK && strcmp(wakeup.type, name) == 0;
+  return watcher_next(watcher, mine.pause_ms, &wakeup, &error) == OUTCOME_YES && wakeup.about == WAKEUP_LOCK &&
+         memcmp(&wakeup.owner, &mine.owner, sizeof wakeup.owner) == 0;
 }
 
-static void pause_ms(long ms)
-{
-  nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
-}
-
-/*
- * A waiter in the wait queue that finds the lock free waits for its wake-up first: the releasing holder is sending one to it or to another
- * waiter.
- */
 static void acquire(void)
 {
-  struct lock_view view;
-  for (bool in_row = false, yields;;) {
-    enum outcome seen = lock_read(store, name, slot, &view, &error);
-    yields = seen == OUTCOME_NO && in_row;
-    in_row = seen == OUTCOME_YES && (view.waits || lock_wait(store, name, slot, &view.owner, &error) == OUTCOME_YES);
-    if (((seen == OUTCOME_NO && !yields) || ((in_row || yields) && woken())) && take())
+  for (bool turn = false;;) {
+    enum outcome seen = turn ? OUTCOME_YES : acquire_look(store, name, &mine, &holder, &error);
+    if (seen == OUTCOME_YES && acquire_take(store, name, &mine, &holder, &error) == OUTCOME_YES)
       return;
     if (seen != OUTCOME_NO && seen != OUTCOME_YES)
       die("mutex: %s", error.text);
+    turn = seen == OUTCOME_NO && woken();
   }
 }
 
@@ -80,19 +69,21 @@ int main(int argc, char **argv)
   struct lockstore_options options = {
       .uri = argument(argv, "uri", NULL), .db = argument(argv, "db", NULL), .timeout_ms = TIMEOUT_MS, .connections_max = 1};
   name = argument(argv, "name", NULL);
-  slot = (int)argument_number(argv, "slot", NULL);
   store = lockstore_open(&options, &error);
   if (!store || lockstore_prepare(store, &error) != OUTCOME_YES)
     die("mutex: %s", error.text);
   options.await_ms = AWAIT_MS;
-  watcher = watcher_open_box(store, &options, &error);
+  watcher = watcher_open(store, &options, NULL, 0, &error);
   while (watcher && watcher_begin(watcher, &error) != OUTCOME_YES) /* may lose a race against other processes that begin */
     pause_ms(AGAIN_MS);
-  if (!watcher || getrandom(&owner, sizeof owner, 0) != sizeof owner)
+  if (!watcher)
     die("mutex: %s", error.text);
+  acquire_init(&mine, LOCK_BY_TOOL, LEASE_MS, RETRY_MS);
+  mine.slot = (int)argument_number(argv, "slot", NULL);
+  mine.listens = true;
   acquire();
   turn(argument(argv, "file", NULL), argument_number(argv, "ms", NULL));
-  if (lock_delete(store, name, slot, &owner, &error) != OUTCOME_YES)
+  if (acquire_release(store, name, &mine, 0, &error) != OUTCOME_YES)
     die("mutex: %s", error.text);
   end_at_once();
 }

@@ -527,7 +527,7 @@ class Chaos:
         try:
             if database.messages.find_one({}):
                 return None
-            held = {lock["type"] for lock in database.locks.find({})}
+            held = {lock["type"] for lock in database.locks.find({"slot": 0})}
             return held | {ledger["_id"] for ledger in database.ledger.find({}) if not ledger["clean"] or ledger["seq"] != ledger["settled"]}
         except PyMongoError:
             return None

@@ -10,6 +10,8 @@ from harness import CALM, ROOT, environment, program, wait_until
 
 SMALL = ["--batch-messages", 100]
 TITLE = "## What each request carries"
+WAIT_QUEUE = -1  # its slot
+WAITING = {"$push": "wait for the lock", "$max": "wait on for the lock", "$pull": "leave the wait queue", "$currentDate": "call the next waiter"}
 # The driver's own.
 DRIVER = {"isMaster", "ping", "saslStart", "saslContinue", "endSessions"}
 
@@ -54,7 +56,7 @@ def statement(command, name):
     return command[name][0]
 
 
-def request(who, command, fenced, cut):
+def request(who, command, fenced, released, cut):
     """What the protocol calls it; by anything but its concerns."""
     verb, of = next(iter(command.items()))
     where = command.get("collection", of) if verb == "getMore" else of
@@ -76,18 +78,22 @@ def request(who, command, fenced, cut):
     if verb == "find" and where == "locks":
         if "$in" in str(command["filter"].get("type", "")):
             return "look at the renewed locks"
-        return "read the lock" if command["filter"] else "list the locks"
+        return "read the lock" if "type" in command["filter"] else "list the locks"
     if verb == "update" and where == "locks":
         if not command.get("ordered", True):
             return "renew the locks"
         change = statement(command, "updates")
-        if change.get("upsert"):
+        if change["q"]["slot"] != WAIT_QUEUE:
             return "take the lock"
-        return "wait for the lock"
-    if verb == "findAndModify" and where == "locks":
-        return "steal the lock" if "$expr" in command["query"] else "release the lock"
+        [name] = WAITING.keys() & change["u"].keys()
+        return WAITING[name]
     if verb == "delete" and where == "locks":
-        return "confirm the release"
+        query = statement(command, "deletes")["q"]
+        if query["slot"] == WAIT_QUEUE:
+            return "remove the empty wait queue"
+        if "$expr" in query:
+            return "steal the lock"
+        return "release the lock" if str(query["owner"]) not in released else "confirm the release"
     if verb == "findAndModify" and where == "ledger":
         return "fence"
     if verb == "update" and where == "ledger":
@@ -127,28 +133,32 @@ def concerns(command):
 
 
 def own_times(value):
-    """The times in a command that its sender has made. Since when a holder has run is for people, and counts for nothing."""
+    """The times in a command that its sender has made. Since when a holder has run is for people, and counts for nothing.
+    Since when somebody waits is the server's time, as it was read with the lock."""
     if isinstance(value, list):
         return [time for item in value for time in own_times(item)]
     if not isinstance(value, dict):
         return []
     return [item for name, item in value.items() if name == "$date"] + [
-        time for name, item in value.items() if name != "holder" for time in own_times(item)]
+        time for name, item in value.items() if name not in ("holder", "$push", "$max") for time in own_times(item)]
 
 
 def observed(field, log, cut=False):
     """Each request since the last call: (request, verb and collection, write concern, read concern, whether it ends at the server)."""
-    fenced, seen = set(), []
+    fenced, released, seen = set(), set(), []
     for who, command in log.read():
         verb, of = next(iter(command.items()))
         if verb in DRIVER or command["$db"] not in (field.name, "admin"): # the server writes its own accounts of transactions
             continue
-        name = request(who, command, who in fenced, cut)
+        name = request(who, command, who in fenced, released, cut)
         where = command.get("collection", of)
         assert where != "locks" or not own_times(command), f"{name}: a lease goes by the server's clock alone: {command}"
         if isinstance(where, str) and where.split(".")[0] == "wakeups":
             where = "wakeups"
         seen.append((name, f"{verb} {where}" if isinstance(where, str) else verb, *concerns(command)))
+        if name in ("release the lock", "confirm the release"):
+            owner = str(statement(command, "deletes")["q"]["owner"])
+            (released.add if name == "release the lock" else released.discard)(owner)
         if name == "fence":
             fenced.add(who)
         elif name == "commit":
@@ -214,10 +224,14 @@ def everything(field, log):
     field.fill(10)
     field.wait_empty()
 
-    until = field.locks.find_one()["expires_at"]
-    wait_until(lambda: field.locks.find_one()["expires_at"] > until, "a renewal")
+    until = field.locks.find_one({"slot": 0})["expires_at"]
+    wait_until(lambda: field.locks.find_one({"slot": 0})["expires_at"] > until, "a renewal")
+    worker.freeze()  # or it would let the command have its turn
     command = subprocess.Popen([program("pawl-lock"), *field.mongo, "--lease", "1s", "t1", "--", "true"], env=environment())
-    wait_until(lambda: field.locks.find_one().get("waiters"), "one that waits")
+    wait_until(lambda: field.locks.find_one({"slot": -1}), "one that waits")
+    field.locks.update_one({"slot": -1}, {"$set": {"queue.0.called": datetime(2020, 1, 1)}})
+    wait_until(lambda: "called" not in field.locks.find_one({"slot": -1})["queue"][0], "one that goes on to wait")
+    worker.thaw()
     assert worker.stop()[0] == 0 and command.wait(60) == 0
 
     assert field.run("pawl-status").returncode == 0

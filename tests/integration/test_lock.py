@@ -94,6 +94,10 @@ def lock_of(field, name="n"):
     return field.locks.find_one({"type": name, "slot": 0})
 
 
+def waiting_for(field, name="n"):
+    return (field.locks.find_one({"type": name, "slot": -1}) or {}).get("queue", [])
+
+
 # --- the command ---
 
 
@@ -179,7 +183,7 @@ def test_in_the_order_they_came(field, locked, tmp_path):
     others = []
     for n in range(10):
         others.append(locked("n", *sh(f"echo {n} >> {order}"), options=slow))
-        wait_until(lambda: len(lock_of(field).get("waiters", [])) == n + 1, lambda: f"{n + 1} in the row; {others[-1]}")
+        wait_until(lambda: len(waiting_for(field)) == n + 1, lambda: f"{n + 1} in the wait queue; {others[-1]}")
     (tmp_path / "go").touch()
     assert [lock.wait(120) for lock in others] == [0] * 10, "\n".join(map(str, others))
     assert order.read_text().split() == [str(n) for n in range(10)]
@@ -211,8 +215,7 @@ def test_timeout(field, locked, tmp_path, timeout):
 
 
 def test_without_wakeups(field, locked, tmp_path):
-    for number in range(8):  # whichever is its box
-        field.db.create_collection(f"wakeups.{number}", viewOn="messages", pipeline=[])
+    field.db.wakeups.insert_one({"user": "somebody else's"})
     first = locked("n", *until(tmp_path / "go"))
     first.command()
     second = locked("n", *until(tmp_path / "go"), options=[*LEASE, "-v"])

@@ -19,18 +19,10 @@ FAR_BELOW = 60  # seconds: the timers are shortened by half at most
 WATCHES = r"woken for "
 
 
-BOXES = [f"wakeups.{number}" for number in range(8)]
-
-
-def box_of(field, process):
-    """Where what is for that process alone is to be put."""
-    return field.db[BOXES[process[0] % 8]]
-
-
 def watching(field, worker, name="t1"):
     """Returns when the worker hears wake-ups: one is sent until it says so."""
     def heard():
-        field.db.wakeups.insert_one({"type": name, "about": "lost"})  # of no use to who has no lock
+        field.db.wakeups.insert_one({"type": name, "about": "message"})
         time.sleep(0.05)
         return re.search(rf"\b{name}\b.*{WATCHES}", worker.log())
     wait_until(lambda: "capped" in field.db.command("listCollections", filter={"name": "wakeups"})["cursor"]["firstBatch"][0]["options"]
@@ -102,23 +94,22 @@ def test_enqueue_needs_no_worker_to_have_been_there(any_field):
     assert worker.alive()
 
 
-def holder_process(field):
-    lock = field.locks.find_one({"type": "t1"})
-    return lock and lock["holder"]["process"]
+def owner_of(field):
+    lock = field.locks.find_one({"type": "t1", "slot": 0})
+    return lock and lock["owner"]
 
 
-def test_setup_makes_all_boxes_and_a_worker_only_its_own(field):
+def test_one_collection_for_wakeups(field):
     def made():
         found = field.db.command("listCollections", filter={"name": {"$regex": "^wakeups"}})["cursor"]["firstBatch"]
         assert all(collection["options"]["capped"] for collection in found)
-        return {collection["name"] for collection in found}
+        return [collection["name"] for collection in found]
     worker = field.worker()
-    wait_until(lambda: len(made()) == 2, field.logs)
+    wait_until(lambda: made() == ["wakeups"], field.logs)
     assert worker.stop()[0] == 0
-    assert len(made() - {"wakeups"}) == 1
     done = field.run("pawl-setup")
-    assert done.returncode == 0, done.stderr
-    assert made() == {"wakeups", *BOXES}
+    assert done.returncode == 0 and b"and wakeups" in done.stdout, done
+    assert sorted(field.db.list_collection_names()) == ["ledger", "locks", "messages", "wakeups"]
 
 
 def test_a_foreign_collection_is_left_alone(field):
@@ -126,7 +117,7 @@ def test_a_foreign_collection_is_left_alone(field):
     foreign = [{"_id": n, "user": f"u{n}", "at": n} for n in range(1500)]
     field.db.wakeups.insert_many(foreign)
     done = field.run("pawl-setup")
-    assert done.returncode == 0 and b"are left as they are: workers go by their timers" in done.stdout, done
+    assert done.returncode == 0 and b"is left as it is: workers go by their timers" in done.stdout, done
     worker = field.worker()
     enqueue(field, b"one\ntwo\n")
     field.wait_settled()
@@ -136,7 +127,7 @@ def test_a_foreign_collection_is_left_alone(field):
 
 
 def test_waiters_are_woken_one_by_one(field):
-    """Each release wakes the one that came first of those that wait, and nobody else; the row goes on with the lock."""
+    """Each release wakes the one that came first of those that wait, and nobody else; the wait queue survives the release."""
     slow = ["-v", "--lease", "10m", "--linger", "10m", "--retry", "10m", "--batch-messages", "10", "--batch-bytes", "1KiB"]
     holder = watching(field, field.worker(*slow))
     enqueue(field, b"first\n")
@@ -145,19 +136,73 @@ def test_waiters_are_woken_one_by_one(field):
     holder.freeze()  # or there would be nothing to wait for
     field.fill(20000)
     field.db.wakeups.insert_one({"type": "t1", "about": "message"})
-    wait_until(lambda: len(field.locks.find_one({"type": "t1"}).get("waiters", [])) == len(others), field.logs)
-    row = field.locks.find_one({"type": "t1"})["waiters"]
+
+    def queue():
+        return (field.locks.find_one({"type": "t1", "slot": -1}) or {}).get("queue", [])
+    wait_until(lambda: len(queue()) == len(others), field.logs)
+    row = [waiter["owner"] for waiter in queue()]
     assert len(set(row)) == len(others)
     for woken, first in enumerate(row[:3], 1):
         holder.signal(signal.SIGTERM)
         holder.thaw()
         assert holder.wait() == 0, str(holder)
-        wait_until(lambda: holder_process(field) == first, field.logs, FAR_BELOW)
+        wait_until(lambda: owner_of(field) == first, field.logs, FAR_BELOW)
         assert sum("woken for the lock" in worker.log() for worker in others) == woken, field.logs()
+        assert [waiter["owner"] for waiter in queue()] == row[woken:]
         holder = field.holding_worker()
         holder.freeze()
     holder.thaw()
     field.compare(queue_empty=False, live=True)
+
+
+def test_a_command_has_its_turn_on_a_busy_type(field):
+    """While a worker drains without end: within a third of the lease and a block. Workers that wait do not push in."""
+    stop = threading.Event()
+
+    def produce():
+        while not stop.wait(0.02):
+            field.fill(50, chunk=25)
+    producer = threading.Thread(target=produce)
+    for _ in range(3):
+        field.worker("--lease", "3s", "--batch-messages", "20")
+    producer.start()
+    try:
+        wait_until(lambda: messages(field) > 100, field.logs)
+        for _ in range(3):
+            begin = time.monotonic()
+            done = field.run("pawl-lock", "--lease", "3s", "--timeout", "20s", "t1", "--", "true")
+            assert done.returncode == 0, done
+            assert time.monotonic() - begin < 15, field.logs()  # far above a third of the lease, far below the timeout
+            now = messages(field)
+            wait_until(lambda: messages(field) > now + 50, field.logs)  # and then the workers again
+    finally:
+        stop.set()
+        producer.join()
+    field.wait_settled()
+    field.compare()
+
+
+def test_a_waiter_that_dies_costs_little(field):
+    """The one whose turn it is was killed: the next one comes after a moment, and it does not happen a second time."""
+    slow = ["-v", "--lease", "10m", "--linger", "10m", "--retry", "10m"]
+    holder = watching(field, field.worker(*slow))
+    field.fill(1)
+    field.db.wakeups.insert_one({"type": "t1", "about": "message"})
+    wait_until(lambda: field.holder() == holder.pid and messages(field) == 1, field.logs)
+    dead = watching(field, field.worker(*slow))
+    holder.freeze()
+    field.fill(2000)
+    field.db.wakeups.insert_one({"type": "t1", "about": "message"})
+    wait_until(lambda: field.locks.find_one({"type": "t1", "slot": -1}), field.logs)
+    dead.kill()
+    watching(field, field.worker("-v", "--lease", "10m"))
+    wait_until(lambda: len(field.locks.find_one({"type": "t1", "slot": -1})["queue"]) == 2, field.logs)
+    holder.signal(signal.SIGTERM)
+    holder.thaw()
+    assert holder.wait() == 0, str(holder)
+    field.wait_settled()
+    assert field.locks.find_one({"type": "t1", "slot": -1}) is None, "a wait queue without waiters"
+    field.compare()
 
 
 def fail_wakeups(field, collection, commands, times, **what):
@@ -165,15 +210,12 @@ def fail_wakeups(field, collection, commands, times, **what):
                                        "data": {"failCommands": commands, "namespace": f"{field.name}.{collection}", **what}})
 
 
-@pytest.mark.parametrize("lost", ["all", "box"])
-def test_lost_watch_comes_back(field, lost):
+def test_lost_watch_comes_back(field):
     worker = watching(field, field.worker("-v", "--linger", "50ms"))
-    wait_until(lambda: set(BOXES) & set(field.db.list_collection_names()), "the worker's box")
-    [collection] = ["wakeups"] if lost == "all" else set(BOXES) & set(field.db.list_collection_names())
     try:
-        fail_wakeups(field, collection, ["find", "getMore"], "alwaysOn", closeConnection=True)
+        fail_wakeups(field, "wakeups", ["find", "getMore"], "alwaysOn", closeConnection=True)
         # A wake-up ends the wait, whether it is for this cursor or not; the next request fails.
-        field.db[collection].insert_one({"type": "t1", "about": "lost"})
+        field.db.wakeups.insert_one({"type": "t1", "about": "lost"})
         worker.wait_log("wake-ups are lost")
         field.fill(5)
         field.wait_settled()  # by its timers
@@ -191,19 +233,19 @@ def test_lost_watch_comes_back(field, lost):
 def test_rubbish_and_floods(field, about):
     """Anybody may write there. It keeps nobody from working, and nobody is harmed."""
     worker = watching(field, field.worker("-v"))
-    me = wait_until(lambda: field.fill(1) or holder_process(field), field.logs)
+    me = wait_until(lambda: field.fill(1) or owner_of(field), field.logs)
+    mine = {"to": [me[:8]], "owners": [me]}
     documents = [{}, {"type": 5}, {"type": "t1"}, {"type": "t1", "about": 7}, {"type": "t1", "about": "x"}, {"to": 1, "type": "t1"},
-                 {"type": "t1", "about": about, "slot": -1, "waiters": "x"}, {"type": "t1", "about": about, "slot": "x"},
-                 {"type": "t1", "about": about, "slot": 0, "epoch": -5}, {"type": "t1", "about": about, "slot": 0, "epoch": "x"},
-                 {"type": "t1", "about": about, "waiters": [1, b"short", None, {}]}]
+                 {"type": "t1", "about": about, "slot": -1, "owners": "x"}, {"type": "t1", "about": about, "to": me[:8]},
+                 {"type": "t1", "about": about, **mine, "epoch": -5}, {"type": "t1", "about": about, **mine, "epoch": "x"},
+                 {"type": "t1", "about": about, "to": [me[:8]], "owners": [1, b"short", None, {}, bytes(16)]}]
     field.db.wakeups.insert_many([dict(document) for document in documents])
-    box_of(field, me).insert_many([{"to": me, **document} for document in documents])
     stop = threading.Event()
 
     def flood():
         while not stop.is_set():
             field.db.wakeups.insert_many([{"type": "t1", "about": about} for _ in range(100)])
-            box_of(field, me).insert_many([{"type": "t1", "about": about, "to": me} for _ in range(100)])
+            field.db.wakeups.insert_many([{"type": "t1", "about": about, **mine} for _ in range(100)])
     thread = threading.Thread(target=flood)
     thread.start()
     try:
@@ -246,12 +288,10 @@ def test_stolen_lock_is_told(field):
     worker = watching(field, field.worker("-v", "--lease", "10m", "--linger", "10m"))
     enqueue(field, b"one\n")
     wait_until(lambda: field.holder() == worker.pid and messages(field) == 1, field.logs)
-    lock = field.locks.find_one_and_delete({"type": "t1"})
+    lock = field.locks.find_one_and_delete({"type": "t1", "slot": 0})
     begin = time.monotonic()
-    process = lock["holder"]["process"]
-    # Again and again: its box may be watched a little later than what is for all.
-    wait_until(lambda: box_of(field, process).insert_one({"type": "t1", "about": "lost", "to": process}) and "the lease was lost" in worker.log(),
-               lambda: str(worker))
+    field.db.wakeups.insert_one({"type": "t1", "about": "lost", "to": [lock["owner"][:8]], "owners": [lock["owner"]]})
+    worker.wait_log("the lease was lost")
     assert time.monotonic() - begin < FAR_BELOW
 
 

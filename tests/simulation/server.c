@@ -293,8 +293,10 @@ static enum outcome apply_lock(const struct request *request)
   enum outcome outcome = plants_steal_anyway(request->caller.process, was ? &view : NULL)
                              ? __real_lock_delete(store, type, 0, &request->owner, &error)
                              : __real_lock_steal(store, type, 0, &request->owner, &error);
-  if (outcome == OUTCOME_YES)
+  if (outcome == OUTCOME_YES) {
     processes_wake(request->type, WAKEUP_LOST, &request->owner);
+    server_lock_tool_loses(request->type, &request->owner);
+  }
   if (outcome == OUTCOME_YES && !view.stealable)
     world_fail("a live lease of t%d is stolen: by the server's clock it runs for another %lld ms", request->type, (long long)view.left_ms);
   return outcome;

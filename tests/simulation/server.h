@@ -39,7 +39,7 @@ void server_adopt(int type);
 void server_lock_tool(int type);
 /* Whether pawl-lock's command runs, by the lock document. */
 bool server_lock_tool_holds(int type);
-/* Somebody has deleted its lock document; one that a fail-over brings back is no hold any more. */
+/* Its lock document was deleted or stolen; one that a fail-over brings back is no hold any more. */
 void server_lock_tool_loses(int type, const struct owner *owner);
 
 /* Sends one request to the database. False: it got no answer, and was not made; `error` has the reason. True: the caller makes it now. */

@@ -1,5 +1,6 @@
 #include "chaos.h"
 #include "checks.h"
+#include "lockstore/lease.h"
 #include "plants.h"
 #include "process.h"
 #include "server.h"
@@ -11,7 +12,10 @@ enum outcome __real_lock_take(struct lockstore *store, const char *type, int slo
 enum outcome __real_ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner,
                                  enum fencer fencer, struct ledger *before, struct error *error);
 
-static struct owner tool_owners[TYPES_MAX]; /* the owner of the last pawl-lock of each type that ran its command */
+static struct tool { /* the last pawl-lock of each type that ran its command */
+  struct owner owner;
+  int64_t until_us; /* two thirds of its lease, by its own clock: it does not renew */
+} tools[TYPES_MAX];
 
 /* Draws a new owner, which has the lock for a moment. */
 static bool tool_begin(int type, struct ledger *ledger, struct owner *owner)
@@ -79,7 +83,7 @@ void server_lock_tool(int type)
     return;
   bool stays = world_chance(0.5);
   if (stays && __real_lock_take(server_store_now(), type_name(type), 0, &owner, chaos_plan.lease_ms, &holder, &error) == OUTCOME_YES)
-    tool_owners[type] = owner;
+    tools[type] = (struct tool){.owner = owner, .until_us = world.now_us + lease_safe_ms(chaos_plan.lease_ms) * MS};
   if (!plants_lock_does_not_fence() &&
       __real_ledger_fence(server_store_now(), type_name(type), ledger.epoch, &owner, FENCER_READER, &before, &error) != OUTCOME_YES)
     world_fail("t%d: the fence of pawl-lock fails", type);
@@ -89,12 +93,13 @@ void server_lock_tool(int type)
 
 void server_lock_tool_loses(int type, const struct owner *owner)
 {
-  if (memcmp(&tool_owners[type], owner, sizeof *owner) == 0)
-    tool_owners[type] = (struct owner){{0}};
+  if (memcmp(&tools[type].owner, owner, sizeof *owner) == 0)
+    tools[type].until_us = 0;
 }
 
 bool server_lock_tool_holds(int type)
 {
   struct lock_view view;
-  return server_lock(type, &view) && !view.stealable && memcmp(&view.owner, &tool_owners[type], sizeof view.owner) == 0;
+  return world.now_us < tools[type].until_us && server_lock(type, &view) && !view.stealable &&
+         memcmp(&view.owner, &tools[type].owner, sizeof view.owner) == 0;
 }

@@ -915,7 +915,7 @@ static void expect_takes(struct neighbour *neighbour, const char *type)
 
 static void gives_back(struct neighbour *neighbour, const char *type, int64_t epoch)
 {
-  assert_int_equal(acquire_release(neighbour->store, type, neighbour->lock.kind, &neighbour->lock.owner, epoch, &error), OUTCOME_YES);
+  assert_int_equal(acquire_release(neighbour->store, type, &neighbour->lock, epoch, &error), OUTCOME_YES);
   acquire_init(&neighbour->lock, neighbour->lock.kind, LONG_MS, 100);
   neighbour->lock.listens = true;
 }

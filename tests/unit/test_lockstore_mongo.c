@@ -177,6 +177,8 @@ static void fail_next(const char *data)
   real_run(store, "admin", json);
 }
 
+static const struct acquisition by_alice = {.kind = LOCK_BY_WORKER, .ttl_ms = 1000, .owner = {"alice"}};
+
 /* All but the first `skip`, until it is turned off. */
 static void fail_after(int skip, const char *data)
 {
@@ -837,7 +839,7 @@ static void odd_wait_queues_do_no_harm(void **state)
     if (acquire_look(store, "odd", &mine, &someone, &error) != OUTCOME_YES)
       fail_msg("%s keeps others from a free lock", queues[i]);
     assert_int_equal(acquire_take(store, "odd", &mine, &someone, &error), OUTCOME_YES);
-    assert_int_equal(acquire_release(store, "odd", LOCK_BY_TOOL, &mine.owner, 0, &error), OUTCOME_YES);
+    assert_int_equal(acquire_release(store, "odd", &mine, 0, &error), OUTCOME_YES);
   }
 }
 
@@ -852,7 +854,7 @@ static void a_dead_waiter_is_passed_over(void **state)
   assert_int_equal(lock_take(store, "dead", 0, &alice, 60000, &someone, &error), OUTCOME_YES);
   assert_int_equal(acquire_look(other, "dead", &dead, &someone, &error), OUTCOME_NO);
   assert_int_equal(acquire_look(store, "dead", &next, &someone, &error), OUTCOME_NO);
-  assert_int_equal(acquire_release(store, "dead", LOCK_BY_WORKER, &alice, 0, &error), OUTCOME_YES);
+  assert_int_equal(acquire_release(store, "dead", &by_alice, 0, &error), OUTCOME_YES);
   assert_int_equal(acquire_look(store, "dead", &next, &someone, &error), OUTCOME_NO);
   assert_in_range(next.pause_ms, 1, 1001);
   nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 100000000}, NULL);
@@ -861,7 +863,7 @@ static void a_dead_waiter_is_passed_over(void **state)
   /* Nothing is left of it. */
   struct acquisition third;
   acquire_init(&third, LOCK_BY_WORKER, 1000, 100);
-  assert_int_equal(acquire_release(store, "dead", LOCK_BY_WORKER, &next.owner, 0, &error), OUTCOME_YES);
+  assert_int_equal(acquire_release(store, "dead", &next, 0, &error), OUTCOME_YES);
   assert_int_equal(acquire_look(store, "dead", &third, &someone, &error), OUTCOME_YES);
   lockstore_close(other);
 }
@@ -869,7 +871,7 @@ static void a_dead_waiter_is_passed_over(void **state)
 static void *release_main(void *argument)
 {
   struct error ignored;
-  *(enum outcome *)argument = acquire_release(store, "confirmed", LOCK_BY_WORKER, &alice, 0, &ignored);
+  *(enum outcome *)argument = acquire_release(store, "confirmed", &by_alice, 0, &ignored);
   return NULL;
 }
 
@@ -908,9 +910,9 @@ static void unknown_release_is_repeated(void **state)
     assert_int_equal(lock_take(other, "repeated", 0, &alice, 60000, &someone, &error), OUTCOME_YES);
     assert_int_equal(acquire_look(store, "repeated", &waiter, &someone, &error), OUTCOME_NO);
     fail_after(i, "\"failCommands\": [\"delete\"], \"writeConcernError\": {\"code\": 91, \"errmsg\": \"shutdown\"}");
-    assert_int_equal(acquire_release(other, "repeated", LOCK_BY_WORKER, &alice, 0, &error), OUTCOME_UNKNOWN);
+    assert_int_equal(acquire_release(other, "repeated", &by_alice, 0, &error), OUTCOME_UNKNOWN);
     fail_no_more();
-    assert_int_equal(acquire_release(other, "repeated", LOCK_BY_WORKER, &alice, 0, &error), OUTCOME_NO);
+    assert_int_equal(acquire_release(other, "repeated", &by_alice, 0, &error), OUTCOME_NO);
     assert_int_equal(watcher_next(watcher, INT64_MAX, &wakeup, &error), i == 0 ? OUTCOME_NO : OUTCOME_YES);
     assert_int_equal(acquire_leave(store, "repeated", &waiter, true, &error), OUTCOME_YES);
   }

@@ -115,8 +115,7 @@ static void wait_for_news(struct claim *claim)
 /* Deletes my lock document; it may exist although no answer said so. */
 static enum outcome give_back(struct claim *claim, struct error *error)
 {
-  enum outcome outcome =
-      acquire_release(claim->store, claim->config->name, LOCK_BY_TOOL, &claim->lock.owner, claim->fenced ? claim->epoch : 0, error);
+  enum outcome outcome = acquire_release(claim->store, claim->config->name, &claim->lock, claim->fenced ? claim->epoch : 0, error);
   claim->taken = outcome != OUTCOME_YES && outcome != OUTCOME_NO;
   return outcome;
 }

@@ -257,7 +257,7 @@ enum adopt_status adopt(struct lockstore *store, const struct adoption *adoption
   if (survey.has_file && file_close(&survey.file, &ignored) != FILE_OK) {
     /* Nothing was written to the file, so the error has no effect. */
   }
-  if (acquire_release(store, adoption->type, LOCK_BY_TOOL, &survey.lock.owner, 0, &ignored) == OUTCOME_UNKNOWN) {
+  if (acquire_release(store, adoption->type, &survey.lock, 0, &ignored) == OUTCOME_UNKNOWN) {
     /* The lock's lease expires within a minute. */
   }
   return status;
