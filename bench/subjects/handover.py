@@ -27,7 +27,7 @@ HOW = ["From the end of one's work to the beginning of the next one's. All wait 
 PARTS = 200  # requests of each kind
 HOW_PARTS = ["What a hand-over cannot do without, each alone on a server that does nothing else, by pymongo; the median of "
              f"{PARTS} requests. The wake-up: from the insert into a capped collection to the answer of a cursor that waits on it.",
-             "On top come the place in the row and the second half of the release, which nobody waits for, and that all this shares the cores with "
+             "On top come the wait queue and the second half of the release, which nobody waits for, and that all this shares the cores with "
              "the processes that wait, begin and end."]
 HOW_WORKERS = ["The holder is told to stop (SIGTERM) while messages come in. From the time in its last block (CLOSE, before it is synced) to "
                "that in the next holder's first (OPEN): sync, commit, release, lock, fence, check, read."]

@@ -302,7 +302,7 @@ def levels(hour, plan):
                  [f"A sample every {plan.tick:g} s. Begin and end: the median of the first and the last {plan.round:g} s. Slope: least squares.",
                   f"A round of {plan.round:g} s: one producer inserts (w: majority) at the rate, then pauses for {plan.pause:g} s. Two workers, "
                   "--linger 1s, the rest at its defaults: one holds the type, one stands by. In the pause the holder lets go, a pawl-lock that "
-                  "has waited in the row takes the lock for a moment, and either worker is next.",
+                  "has waited in the wait queue takes the lock for a moment, and either worker is next.",
                   f"One worker lives all the time. The other is told to stop (SIGTERM) when {plan.renew:g} s or more have passed since the last "
                   "time and it is the holder, and a new one comes in its place: its memory begins anew.",
                   f"mongod with a cache of {SMALL_CACHE_MIB} MiB and an oplog of {SMALL_OPLOG_MIB} MiB: small enough to be full long before an "
