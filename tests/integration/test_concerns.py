@@ -74,7 +74,7 @@ def request(who, command, fenced, released, cut):
             return "see whether it reads in snapshots"
         if not command["filter"]:
             return "list the ledgers"
-        return "read the ledger before a cut" if fenced and cut else "read the ledger"
+        return "read the ledger before a cut, or before a verdict" if fenced and cut else "read the ledger"
     if verb == "find" and where == "locks":
         if "$in" in str(command["filter"].get("type", "")):
             return "look at the renewed locks"

@@ -514,6 +514,12 @@ static void test_discard(void **state)
   assert_int_equal(create("first"), WRITER_OK);
   assert_true(writer_discard(&holder.writer));
   assert_false(exists("t1.bin"));
+  holder.writer.has_file = false; /* its descriptor goes with the machine */
+  memory_disk_crash(FATE_LOST, &(uint64_t){1}); /* a power cut does not bring it back: the end may be said to be clean */
+  assert_false(exists("t1.bin"));
+  assert_int_equal(holder_open(&holder, "A"), CHECK_OK);
+  assert_int_equal(create("first"), WRITER_OK);
+  memory_disk.fail_in[DISK_SYNC_NEW] = 1;
   assert_false(writer_discard(&holder.writer));
 }
 
@@ -579,6 +585,25 @@ static void test_ground(void **state)
     memory_disk.fail_in[calls[i]] = 1;
     assert_int_equal(writer_guard(&holder.writer, &ground, &error), WRITER_FAILED);
   }
+}
+
+/* A cut is safe before anything follows: whatever the next holder sees of the disk, no cut is on its way. */
+static void test_cut_is_synced(void **state)
+{
+  (void)state;
+  holder_create(&holder, "first");
+  holder_append(&holder, 1);
+  struct committed end = holder.committed;
+  holder_append(&holder, 1);
+  holder_drop(&holder);
+  holder.committed = end;
+  assert_int_equal(holder_open(&holder, "A"), CHECK_OK);
+  int64_t syncs = memory_disk.calls[DISK_SYNC];
+  assert_int_equal(writer_cut(&holder.writer, &error), WRITER_OK);
+  assert_int_equal(memory_disk.calls[DISK_SYNC], syncs + 1);
+  holder.writer.has_file = false;
+  memory_disk_crash(FATE_LOST, &(uint64_t){1});
+  assert_int_equal(file_length("t1.bin"), end.length);
 }
 
 static void test_cut_fails(void **state)
@@ -993,6 +1018,7 @@ int main(void)
       TEST(test_segment_on_another_file_system),
       TEST(test_no_guard_over_a_network),
       TEST(test_ground),
+      TEST(test_cut_is_synced),
       TEST(test_cut_fails),
       TEST(test_open_refuses),
       TEST(test_file_replaced_meanwhile),
