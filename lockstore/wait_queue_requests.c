@@ -14,7 +14,7 @@ static bool parse_waiter(const bson_t *document, struct waiter *waiter)
   (void)document_date(document, "called", &waiter->called_ms);
   return document_binary(document, "owner", waiter->owner.bytes, OWNER_BYTES) && lock_kind_parse(document, &waiter->kind) &&
          document_date(document, "at", &waiter->at_ms) && document_int64(document, "ttl_ms", &waiter->ttl_ms) && waiter->ttl_ms > 0 &&
-         waiter->ttl_ms <= WAITER_TTL_MS && waiter->at_ms > 0;
+         waiter->ttl_ms <= WAITER_TTL_MS_MAX && waiter->at_ms > 0;
 }
 
 void wait_queue_parse(const bson_t *document, struct wait_queue *queue)

@@ -16,8 +16,7 @@ void consumer_to_idle(struct turn *turn, const char *why)
   consumer_enter(turn, STATE_IDLE, why);
 }
 
-/* To IDLE or DONE; out of the wait queue first, so that nobody is called who does not come. */
-static void stop_waiting(struct turn *turn, enum consumer_state after, const char *why)
+void consumer_stop_waiting(struct turn *turn, enum consumer_state after, const char *why)
 {
   struct consumer *consumer = turn->consumer;
   consumer->after = after;
@@ -33,7 +32,7 @@ static void stop_waiting(struct turn *turn, enum consumer_state after, const cha
 static void peek_refused(struct turn *turn, const struct completion *completion)
 {
   consumer_refused(turn, completion);
-  consumer_enter(turn, STATE_STOPPED, "the database is not as it should be");
+  consumer_stop_waiting(turn, STATE_STOPPED, "the database is not as it should be");
 }
 
 /* A regular one, which a wake-up ends; one that came meanwhile already has. */
@@ -81,7 +80,7 @@ static void peeked(struct turn *turn, const struct completion *completion)
   if (consumer->empty && idle)
     pause_regular(turn, consumer->options.poll_ms > rest ? consumer->options.poll_ms : rest);
   else if (consumer->empty)
-    stop_waiting(turn, STATE_IDLE, "the queue is empty");
+    consumer_stop_waiting(turn, STATE_IDLE, "the queue is empty");
   else if (idle)
     consumer_enter(turn, STATE_CHECKING, "a message is in the queue");
   else if (consumer->state == STATE_WAITING && consumer->looked_free)
@@ -396,7 +395,7 @@ void consumer_acquire_step(struct turn *turn)
   if (stop && consumer->state == STATE_FENCING)
     give_up(turn, STATE_DONE, "asked to stop");
   else if (stop && consumer->state != STATE_UNLOCKING)
-    stop_waiting(turn, STATE_DONE, "asked to stop");
+    consumer_stop_waiting(turn, STATE_DONE, "asked to stop");
   else if (aside_due(turn))
     consumer_check_start(turn);
   else if (!consumer_main_ready(turn))

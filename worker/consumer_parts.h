@@ -75,6 +75,8 @@ void consumer_acquire_step(struct turn *turn);
 bool consumer_looks_aside(const struct consumer *consumer);
 void consumer_acquire_aside(struct turn *turn, const struct completion *completion);
 void consumer_to_idle(struct turn *turn, const char *why);
+/* To IDLE, STOPPED or DONE; out of the wait queue first, so that nobody is called who does not come. */
+void consumer_stop_waiting(struct turn *turn, enum consumer_state after, const char *why);
 
 /* OPENING to RELEASING: handles MAIN's completions, and starts the next action. */
 void consumer_epoch_main(struct turn *turn, struct completion *completion);

@@ -65,7 +65,7 @@ static void storage_refused(struct turn *turn, const struct completion *completi
   int64_t since = consumer->distrust_since_ms, left = since < 0 ? RECHECK_MS : since + consumer->options.distrust_ms - now;
   if (completion->judged && left <= 0) {
     consumer_untrusted(turn, completion);
-    consumer_enter(turn, STATE_STOPPED, "the storage cannot be trusted");
+    consumer_stop_waiting(turn, STATE_STOPPED, "the storage cannot be trusted");
     return;
   }
   consumer_storage_is(turn, STORAGE_DISAGREES, &completion->error);

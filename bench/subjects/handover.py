@@ -211,17 +211,18 @@ def requests_alone(bench):
     """{what: (median ms, ms of the server's processor time)}"""
     with bench.queue() as queue:
         locked = queue.db.locks
-        release = {"query": {"_id": 1}, "remove": True, "writeConcern": {"w": 1}}
+        release = {"deletes": [{"q": {"_id": 1}, "limit": 1}], "writeConcern": {"w": 1}}
         take = {"updates": [{"q": {"_id": 1}, "u": {"$set": {"owner": b"x" * 16}}, "upsert": True}], "writeConcern": {"w": "majority", "j": True}}
         put = {**take, "writeConcern": {"w": 1}}
         queue.db.command("create", "bell", capped=True, size=65536)
         queue.db.bell.insert_one({})
         with Bell(queue.db.bell) as bell:
-            return {"release: findAndModify, w: 1": alone(bench, lambda: queue.db.command("findAndModify", locked.name, **release),
-                                                          lambda: queue.db.command("update", locked.name, **put)),
+            return {"release: delete, w: 1": alone(bench, lambda: queue.db.command("delete", locked.name, **release),
+                                                   lambda: queue.db.command("update", locked.name, **put)),
+                    "who is next: find": alone(bench, lambda: queue.db.command("find", locked.name, filter={"_id": 1}, singleBatch=True)),
                     "wake-up: insert, w: 1, and a cursor's answer": alone(bench, bell.ring),
                     "take: upsert, w: majority": alone(bench, lambda: queue.db.command("update", locked.name, **take),
-                                                       lambda: queue.db.command("findAndModify", locked.name, **release))}
+                                                       lambda: queue.db.command("delete", locked.name, **release))}
 
 
 def alone(bench, request, before=lambda: None):

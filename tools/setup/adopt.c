@@ -4,9 +4,10 @@
 #include "worker/clock.h"
 
 #include <inttypes.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { LEASE_MS = 60000, RENEW_MS = 10000 };
+enum { LEASE_MS = 60000, RENEW_MS = 10000, WAIT_MS = 15000, RETRY_MS = 100 };
 
 /* What was found in the files. */
 struct survey {
@@ -35,19 +36,37 @@ static enum adopt_status of_outcome(enum outcome outcome)
 
 /* ---- the lock ---- */
 
+/*
+ * Not for a holder: that one is to be stopped. But processes that were killed while they waited stand in the wait queue for some seconds.
+ */
+static enum outcome wait_for_turn(struct lockstore *store, const char *type, struct acquisition *lock, const struct lock_holder *holder,
+                                  struct error *error)
+{
+  int64_t until_ms = clock_boot_ms() + WAIT_MS;
+  enum outcome outcome = acquire_look(store, type, lock, holder, error);
+  while (outcome == OUTCOME_NO && lock->view.left_ms <= 0 && clock_boot_ms() < until_ms) {
+    nanosleep(&(struct timespec){.tv_nsec = RETRY_MS * 1000000L}, NULL);
+    outcome = acquire_look(store, type, lock, holder, error);
+  }
+  return outcome;
+}
+
 static enum adopt_status lock(struct lockstore *store, const char *type, struct survey *survey, struct error *error)
 {
   struct lock_holder holder;
+  struct error ignored;
   const struct lock_view *view = &survey->lock.view;
   lock_holder_self(&holder, LOCK_BY_TOOL, "pawl-setup --adopt");
-  acquire_init(&survey->lock, LOCK_BY_TOOL, LEASE_MS, RENEW_MS);
-  survey->lock.tries = true;
-  enum outcome outcome = acquire_look(store, type, &survey->lock, &holder, error);
+  acquire_init(&survey->lock, LOCK_BY_TOOL, LEASE_MS, RETRY_MS);
+  enum outcome outcome = wait_for_turn(store, type, &survey->lock, &holder, error);
   survey->renewed_ms = clock_boot_ms();
   if (outcome == OUTCOME_YES)
     outcome = acquire_take(store, type, &survey->lock, &holder, error);
   if (outcome != OUTCOME_NO)
     return outcome == OUTCOME_YES ? ADOPT_DONE : of_outcome(outcome);
+  if (acquire_leave(store, type, &survey->lock, true, &ignored) != OUTCOME_YES) {
+    /* Its entry ends by itself. */
+  }
   if (view->left_ms > 0)
     error_set(error, "%s is held by %s, pid %" PRId64 ": stop the workers of this type first", type, view->holder.host, view->holder.pid);
   else
