@@ -1,4 +1,5 @@
 #include "lockstore/acquire.h"
+#include "lockstore/lease.h"
 #include "lockstore/wait_queue.h"
 #include "lockstore/wakeup.h"
 
@@ -19,7 +20,8 @@ void acquire_draw(struct lockstore *store, struct acquisition *mine)
 
 static int64_t call_ms(const struct acquisition *mine)
 {
-  return mine->ttl_ms < CALL_MS ? mine->ttl_ms : CALL_MS;
+  int64_t third_ms = lease_renew_ms(mine->ttl_ms);
+  return third_ms < CALL_MS ? third_ms : CALL_MS;
 }
 
 /* Half to all of it. */

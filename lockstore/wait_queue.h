@@ -18,7 +18,7 @@ enum {
   WAITER_TTL_MS = 10000, /* an entry counts for this long unless its owner renews it */
   WAITER_TTL_MS_MAX = 60000,
   WAITER_RENEW_MS = WAITER_TTL_MS / 3,
-  CALL_MS = 3000, /* who was called has this long before another may try; where the lease is shorter: the lease */
+  CALL_MS = 3000, /* who was called has this long before another may try; with a short lease: a third of it */
 };
 
 struct waiter {
