@@ -1,7 +1,7 @@
 /* The suite that the real lockstore and its twin must both pass. */
 #include "test_lockstore.h"
 #include "cmocka_range.h"
-#include "lockstore/acquire.h"
+#include "lockstore/wait_queue.h"
 #include "lockstore/wakeup.h"
 
 #include <pthread.h>
@@ -828,6 +828,8 @@ static void lists_are_whole_and_in_order(void **state)
   assert_int_equal(ledger_fence(store, "list-b", 0, &alice, FENCER_LOCAL, &before, &error), OUTCOME_YES);
   assert_int_equal(ledger_fence(store, "list-a", 0, &alice, FENCER_LOCAL, &before, &error), OUTCOME_YES);
   fixture_put_v2("list-c");
+  struct waiter waiter = {.owner = bob, .at_ms = 1, .ttl_ms = WAITER_TTL_MS};
+  assert_int_equal(wait_queue_join(store, "list-a", &waiter, &someone, NULL, &error), OUTCOME_YES); /* not a lock */
   assert_int_equal(lock_list(store, see_lock, &locks, &error), OUTCOME_YES);
   assert_int_equal(ledger_list(store, see_ledger, &ledgers, &error), OUTCOME_YES);
   assert_int_equal(locks.lists_a, 2);
@@ -1056,6 +1058,269 @@ static void theft_is_told_and_keeps_the_queue(void **state)
   neighbour_close(&waiter);
 }
 
+/* ---- the wait queue's entries ---- */
+
+static struct wait_queue *seen_queue(const char *type)
+{
+  static struct wait_queue queue;
+  struct lock_view view;
+  enum outcome outcome = wait_queue_read(store, type, 0, &view, &queue, &error);
+  assert_true(outcome == OUTCOME_YES || outcome == OUTCOME_NO);
+  return &queue;
+}
+
+static enum outcome join(const char *type, const struct owner *owner, int64_t now_ms)
+{
+  struct waiter waiter = {.owner = *owner, .kind = LOCK_BY_WORKER, .at_ms = now_ms, .ttl_ms = WAITER_TTL_MS};
+  return wait_queue_join(store, type, &waiter, &someone, NULL, &error);
+}
+
+/* What was seen before the entry was there counts for nothing. */
+static void who_enters_looks_again(void **state)
+{
+  (void)state;
+  const char *type = "enters";
+  struct neighbour holder = neighbour_open(type), one = neighbour_open(type), tool = neighbour_of(type, LOCK_BY_TOOL);
+  expect_takes(&holder, type);
+  expect_waiting(&one, type);
+  assert_int_equal(lock_delete(holder.store, type, 0, &holder.lock.owner, &error), OUTCOME_YES); /* it dies before it calls anybody */
+  expect_takes(&tool, type);                                                                     /* after a worker */
+  gives_back(&tool, type, 0);
+  expect_called(&one, type, 0);
+  expect_takes(&one, type);
+  gives_back(&one, type, 0);
+  neighbour_close(&holder);
+  neighbour_close(&one);
+  neighbour_close(&tool);
+}
+
+/* Its answer was lost, or it arrived late. */
+static void who_sees_its_own_take_has_it(void **state)
+{
+  (void)state;
+  const char *type = "own-take";
+  struct neighbour one = neighbour_open(type);
+  acquire_draw(one.store, &one.lock);
+  assert_int_equal(take(type, &one.lock.owner, LONG_MS), OUTCOME_YES);
+  expect_takes(&one, type);
+  gives_back(&one, type, 0);
+  acquire_draw(one.store, &one.lock);
+  assert_int_equal(take(type, &one.lock.owner, SHORT_MS), OUTCOME_YES);
+  fixture_wait_expired(type, 0);
+  assert_int_equal(look(&one, type), OUTCOME_YES);
+  assert_false(one.lock.steal); /* it needs no theft */
+  assert_int_equal(acquire_take(one.store, type, &one.lock, &someone, &error), OUTCOME_YES);
+  gives_back(&one, type, 0);
+  neighbour_close(&one);
+}
+
+/* A late mark would let the others pass over one who was not called. */
+static void a_late_call_marks_nobody(void **state)
+{
+  (void)state;
+  const char *type = "late-call";
+  struct neighbour one = neighbour_open(type), two = neighbour_open(type), three = neighbour_open(type);
+  struct wait_queue seen;
+  assert_int_equal(join(type, &bob, 1), OUTCOME_YES); /* it has long expired; and who was the last holder is not known */
+  assert_int_equal(take(type, &alice, LONG_MS), OUTCOME_YES);
+  expect_waiting(&one, type);
+  expect_waiting(&two, type);
+  expect_waiting(&three, type);
+  assert_int_equal(lock_delete(store, type, 0, &alice, &error), OUTCOME_YES);
+  seen = *seen_queue(type);
+  assert_false(seen.has_last);
+  expect_takes(&one, type);
+  assert_int_equal(wait_queue_call(store, type, &two.lock.owner, &seen, &error), OUTCOME_NO);
+  seen = *seen_queue(type);
+  assert_memory_equal(&seen.last, &one.lock.owner, sizeof seen.last);
+  gives_back(&one, type, 0);
+  expect_takes(&two, type);
+  assert_int_equal(wait_queue_call(store, type, &three.lock.owner, &seen, &error), OUTCOME_NO);
+  gives_back(&two, type, 0);
+  expect_takes(&three, type);
+  gives_back(&three, type, 0);
+  neighbour_close(&one);
+  neighbour_close(&two);
+  neighbour_close(&three);
+}
+
+/* Called, and it does not come: that costs a moment, once. */
+static void a_dead_tool_costs_its_turn_once(void **state)
+{
+  (void)state;
+  const char *type = "dead-tool";
+  struct neighbour holder = neighbour_open(type), one = neighbour_open(type), tool = neighbour_of(type, LOCK_BY_TOOL);
+  one.lock.retry_ms = 20000;
+  expect_takes(&holder, type);
+  expect_waiting(&tool, type);
+  expect_waiting(&one, type);
+  gives_back(&holder, type, 0);
+  expect_called(&tool, type, 0);
+  expect_waiting(&one, type);
+  assert_uint_in_range(one.lock.pause_ms, 1, CALL_MS + 1);
+  fixture_age_queue(type, CALL_MS + 1);
+  expect_takes(&one, type);
+  struct lock_renewal renewal = {.type = type, .owner = one.lock.owner, .ttl_ms = LONG_MS, .kind = LOCK_BY_WORKER};
+  assert_int_equal(lock_renew_all(one.store, &renewal, 1, &error), OUTCOME_YES);
+  assert_false(renewal.awaited);
+  assert_int_equal(seen_queue(type)->count, 0);
+  gives_back(&one, type, 0);
+  neighbour_close(&holder);
+  neighbour_close(&one);
+  neighbour_close(&tool);
+}
+
+/* Called, and another was faster: with its next look it is as if it had not been called. */
+static void who_waits_on_is_not_passed_over(void **state)
+{
+  (void)state;
+  const char *type = "waits-on";
+  struct neighbour holder = neighbour_open(type), one = neighbour_open(type), two = neighbour_open(type);
+  expect_takes(&holder, type);
+  expect_waiting(&one, type);
+  expect_waiting(&two, type);
+  gives_back(&holder, type, 0);
+  expect_called(&one, type, 0);
+  assert_int_equal(take(type, &alice, LONG_MS), OUTCOME_YES);
+  expect_waiting(&one, type);
+  fixture_age_queue(type, CALL_MS + 1);
+  assert_int_equal(lock_delete(store, type, 0, &alice, &error), OUTCOME_YES); /* it dies before it calls anybody */
+  expect_waiting(&two, type);
+  expect_called(&one, type, 0); /* by the one that saw it free */
+  expect_takes(&one, type);
+  gives_back(&one, type, 0);
+  expect_called(&two, type, 0);
+  expect_takes(&two, type);
+  gives_back(&two, type, 0);
+  neighbour_close(&holder);
+  neighbour_close(&one);
+  neighbour_close(&two);
+}
+
+static void an_entry_is_renewed_or_expires(void **state)
+{
+  (void)state;
+  const char *type = "renewed";
+  struct neighbour holder = neighbour_open(type), dead = neighbour_open(type), one = neighbour_open(type), two = neighbour_open(type);
+  expect_takes(&holder, type);
+  expect_waiting(&dead, type);
+  expect_waiting(&one, type);
+  fixture_age_queue(type, WAITER_RENEW_MS + 1);
+  expect_waiting(&one, type);
+  fixture_age_queue(type, WAITER_TTL_MS - WAITER_RENEW_MS);
+  expect_waiting(&two, type);
+  gives_back(&holder, type, 0);
+  expect_called(&one, type, 0);
+  expect_takes(&one, type);
+  gives_back(&one, type, 0);
+  expect_called(&two, type, 0);
+  expect_takes(&two, type);
+  gives_back(&two, type, 0);
+  expect_quiet(&dead);
+  neighbour_close(&holder);
+  neighbour_close(&dead);
+  neighbour_close(&one);
+  neighbour_close(&two);
+}
+
+/* It is woken by nobody then. */
+static void who_waits_looks_at_the_end_of_the_lease(void **state)
+{
+  (void)state;
+  const char *type = "lease-end";
+  struct neighbour holder = neighbour_open(type), one = neighbour_open(type);
+  holder.lock.ttl_ms = 5000;
+  one.lock.retry_ms = 20000;
+  expect_takes(&holder, type);
+  expect_waiting(&one, type);
+  assert_uint_in_range(one.lock.pause_ms, 1, 5001);
+  gives_back(&holder, type, 0);
+  expect_takes(&one, type);
+  gives_back(&one, type, 0);
+  neighbour_close(&holder);
+  neighbour_close(&one);
+}
+
+/* Only where the lock is free; and a worker without messages only a tool. */
+static void who_leaves_hands_it_on(void **state)
+{
+  (void)state;
+  const char *type = "leaves";
+  struct neighbour holder = neighbour_open(type), one = neighbour_open(type), two = neighbour_open(type), three = neighbour_open(type),
+                   tool = neighbour_of(type, LOCK_BY_TOOL);
+  expect_takes(&holder, type);
+  expect_waiting(&one, type);
+  expect_waiting(&two, type);
+  expect_waiting(&three, type);
+  assert_int_equal(acquire_leave(one.store, type, &one.lock, true, &error), OUTCOME_YES);
+  expect_quiet(&two);
+  assert_int_equal(lock_delete(holder.store, type, 0, &holder.lock.owner, &error), OUTCOME_YES);
+  assert_int_equal(acquire_leave(two.store, type, &two.lock, false, &error), OUTCOME_YES);
+  expect_quiet(&three);
+  assert_int_equal(take(type, &alice, LONG_MS), OUTCOME_YES);
+  expect_waiting(&one, type);
+  expect_waiting(&tool, type);
+  assert_int_equal(lock_delete(store, type, 0, &alice, &error), OUTCOME_YES);
+  assert_int_equal(acquire_leave(three.store, type, &three.lock, false, &error), OUTCOME_YES);
+  expect_called(&tool, type, 0);
+  assert_int_equal(acquire_leave(tool.store, type, &tool.lock, true, &error), OUTCOME_YES);
+  expect_called(&one, type, 0);
+  expect_takes(&one, type);
+  gives_back(&one, type, 0);
+  neighbour_close(&holder);
+  neighbour_close(&one);
+  neighbour_close(&two);
+  neighbour_close(&three);
+  neighbour_close(&tool);
+}
+
+/* A late copy of the releaser's own entry is nobody who waits. */
+static void who_releases_does_not_call_himself(void **state)
+{
+  (void)state;
+  const char *type = "own-entry";
+  struct neighbour holder = neighbour_open(type), one = neighbour_open(type);
+  expect_takes(&holder, type);
+  assert_int_equal(join(type, &holder.lock.owner, seen_queue(type)->now_ms), OUTCOME_YES);
+  expect_waiting(&one, type);
+  gives_back(&holder, type, 0);
+  expect_called(&one, type, 0);
+  expect_takes(&one, type);
+  assert_int_equal(lock_delete(one.store, type, 0, &one.lock.owner, &error), OUTCOME_YES);
+  neighbour_close(&holder);
+  neighbour_close(&one);
+}
+
+static void the_queue_has_bounds(void **state)
+{
+  (void)state;
+  const char *type = "bounds";
+  struct neighbour near = neighbour_open(type), far = neighbour_open(type), late = neighbour_open(type);
+  assert_int_equal(take(type, &alice, LONG_MS), OUTCOME_YES);
+  int64_t now_ms = seen_queue(type)->now_ms;
+  for (int i = 0; i < WAITERS_MAX; i++) {
+    struct owner owner = {.bytes = {0xff, (uint8_t)i, (uint8_t)(i >> 8)}};
+    if (i == 15)
+      expect_waiting(&near, type);
+    else if (i == 16)
+      expect_waiting(&far, type);
+    else
+      assert_int_equal(join(type, &owner, now_ms), OUTCOME_YES);
+    if (i == 0)
+      assert_int_equal(join(type, &owner, now_ms), OUTCOME_NO); /* a late copy */
+  }
+  assert_int_equal(look(&late, type), OUTCOME_NO);
+  assert_int_equal(seen_queue(type)->count, WAITERS_MAX);
+  assert_false(late.lock.queued); /* it relies on its timer */
+  assert_uint_in_range(late.lock.pause_ms, 500, 1000);
+  assert_true(near.lock.near && !far.lock.near && !late.lock.near);
+  assert_int_equal(join(type, &bob, now_ms), OUTCOME_NO);
+  assert_int_equal(lock_delete(store, type, 0, &alice, &error), OUTCOME_YES);
+  neighbour_close(&near);
+  neighbour_close(&far);
+  neighbour_close(&late);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -1105,6 +1370,16 @@ int main(void)
       cmocka_unit_test(both_kinds_have_their_turn),
       cmocka_unit_test(a_try_waits_for_nobody),
       cmocka_unit_test(theft_is_told_and_keeps_the_queue),
+      cmocka_unit_test(who_enters_looks_again),
+      cmocka_unit_test(who_sees_its_own_take_has_it),
+      cmocka_unit_test(a_late_call_marks_nobody),
+      cmocka_unit_test(a_dead_tool_costs_its_turn_once),
+      cmocka_unit_test(who_waits_on_is_not_passed_over),
+      cmocka_unit_test(an_entry_is_renewed_or_expires),
+      cmocka_unit_test(who_waits_looks_at_the_end_of_the_lease),
+      cmocka_unit_test(who_leaves_hands_it_on),
+      cmocka_unit_test(who_releases_does_not_call_himself),
+      cmocka_unit_test(the_queue_has_bounds),
   };
   if (!fixture_begin())
     return SKIPPED;

@@ -868,6 +868,33 @@ static void a_dead_waiter_is_passed_over(void **state)
   lockstore_close(other);
 }
 
+static void *look_main(void *argument)
+{
+  struct acquisition mine;
+  struct error ignored;
+  acquire_init(&mine, LOCK_BY_WORKER, 30000, 100);
+  *(enum outcome *)argument = acquire_look(store, "between", &mine, &someone, &ignored);
+  return NULL;
+}
+
+/* The lock is released while the waiter enters: nobody is in the queue yet, so nobody is called. */
+static void release_before_the_entry_is_seen(void **state)
+{
+  (void)state;
+  enum outcome outcome = OUTCOME_REFUSED;
+  pthread_t thread;
+  struct lockstore *other = real_open(mongo_db(lockstore_mongo(store)), 30000);
+  assert_int_equal(lock_take(other, "between", 0, &alice, 60000, &someone, &error), OUTCOME_YES);
+  fail_next("\"failCommands\": [\"update\"], \"blockConnection\": true, \"blockTimeMS\": 1000");
+  assert_int_equal(pthread_create(&thread, NULL, look_main, &outcome), 0);
+  nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+  assert_int_equal(acquire_release(other, "between", LOCK_BY_WORKER, &alice, 0, &error), OUTCOME_YES);
+  pthread_join(thread, NULL);
+  fail_no_more();
+  assert_int_equal(outcome, OUTCOME_YES);
+  lockstore_close(other);
+}
+
 static void *release_main(void *argument)
 {
   struct error ignored;
@@ -951,6 +978,7 @@ int main(void)
       cmocka_unit_test(a_foreign_collection_is_left_alone),
       cmocka_unit_test(odd_wait_queues_do_no_harm),
       cmocka_unit_test(a_dead_waiter_is_passed_over),
+      cmocka_unit_test(release_before_the_entry_is_seen),
       cmocka_unit_test(unknown_release_is_repeated),
       cmocka_unit_test(release_that_was_undone_is_done_again),
   };

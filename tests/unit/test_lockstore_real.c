@@ -114,6 +114,17 @@ void fixture_jump(const char *type, int slot)
   real_run(store, NULL, json);
 }
 
+void fixture_age_queue(const char *type, int ms)
+{
+  char json[1024];
+  snprintf(json, sizeof json,
+           "{\"update\": \"locks\", \"updates\": [{\"q\": {\"type\": \"%s\", \"slot\": -1}, \"u\": [{\"$set\": {\"queue\": {\"$map\": "
+           "{\"input\": \"$queue\", \"in\": {\"$mergeObjects\": [\"$$this\", {\"at\": {\"$subtract\": [\"$$this.at\", %d]}}, {\"$cond\": "
+           "[\"$$this.called\", {\"called\": {\"$subtract\": [\"$$this.called\", %d]}}, {}]}]}}}}}]}]}",
+           type, ms, ms);
+  real_run(store, NULL, json);
+}
+
 void fixture_put_v2(const char *type)
 {
   char json[512];

@@ -55,6 +55,12 @@ void fixture_jump(const char *type, int slot)
   memory_server_set_now(server, memory_server_now(server) - 3 * view.ttl_ms);
 }
 
+void fixture_age_queue(const char *type, int ms)
+{
+  (void)type;
+  memory_server_set_now(server, memory_server_now(server) + ms);
+}
+
 void fixture_put_v2(const char *type)
 {
   struct ledger ledger = {.v = 2, .epoch = 5};
