@@ -376,6 +376,17 @@ static void test_lets_a_tool_have_its_turn(void **state)
   rig_expect(&rig, STATE_RELEASING, "CLOSE");
   rig_play_all(&rig, "CLOSE YES; COMMIT YES; UNLOCK YES; PEEK YES; CHECK YES");
   rig_expect(&rig, STATE_WAITING, "LOOK");
+  rig_play_all(&rig, "LOOK YES; TAKE YES; FENCE YES; OPEN YES; READ NO"); /* its turn is over: this hold is one of its own */
+  rig_expect(&rig, STATE_DRAINING, "");
+}
+
+static void test_settling_is_enough_for_a_turn(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_FENCING "; FENCE YES:unsettled; OPEN YES; wait 10000; RENEW YES:awaited");
+  for (int i = 0; i < 3; i++)
+    rig_play_all(&rig, "SETTLE_FIND YES; SETTLE_DELETE YES; SETTLE_RECORD YES");
+  rig_expect(&rig, STATE_RELEASING, "CLOSE");
 }
 
 static void test_an_empty_pass_is_enough_for_a_turn(void **state)
@@ -1464,6 +1475,7 @@ int main(void)
       STORY(test_a_waiter_that_stops_leaves_the_queue),
       STORY(test_unknown_take_of_a_waiter),
       STORY(test_lets_a_tool_have_its_turn),
+      STORY(test_settling_is_enough_for_a_turn),
       STORY(test_an_empty_pass_is_enough_for_a_turn),
       STORY(test_steal),
       STORY(test_unknown_take_is_taken_back),
