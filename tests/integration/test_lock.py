@@ -225,6 +225,25 @@ def test_without_wakeups(field, locked, tmp_path):
     assert (first.wait(), second.wait()) == (0, 0)
 
 
+def test_a_wakeup_of_before(field, locked, tmp_path):
+    """A wake-up for an acquisition that is over lets nobody push in before the one who was called."""
+    first = locked("n", *until(tmp_path / "go"))
+    first.command()
+    dead = {"owner": bson.Binary(bytes(16)), "kind": "worker", "at": datetime.datetime.now(datetime.timezone.utc), "ttl_ms": bson.Int64(30000)}
+    field.locks.insert_one({"type": "n", "slot": -1, "queue": [dead], "last": {"owner": lock_of(field)["owner"], "kind": "lock"}})
+    second = locked("n", *sh("date +%s%3N"))
+    queue = lambda: field.locks.find_one({"type": "n", "slot": -1})["queue"]
+    wait_until(lambda: len(queue()) == 2, lambda: f"the entry of {second}")
+    me = queue()[1]["owner"]
+    (tmp_path / "go").touch()
+    assert first.wait() == 0
+    called = queue()[0]["called"].timestamp() * 1000
+    for _ in range(10):
+        field.db.wakeups.insert_one({"type": "n", "about": "lock", "to": [bson.Binary(me[:8])], "owners": [bson.Binary(me[:8] + bytes(8))]})
+        time.sleep(0.1)
+    assert second.wait() == 0 and int(second.output()) >= called + 3000, second
+
+
 # --- signals ---
 
 # Prints what it is sent, and ends with the number of that when it is sent USR1.
@@ -321,10 +340,12 @@ def test_no_answer_behind_the_fence(field, locked):
         lock = locked("t1", *sh("echo $PAWL_LOCK_EPOCH"), options=["--lease", "30s"])
         lock.wait_errors("MongoDB gives no answer: reading the lock: .*; trying again until it does")
         assert lock.output() == "" and lock_of(field, "t1") is None
-        assert (field.ledger()["epoch"], field.ledger()["clean"]) == (before["epoch"] + 1, True)
+        given_back = field.ledger()
+        assert (given_back["epoch"], given_back["clean"]) == (before["epoch"] + 1, True)
     finally:
         admin.command({"configureFailPoint": "failCommand", "mode": "off"})
     assert lock.wait() == 0 and lock.output() == f"{before['epoch'] + 2}\n", lock
+    assert field.ledger()["owner"] != given_back["owner"]  # or a late delete of the first lock would delete the second one
 
 
 # --- the lease ---
