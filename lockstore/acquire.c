@@ -119,6 +119,8 @@ enum outcome acquire_look(struct lockstore *store, const char *type, struct acqu
     if (!held && next >= 0 && queue.waiters[next].called_ms == 0)
       next_call(store, type, &queue, next, 0);
     mine->pause_ms = pause(store, mine, &queue, next, held);
+    mine->gone_count = 0;
+    mine->alone = true; /* who is woken may take it without another look, and be the last one: the server judges that */
     return OUTCOME_NO;
   }
 }

@@ -1173,6 +1173,31 @@ static void a_dead_tool_costs_its_turn_once(void **state)
   neighbour_close(&tool);
 }
 
+/* Woken, it takes the lock without another look. The document of a queue that is over would tell the next one of an old holder. */
+static void who_is_woken_may_take_at_once(void **state)
+{
+  (void)state;
+  const char *type = "at-once";
+  struct neighbour holder = neighbour_open(type), one = neighbour_open(type), tool = neighbour_of(type, LOCK_BY_TOOL);
+  expect_takes(&holder, type);
+  expect_waiting(&one, type);
+  expect_waiting(&tool, type);
+  gives_back(&holder, type, 0);
+  expect_called(&tool, type, 0);
+  assert_int_equal(acquire_take(tool.store, type, &tool.lock, &someone, &error), OUTCOME_YES);
+  struct wait_queue *left = seen_queue(type);
+  assert_true(left->count == 1 && left->last_kind == LOCK_BY_TOOL);
+  gives_back(&tool, type, 0);
+  expect_called(&one, type, 0);
+  assert_int_equal(acquire_take(one.store, type, &one.lock, &someone, &error), OUTCOME_YES);
+  left = seen_queue(type);
+  assert_true(left->count == 0 && !left->has_last);
+  gives_back(&one, type, 0);
+  neighbour_close(&holder);
+  neighbour_close(&one);
+  neighbour_close(&tool);
+}
+
 /* Called, and another was faster: with its next look it is as if it had not been called. */
 static void who_waits_on_is_not_passed_over(void **state)
 {
@@ -1377,6 +1402,7 @@ int main(void)
       cmocka_unit_test(who_sees_its_own_take_has_it),
       cmocka_unit_test(a_late_call_marks_nobody),
       cmocka_unit_test(a_dead_tool_costs_its_turn_once),
+      cmocka_unit_test(who_is_woken_may_take_at_once),
       cmocka_unit_test(who_waits_on_is_not_passed_over),
       cmocka_unit_test(an_entry_is_renewed_or_expires),
       cmocka_unit_test(who_waits_looks_at_the_end_of_the_lease),
