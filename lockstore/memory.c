@@ -465,10 +465,10 @@ enum outcome wait_queue_renew(struct lockstore *store, const char *type, const s
   enum outcome outcome = OUTCOME_NO;
   if (call_begin(store, &lost)) {
     struct waiter *waiter = waiter_find(store->server, type, me);
-    if (waiter && waiter->at_ms < now_ms)
+    if (waiter) {
       waiter->at_ms = now_ms;
-    if (waiter)
       waiter->called_ms = 0;
+    }
     outcome = waiter ? OUTCOME_YES : OUTCOME_NO;
   }
   return call_end(store, lost, outcome, error);

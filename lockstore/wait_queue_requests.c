@@ -69,7 +69,7 @@ enum outcome wait_queue_join(struct lockstore *store, const char *type, const st
 enum outcome wait_queue_renew(struct lockstore *store, const char *type, const struct owner *me, int64_t now_ms, struct error *error)
 {
   bson_t *command = BCON_NEW("update", "locks", "updates", "[", "{", "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(WAIT_QUEUE_SLOT),
-                             "queue.owner", OWNER(me), "}", "u", "{", "$max", "{", "queue.$.at", BCON_DATE_TIME(now_ms), "}", "$unset", "{",
+                             "queue.owner", OWNER(me), "}", "u", "{", "$set", "{", "queue.$.at", BCON_DATE_TIME(now_ms), "}", "$unset", "{",
                              "queue.$.called", BCON_INT32(1), "}", "}", "}", "]");
   return send_one(store, "waiting on for the lock", command, error);
 }

@@ -1251,6 +1251,27 @@ static void an_entry_is_renewed_or_expires(void **state)
   neighbour_close(&two);
 }
 
+/* The server's clock was set back: an entry from before does not count, until its waiter looks again. */
+static void an_entry_of_a_jumped_clock_is_renewed(void **state)
+{
+  (void)state;
+  const char *type = "jumped";
+  struct neighbour holder = neighbour_open(type), one = neighbour_open(type), two = neighbour_open(type);
+  expect_takes(&holder, type);
+  expect_waiting(&one, type);
+  expect_waiting(&two, type);
+  fixture_age_queue(type, -WAITER_TTL_MS - 10000);
+  expect_waiting(&two, type);
+  gives_back(&holder, type, 0);
+  expect_called(&two, type, 0);
+  expect_takes(&two, type);
+  gives_back(&two, type, 0);
+  expect_quiet(&one);
+  neighbour_close(&holder);
+  neighbour_close(&one);
+  neighbour_close(&two);
+}
+
 /* It is woken by nobody then. */
 static void who_waits_looks_at_the_end_of_the_lease(void **state)
 {
@@ -1405,6 +1426,7 @@ int main(void)
       cmocka_unit_test(who_is_woken_may_take_at_once),
       cmocka_unit_test(who_waits_on_is_not_passed_over),
       cmocka_unit_test(an_entry_is_renewed_or_expires),
+      cmocka_unit_test(an_entry_of_a_jumped_clock_is_renewed),
       cmocka_unit_test(who_waits_looks_at_the_end_of_the_lease),
       cmocka_unit_test(who_leaves_hands_it_on),
       cmocka_unit_test(who_releases_does_not_call_himself),

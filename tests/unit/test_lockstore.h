@@ -28,7 +28,7 @@ struct watcher *fixture_watcher(struct lockstore *store, const char *type);
 void fixture_wait_expired(const char *type, int slot);
 /* Moves the end of the lease as far ahead as only a clock that jumped can have put it. */
 void fixture_jump(const char *type, int slot);
-/* As if everybody in the wait queue had come, and had been called, that much earlier; the leases may get older with them. */
+/* As if everybody in the wait queue had come, and had been called, that much earlier, or later; the leases may move with them. */
 void fixture_age_queue(const char *type, int ms);
 void fixture_put_v2(const char *type);
 /* Changes the ledger to v 2, and nothing else in it. */
