@@ -11,7 +11,7 @@ from harness import CALM, ROOT, environment, program, wait_until
 SMALL = ["--batch-messages", 100]
 TITLE = "## What each request carries"
 WAIT_QUEUE = -1  # its slot
-WAITING = {"$push": "wait for the lock", "$max": "wait on for the lock", "$pull": "leave the wait queue", "$currentDate": "call the next waiter"}
+WAITING = {"$push": "wait for the lock", "$unset": "wait on for the lock", "$pull": "leave the wait queue", "$currentDate": "call the next waiter"}
 # The driver's own.
 DRIVER = {"isMaster", "ping", "saslStart", "saslContinue", "endSessions"}
 
@@ -140,7 +140,7 @@ def own_times(value):
     if not isinstance(value, dict):
         return []
     return [item for name, item in value.items() if name == "$date"] + [
-        time for name, item in value.items() if name not in ("holder", "$push", "$max") for time in own_times(item)]
+        time for name, item in value.items() if name not in ("holder", "$push") and "$unset" not in value for time in own_times(item)]
 
 
 def observed(field, log, cut=False):
@@ -220,7 +220,7 @@ def everything(field, log):
     assert worker.stop()[0] == 0, str(worker)
 
     # A holder that renews, and a command that waits for the lock and is told when it is free.
-    worker = field.worker("--linger", "1h")
+    worker = field.worker("--linger", "1h", "--lease", "6s")
     field.fill(10)
     field.wait_empty()
 

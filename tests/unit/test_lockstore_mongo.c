@@ -888,7 +888,7 @@ static void release_before_the_entry_is_seen(void **state)
   fail_next("\"failCommands\": [\"update\"], \"blockConnection\": true, \"blockTimeMS\": 1000");
   assert_int_equal(pthread_create(&thread, NULL, look_main, &outcome), 0);
   nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
-  assert_int_equal(acquire_release(other, "between", LOCK_BY_WORKER, &alice, 0, &error), OUTCOME_YES);
+  assert_int_equal(acquire_release(other, "between", &by_alice, 0, &error), OUTCOME_YES);
   pthread_join(thread, NULL);
   fail_no_more();
   assert_int_equal(outcome, OUTCOME_YES);

@@ -514,7 +514,7 @@ static void test_discard(void **state)
   assert_int_equal(create("first"), WRITER_OK);
   assert_true(writer_discard(&holder.writer));
   assert_false(exists("t1.bin"));
-  holder.writer.has_file = false; /* its descriptor goes with the machine */
+  holder.writer.has_file = false;               /* its descriptor goes with the machine */
   memory_disk_crash(FATE_LOST, &(uint64_t){1}); /* a power cut does not bring it back: the end may be said to be clean */
   assert_false(exists("t1.bin"));
   assert_int_equal(holder_open(&holder, "A"), CHECK_OK);
