@@ -7,6 +7,7 @@
 
 enum {
   SELDOM_MS = 1000, /* who is woken, or far from the front, looks no more often than this by itself */
+  SPREAD_MS = 200,  /* at the end of a lease those whose turn it is not come a little later, and not together */
   NEAR_MAX = 16,
 };
 
@@ -38,14 +39,12 @@ static void gone_note(struct acquisition *mine, const struct wait_queue *queue)
 {
   enum { GONE_MAX = sizeof mine->gone / sizeof *mine->gone };
   mine->gone_count = 0;
-  mine->alone = true;
+  mine->document = queue->count > 0 || queue->has_last;
   for (int i = 0; i < queue->count; i++) {
     const struct waiter *waiter = &queue->waiters[i];
     bool me = memcmp(&waiter->owner, &mine->owner, sizeof mine->owner) == 0;
-    bool gone = !me && waiter_is_gone(queue, waiter, call_ms(mine)) && mine->gone_count < GONE_MAX;
-    if (gone)
+    if (!me && waiter_is_gone(queue, waiter, call_ms(mine)) && mine->gone_count < GONE_MAX)
       mine->gone[mine->gone_count++] = waiter->owner;
-    mine->alone = mine->alone && (me || gone);
   }
 }
 
@@ -64,7 +63,8 @@ static bool entry_is_old(const struct wait_queue *queue, const struct waiter *me
   return queue->now_ms - me->at_ms > WAITER_RENEW_MS || !waiter_counts(queue, me) || (held && me->called_ms != 0);
 }
 
-static void queue_enter(struct lockstore *store, const char *type, struct acquisition *mine, const struct wait_queue *queue,
+/* True: it may have been released before I counted. */
+static bool queue_enter(struct lockstore *store, const char *type, struct acquisition *mine, const struct wait_queue *queue,
                         const struct lock_holder *holder, bool held)
 {
   struct error ignored;
@@ -73,21 +73,30 @@ static void queue_enter(struct lockstore *store, const char *type, struct acquis
     struct waiter me = {.owner = mine->owner, .kind = mine->kind, .at_ms = queue->now_ms, .ttl_ms = WAITER_TTL_MS};
     enum outcome joined = wait_queue_join(store, type, &me, holder, held ? &mine->view : NULL, &ignored);
     mine->queued = mine->queued || joined != OUTCOME_NO;
-  } else if (entry_is_old(queue, &queue->waiters[at], held)) {
-    (void)wait_queue_renew(store, type, &mine->owner, queue->now_ms, &ignored);
+    return joined != OUTCOME_NO || queue->count < WAITERS_MAX;
   }
+  if (entry_is_old(queue, &queue->waiters[at], held))
+    (void)wait_queue_renew(store, type, &mine->owner, queue->now_ms, &ignored);
+  return !waiter_counts(queue, &queue->waiters[at]);
 }
 
-/* Until the next look: no later than the known end of the lease, or of the time of the one whose turn it is. */
+/*
+ * Until the next look: no later than the known end of the lease, or of the time of the one whose turn it is; and before my entry expires,
+ * which a look renews.
+ */
 static int64_t pause(struct lockstore *store, const struct acquisition *mine, const struct wait_queue *queue, int next, bool held)
 {
   bool seldom = (mine->listens || !mine->near) && mine->retry_ms < SELDOM_MS;
   int64_t ms = seldom ? SELDOM_MS : mine->retry_ms, most = INT64_MAX;
+  if (mine->queued && ms > 2 * WAITER_RENEW_MS)
+    ms = 2 * WAITER_RENEW_MS;
   ms = jitter(store, ms);
   if (held)
     most = mine->view.left_ms + 1;
   else if (next >= 0 && queue->waiters[next].called_ms != 0)
     most = queue->waiters[next].called_ms + call_ms(mine) - queue->now_ms + 1;
+  if (most < INT64_MAX && next >= 0 && memcmp(&queue->waiters[next].owner, &mine->owner, sizeof mine->owner) != 0)
+    most += jitter(store, SPREAD_MS);
   return ms < most ? ms : most > 0 ? most : 1;
 }
 
@@ -111,16 +120,13 @@ enum outcome acquire_look(struct lockstore *store, const char *type, struct acqu
     gone_note(mine, &queue);
     if (own || (!held && next == at))
       return OUTCOME_YES;
-    if (!mine->tries)
-      queue_enter(store, type, mine, &queue, holder, held);
-    if (!mine->tries && at < 0 && looks < LOOKS_MAX)
-      continue; /* it may have been released before I was in the queue */
+    if (!mine->tries && queue_enter(store, type, mine, &queue, holder, held) && looks < LOOKS_MAX)
+      continue;
     mine->near = (at < 0 ? queue.count : at) < NEAR_MAX;
     if (!held && next >= 0 && queue.waiters[next].called_ms == 0)
       next_call(store, type, &queue, next, 0);
     mine->pause_ms = pause(store, mine, &queue, next, held);
-    mine->gone_count = 0;
-    mine->alone = true; /* who is woken may take it without another look, and be the last one: the server judges that */
+    mine->gone_count = 0; /* who is woken takes it without another look, and they may be here by then */
     return OUTCOME_NO;
   }
 }
@@ -131,13 +137,13 @@ enum outcome acquire_look(struct lockstore *store, const char *type, struct acqu
 static void queue_clean(struct lockstore *store, const char *type, struct acquisition *mine)
 {
   struct owner owners[1 + sizeof mine->gone / sizeof *mine->gone];
-  struct departure departure = {.owners = owners, .holder = &mine->owner, .holder_kind = mine->kind, .last_ones = mine->alone};
+  struct departure departure = {.owners = owners, .holder = &mine->owner, .holder_kind = mine->kind, .last_ones = true};
   struct error ignored;
   if (mine->queued)
     owners[departure.count++] = mine->owner;
   for (int i = 0; i < mine->gone_count; i++)
     owners[departure.count++] = mine->gone[i];
-  if (departure.count > 0)
+  if (departure.count > 0 || mine->document)
     (void)wait_queue_remove(store, type, &departure, &ignored);
   mine->queued = false;
   mine->gone_count = 0;
@@ -151,7 +157,7 @@ enum outcome acquire_take(struct lockstore *store, const char *type, struct acqu
     return outcome;
   mine->steal = false;
   outcome = lock_take(store, type, mine->slot, &mine->owner, mine->ttl_ms, holder, error);
-  mine->pause_ms = 0;
+  mine->pause_ms = jitter(store, mine->retry_ms);
   if (outcome == OUTCOME_YES)
     queue_clean(store, type, mine);
   return outcome;
@@ -198,8 +204,7 @@ enum outcome acquire_release(struct lockstore *store, const char *type, const st
   enum outcome outcome = lock_delete(store, type, mine->slot, &mine->owner, error);
   if (outcome == OUTCOME_UNKNOWN || outcome == OUTCOME_REFUSED)
     return outcome;
-  if (outcome == OUTCOME_YES)
-    hand_on(store, type, mine, epoch, true);
+  hand_on(store, type, mine, outcome == OUTCOME_YES ? epoch : 0, true);
   enum outcome confirmed = lock_confirm(store, type, mine->slot, &mine->owner, error);
   return confirmed == OUTCOME_NO ? outcome : confirmed;
 }

@@ -37,7 +37,7 @@ struct acquisition {
   /* private to acquire.c */
   struct owner gone[8]; /* waiters who do not come any more: removed by who takes the lock */
   int gone_count;
-  bool alone; /* perhaps nobody else waits */
+  bool document; /* there is a wait queue, perhaps an empty one */
 };
 
 static inline void acquire_init(struct acquisition *mine, enum lock_kind kind, int64_t ttl_ms, int64_t retry_ms)

@@ -28,6 +28,8 @@ int64_t memory_server_now(struct memory_server *server);
 void memory_server_set_away(struct memory_server *server, bool away);
 /* Puts a ledger there unchecked: of another v, adopted, or inconsistent (reading does not check it either). */
 void memory_server_put_ledger(struct memory_server *server, const char *type, const struct ledger *ledger);
+/* Removes the wait queue of the type, as if somebody had deleted the document. */
+void memory_server_forget_queue(struct memory_server *server, const char *type);
 /* Copies the documents of `from` to `to`; the clock of `to` stays. For a server that loses what reached no majority. */
 void memory_server_copy(struct memory_server *to, const struct memory_server *from);
 

@@ -384,6 +384,15 @@ static struct queue_document *queue_find(struct memory_server *server, const cha
   return NULL;
 }
 
+void memory_server_forget_queue(struct memory_server *server, const char *type)
+{
+  pthread_mutex_lock(&server->mutex);
+  struct queue_document *waiting = queue_find(server, type);
+  if (waiting)
+    waiting->type[0] = '\0';
+  pthread_mutex_unlock(&server->mutex);
+}
+
 enum outcome wait_queue_read(struct lockstore *store, const char *type, int slot, struct lock_view *view, struct wait_queue *queue,
                              struct error *error)
 {

@@ -11,7 +11,8 @@
 static bool parse_waiter(const bson_t *document, struct waiter *waiter)
 {
   *waiter = (struct waiter){.called_ms = 0};
-  (void)document_date(document, "called", &waiter->called_ms);
+  if (document_date(document, "called", &waiter->called_ms) && waiter->called_ms < 0)
+    waiter->called_ms = 1;
   return document_binary(document, "owner", waiter->owner.bytes, OWNER_BYTES) && lock_kind_parse(document, &waiter->kind) &&
          document_date(document, "at", &waiter->at_ms) && document_int64(document, "ttl_ms", &waiter->ttl_ms) && waiter->ttl_ms > 0 &&
          waiter->ttl_ms <= WAITER_TTL_MS_MAX && waiter->at_ms > 0;

@@ -19,8 +19,9 @@ void consumer_to_idle(struct turn *turn, const char *why)
 void consumer_stop_waiting(struct turn *turn, enum consumer_state after, const char *why)
 {
   struct consumer *consumer = turn->consumer;
+  bool away = consumer->stopping && consumer->unknown_row > 0; /* its entry ends by itself */
   consumer->after = after;
-  if (consumer->acquisition.queued)
+  if (consumer->acquisition.queued && !away)
     consumer_enter(turn, STATE_UNLOCKING, why);
   else if (after == STATE_IDLE)
     consumer_to_idle(turn, why);
@@ -140,6 +141,7 @@ void consumer_acquire_aside(struct turn *turn, const struct completion *completi
     consumer->storage_ms = turn->moment->now_ms + RECHECK_MS;
   else if (consumer->state == STATE_WAITING && completion->result != RESULT_YES) {
     consumer_enter(turn, STATE_CHECKING, "the storage does not agree with the ledger");
+    consumer->looked_free = false;
     consumer->next_ms = consumer->storage_ms;
   }
 }
@@ -210,6 +212,7 @@ static void taking_main(struct turn *turn, const struct completion *completion)
   if (completion->result == RESULT_NO) {
     consumer_enter(turn, STATE_WAITING, "another was faster");
     consumer->look_ms = consumer->next_ms = turn->moment->now_ms + consumer_jitter(turn, consumer->options.retry_ms);
+    consumer->wakeable = true;
     return;
   }
   consumer->locked = true;
@@ -290,7 +293,7 @@ static void released_to_idle(struct turn *turn, const char *why)
 static void unlocking_main(struct turn *turn, const struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
-  bool left = completion->kind == ACTION_LEAVE;
+  bool left = completion->kind == ACTION_LEAVE, empty = left && consumer->empty;
   /* Not known to be gone: the lease ends it. Nobody waits for that who was asked to stop. */
   bool expired = turn->moment->now_ms > consumer_lease_end_ms(consumer);
   if (completion->result == RESULT_UNKNOWN && !left && !consumer_hurries(turn) && !expired)
@@ -306,7 +309,7 @@ static void unlocking_main(struct turn *turn, const struct completion *completio
     released_to_idle(turn, why);
   else
     consumer_enter(turn, consumer->after, why);
-  if (consumer->state == STATE_IDLE && consumer->give_up_row > 0)
+  if (consumer->state == STATE_IDLE && consumer->give_up_row > 0 && !empty)
     consumer->next_ms += consumer_backoff(turn, consumer->give_up_row);
   else if (consumer->state == STATE_CHECKING)
     consumer->next_ms += RECHECK_MS;
@@ -351,7 +354,7 @@ static void unlock_step(struct turn *turn)
   if (consumer->locked)
     acquire_start(turn, ACTION_UNLOCK)->epoch = consumer->epoch_left;
   else
-    acquire_start(turn, ACTION_LEAVE)->calls = consumer->after != STATE_IDLE;
+    acquire_start(turn, ACTION_LEAVE)->calls = consumer->after != STATE_IDLE || consumer->stopping || !consumer->empty;
 }
 
 /* After two thirds of the lease the lock goes, whatever became of the fence: by then others can do it as well. */

@@ -386,7 +386,7 @@ static void leave_decide(struct turn *turn)
   if (consumer->leave != LEAVE_NOT)
     return;
   bool idle = consumer->stage == STAGE_NONE && consumer->ready_count == 0 && !consumer_runs(consumer, ACTIVITY_READ);
-  bool got_on = consumer->wrote || consumer->settled > consumer->before.settled || consumer->empty_since_ms >= 0;
+  bool got_on = consumer->wrote || consumer->settled > consumer->before.settled || consumer->empty_since_ms >= 0 || consumer->said_no_space;
   if (consumer->lost || consumer->stopping || (consumer->awaited && got_on))
     consumer->leave = LEAVE_RELEASE;
   else if (idle && consumer->read_unknown_row >= READ_UNKNOWN_MAX) {

@@ -1,6 +1,7 @@
 #include "chaos.h"
 #include "checks.h"
 #include "disk.h"
+#include "plants.h"
 #include "process.h"
 #include "server.h"
 #include "trace.h"
@@ -101,20 +102,34 @@ static bool before_writing(void)
 
 static bool nap_strikes(void)
 {
-  return chaos_strikes(CHAOS_NAP) || (before_writing() && (chaos_strikes(CHAOS_NAP) || chaos_strikes(CHAOS_NAP)));
+  bool often = world.faults && before_writing() && chaos_plan.rate[CHAOS_NAP] > 0 && plants_come_and_go() && world_chance(0.1);
+  return often || chaos_strikes(CHAOS_NAP) || (before_writing() && (chaos_strikes(CHAOS_NAP) || chaos_strikes(CHAOS_NAP)));
+}
+
+/* Whoever came while one was frozen goes, and its guard with it. */
+static void others_die(void *context, uint64_t type)
+{
+  for (int i = 0; i < chaos_plan.processes && world.faults; i++)
+    for (int j = 0; j < processes[i].station_count && &processes[i] != context && processes[i].up; j++)
+      if (processes[i].stations[j].type == (int)type && processes[i].stations[j].consumer.wrote) {
+        process_crash_soon(&processes[i]);
+        break;
+      }
 }
 
 /* The process freezes in the middle of an action. Another process may believe it dead, and delete its lock. */
 static void nap(struct process *process)
 {
-  bool brief = before_writing() && world_chance(0.5);
-  freeze(process, brief ? leases_us(0.1, 0.6) : leases_us(0.05, 4));
-  if (chaos_plan.rate[CHAOS_REPLACED] > 0 && world_chance(0.5)) {
+  bool brief = before_writing() && (plants_come_and_go() || world_chance(0.5));
+  freeze(process, brief ? leases_us(plants_come_and_go() ? 0.4 : 0.1, 0.6) : leases_us(0.05, 4));
+  if (chaos_plan.rate[CHAOS_REPLACED] > 0 && (plants_come_and_go() || world_chance(0.5))) {
     server_replace(1u << process->index, process->frozen_until_us - world.now_us + leases_us(0.1, 2));
     chaos_struck[CHAOS_REPLACED]++;
   }
   if (brief || world_chance(0.3))
     server_theft(fiber_station()->type);
+  if (plants_come_and_go())
+    world_at(world.now_us + (process->frozen_until_us - world.now_us) * 9 / 10, others_die, process, (uint64_t)fiber_station()->type);
   fiber_wait(0);
 }
 

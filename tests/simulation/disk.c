@@ -180,10 +180,14 @@ static void inode_sync(struct inode *inode, int machine)
 
 /*
  * Writing back has failed: the kernel does not try again, and this machine still sees the bytes as if they were written. Each
- * descriptor that is open there reports the failure once.
+ * descriptor that is open there reports the failure once. A cut that was lost is seen to be lost: a kernel would write the length with
+ * the next change of the file, which this disk does not.
  */
 static void inode_lose(struct inode *inode, int machine)
 {
+  bool cut = false;
+  for (const struct change *change = inode->changes; change != NULL; change = change->next)
+    cut = cut || (change->machine == machine && change->cut);
   for (int i = 0; i < PROCESSES_MAX; i++)
     faults[i]++;
   for (int fd = 0; fd < DESCRIPTORS_MAX; fd++)
@@ -193,7 +197,7 @@ static void inode_lose(struct inode *inode, int machine)
   inode->view[machine] = (struct bytes){0};
   inode_decide(inode, machine, FATE_MIXED);
   inode_show(inode);
-  if (chaos_is_local(machine) || world_chance(0.5)) {
+  if (!cut && (chaos_is_local(machine) || world_chance(0.5))) {
     free(inode->view[machine].at);
     inode->view[machine] = seen;
   } else {

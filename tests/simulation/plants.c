@@ -355,6 +355,11 @@ bool plants_reads_stale(void)
   return (plant == PLANT_STALEREAD && kind == ACTION_VERIFY) || (plant == PLANT_STALENAME && kind == ACTION_CREATE);
 }
 
+bool plants_come_and_go(void)
+{
+  return plant == PLANT_STALEREAD || plant == PLANT_NOVERIFY;
+}
+
 bool plants_looks_stale(void)
 {
   return plant == PLANT_EXITSTALE;

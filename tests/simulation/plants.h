@@ -109,6 +109,8 @@ uint64_t plants_operation_seen(uint64_t seen);
 bool plants_repeats_getmore(void);
 bool plants_reads_on(void);
 bool plants_believes_empty(void);
+/* The bug shows only where another holder comes and goes while one freezes just before its first write: the faults aim at that. */
+bool plants_come_and_go(void);
 bool plants_looks_stale(void);
 bool plants_looks_not(void);
 /* The disk. */

@@ -236,6 +236,14 @@ void processes_wake(int type, enum wakeup_about about, const struct owner *owner
   }
 }
 
+void processes_wake_waiters(int type)
+{
+  for (int i = 0; i < chaos_plan.processes; i++)
+    for (int j = 0; j < processes[i].station_count; j++)
+      if (processes[i].stations[j].type == type)
+        processes_wake(type, WAKEUP_LOCK, &processes[i].stations[j].consumer.acquisition.owner);
+}
+
 /* Somebody makes up a wake-up: for all, or for the acquisition that a worker is at. */
 static void wake_invent(const struct process *process)
 {

@@ -74,6 +74,8 @@ void processes_end(void);
  * process whose cursor lives.
  */
 void processes_wake(int type, enum wakeup_about about, const struct owner *owner);
+/* Made-up wake-ups about the lock, for all that may wait for it. */
+void processes_wake_waiters(int type);
 
 /* process_renew: in a fiber, sends all waiting renewals in one request. process_renewed: they have come back. */
 void process_renew(struct process *process);

@@ -263,9 +263,13 @@ void server_theft(int type)
 {
   struct lock_view view;
   struct error error;
+  if (world_chance(0.7)) /* the queue decides nothing: it may go as well */
+    memory_server_forget_queue(server, type_name(type));
   if (server_lock(type, &view) && __real_lock_delete(server_store, type_name(type), 0, &view.owner, &error) == OUTCOME_YES) {
     server_lock_tool_loses(type, &view.owner);
     trace_add(-1, type, "somebody deletes the lock document");
+    if (world_chance(0.5))
+      processes_wake_waiters(type);
   }
 }
 

@@ -352,6 +352,22 @@ static void test_a_waiter_that_stops_leaves_the_queue(void **state)
   rig_expect(&rig, STATE_DONE, "");
 }
 
+/* Unless nobody answers: its entry ends by itself, and the stop does not wait for that. */
+static void test_a_waiter_stops_while_the_database_is_away(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES; LOOK NO; wake; LOOK UNKNOWN; stop");
+  rig_expect(&rig, STATE_DONE, "");
+}
+
+/* Another was faster, and has released it already. */
+static void test_called_after_another_was_faster(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_TAKING "; TAKE NO; lock");
+  rig_expect(&rig, STATE_WAITING, "LOOK");
+}
+
 /* A take without an answer under an owner that is in the queue: both go. */
 static void test_unknown_take_of_a_waiter(void **state)
 {
@@ -386,6 +402,14 @@ static void test_settling_is_enough_for_a_turn(void **state)
   rig_play_all(&rig, TO_FENCING "; FENCE YES:unsettled; OPEN YES; wait 10000; RENEW YES:awaited");
   for (int i = 0; i < 3; i++)
     rig_play_all(&rig, "SETTLE_FIND YES; SETTLE_DELETE YES; SETTLE_RECORD YES");
+  rig_expect(&rig, STATE_RELEASING, "CLOSE");
+}
+
+/* Perhaps it is the command that makes space. */
+static void test_a_full_disk_is_enough_for_a_turn(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_APPENDING "; READ NO; APPEND NO_SPACE; wait 10000; RENEW YES:awaited; APPEND NO_SPACE");
   rig_expect(&rig, STATE_RELEASING, "CLOSE");
 }
 
@@ -1473,6 +1497,9 @@ int main(void)
       STORY(test_a_lock_that_is_not_pawls),
       STORY(test_waiter_goes_when_the_queue_is_empty),
       STORY(test_a_waiter_that_stops_leaves_the_queue),
+      STORY(test_a_waiter_stops_while_the_database_is_away),
+      STORY(test_called_after_another_was_faster),
+      STORY(test_a_full_disk_is_enough_for_a_turn),
       STORY(test_unknown_take_of_a_waiter),
       STORY(test_lets_a_tool_have_its_turn),
       STORY(test_settling_is_enough_for_a_turn),

@@ -263,21 +263,28 @@ static void test_nothing_makes_it_spin(void **state)
     }
 }
 
-/* An idle consumer whose storage is refused for as long as it takes: chance does not come this way. */
-static void test_distrust_while_idle(void **state)
+/* The storage is refused for as long as it takes, with an empty queue or while another holds the lock: chance does not come this way. */
+static void distrust(const char *begin, const char *peek)
 {
-  (void)state;
   struct consumer_options options = rig_options();
   struct rig rig;
   rig_init(&rig, &options, 1);
-  rig_play_all(&rig, "wait 0; PEEK YES; CHECK REFUSED");
+  rig_play_all(&rig, begin);
   while (!consumer_is_over(&rig.consumer)) {
     if (!rig.slots[ACTIVITY_MAIN].running)
       rig_play(&rig, "wake");
-    rig_play(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_CHECK ? "CHECK REFUSED" : "PEEK NO");
+    enum action_kind kind = rig.slots[ACTIVITY_MAIN].action.kind;
+    rig_play(&rig, kind == ACTION_CHECK ? "CHECK REFUSED" : kind == ACTION_LOOK ? "LOOK NO" : kind == ACTION_LEAVE ? "LEAVE YES" : peek);
   }
-  rig_assert(&rig, rig.consumer.state == STATE_STOPPED);
+  rig_assert(&rig, rig.consumer.state == STATE_STOPPED && !rig.consumer.acquisition.queued);
   rig_deinit(&rig);
+}
+
+static void test_distrust(void **state)
+{
+  (void)state;
+  distrust("wait 0; PEEK YES; CHECK REFUSED", "PEEK NO");
+  distrust("wait 0; PEEK YES; CHECK YES; LOOK NO", "PEEK YES");
 }
 
 /* After the walks: what the map allows does happen. */
@@ -293,7 +300,7 @@ int main(int argc, char **argv)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_walks),
       cmocka_unit_test(test_nothing_makes_it_spin),
-      cmocka_unit_test(test_distrust_while_idle),
+      cmocka_unit_test(test_distrust),
       cmocka_unit_test(test_the_map_has_no_edge_too_many),
   };
   seed_only = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;

@@ -285,6 +285,7 @@ int claim_acquire(struct claim *claim)
     enum outcome outcome = attempt(claim, &code, &error);
     if (outcome == OUTCOME_REFUSED) {
       claim_say(claim, CONFIG_LOG_ERROR, "%s", error.text);
+      begin_anew(claim);
       return code;
     }
     say_away(claim, outcome == OUTCOME_UNKNOWN, &error);
@@ -293,7 +294,8 @@ int claim_acquire(struct claim *claim)
       return EXIT_DONE;
     if (command_now_ms() >= claim->deadline_ms) {
       code = timed_out(claim, outcome, &error);
-      begin_anew(claim);
+      if (outcome != OUTCOME_UNKNOWN) /* it would not be answered, either */
+        begin_anew(claim);
       return code;
     }
     if (outcome == OUTCOME_UNKNOWN) {
