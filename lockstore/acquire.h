@@ -55,7 +55,7 @@ MUST_CHECK enum outcome acquire_look(struct lockstore *store, const char *type, 
                                      struct error *error);
 /*
  * Takes the lock (its lease counts from before the call): after a YES of acquire_look, or after a wake-up that names my owner. YES: mine.
- * NO: another was faster. UNKNOWN: it may be mine, or become mine: acquire_leave makes sure that it is not.
+ * NO: another was faster. UNKNOWN: it may be mine, or become mine: acquire_release makes sure that it is not.
  */
 MUST_CHECK enum outcome acquire_take(struct lockstore *store, const char *type, struct acquisition *mine, const struct lock_holder *holder,
                                      struct error *error);
