@@ -518,7 +518,8 @@ bool consumer_sees_nothing(const struct consumer *consumer)
 bool consumer_is_quiet(const struct consumer *consumer)
 {
   bool polls = consumer_runs(consumer, ACTIVITY_MAIN) && consumer->activity[ACTIVITY_MAIN].kind == ACTION_PEEK;
-  return consumer->state == STATE_IDLE && consumer->empty && (polls || !consumer_runs(consumer, ACTIVITY_MAIN));
+  bool waits = consumer->state == STATE_IDLE || consumer->state == STATE_WAITING;
+  return waits && consumer->empty && (polls || !consumer_runs(consumer, ACTIVITY_MAIN));
 }
 
 bool consumer_is_over(const struct consumer *consumer)

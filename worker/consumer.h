@@ -393,7 +393,7 @@ bool consumer_sees_nothing(const struct consumer *consumer);
 /* Whether the last check of the storage succeeded, and no action hangs. False: `why` is filled, and names the type. */
 MUST_CHECK bool consumer_trusts(const struct consumer *consumer, int64_t now_ms, struct error *why);
 
-/* Idle, and the last poll found nothing. The next poll may be under way: of many types some always poll. */
+/* Idle or waiting, and the last poll found nothing. The next poll may be under way: of many types some always poll. */
 bool consumer_is_quiet(const struct consumer *consumer);
 /* Whether it is stopped or done, and runs nothing; a renewal may still run, because its answer does not matter any more. */
 bool consumer_is_over(const struct consumer *consumer);

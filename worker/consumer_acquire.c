@@ -80,14 +80,14 @@ static void peeked(struct turn *turn, const struct completion *completion)
     rest = 0; /* the next one glances */
   if (consumer->empty && idle)
     pause_regular(turn, consumer->options.poll_ms > rest ? consumer->options.poll_ms : rest);
+  else if (consumer->state == STATE_WAITING && !consumer->looked_free)
+    wait_on(turn); /* while another holds the lock, also when the queue is empty: the next message may come as that one leaves */
   else if (consumer->empty)
     consumer_stop_waiting(turn, STATE_IDLE, "the queue is empty");
   else if (idle)
     consumer_enter(turn, STATE_CHECKING, "a message is in the queue");
-  else if (consumer->state == STATE_WAITING && consumer->looked_free)
-    consumer_enter(turn, STATE_CHECKING, "the lock became free");
   else if (consumer->state == STATE_WAITING)
-    wait_on(turn);
+    consumer_enter(turn, STATE_CHECKING, "the lock became free");
 }
 
 /* ---- the storage ---- */
@@ -175,6 +175,7 @@ static void waiting_main(struct turn *turn, const struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
   const struct lock_view *view = &completion->acquisition.view;
+  bool joined = completion->acquisition.queued && !consumer->acquisition.queued;
   consumer->acquisition = completion->acquisition;
   if (completion->result == RESULT_UNKNOWN)
     return;
@@ -183,7 +184,7 @@ static void waiting_main(struct turn *turn, const struct completion *completion)
   if (completion->result == RESULT_YES) {
     waiting_turn(turn);
   } else if (completion->result == RESULT_NO) {
-    if (consumer->check_fresh && view->left_ms > 0)
+    if (joined && view->left_ms > 0)
       consumer_note(turn, NOTE_DEBUG, "busy", "held by %s, pid %" PRId64 ", for another %" PRId64 " ms", view->holder.host,
                     view->holder.pid, view->left_ms);
     waiting_busy(turn, consumer->acquisition.pause_ms);
