@@ -35,7 +35,7 @@ static int64_t jitter(struct lockstore *store, int64_t ms)
 
 /* ---- looking ---- */
 
-static void gone_note(struct acquisition *mine, const struct wait_queue *queue)
+static void queue_note(struct acquisition *mine, const struct wait_queue *queue)
 {
   enum { GONE_MAX = sizeof mine->gone / sizeof *mine->gone };
   mine->gone_count = 0;
@@ -117,7 +117,7 @@ enum outcome acquire_look(struct lockstore *store, const char *type, struct acqu
     int next = wait_queue_next(&queue, &mine->owner, call_ms(mine)), at = wait_queue_find(&queue, &mine->owner);
     mine->queued = at >= 0;
     mine->steal = there && !own && !held;
-    gone_note(mine, &queue);
+    queue_note(mine, &queue);
     if (own || (!held && next == at))
       return OUTCOME_YES;
     if (!mine->tries && queue_enter(store, type, mine, &queue, holder, held) && looks < LOOKS_MAX)
@@ -137,7 +137,7 @@ enum outcome acquire_look(struct lockstore *store, const char *type, struct acqu
 static void queue_clean(struct lockstore *store, const char *type, struct acquisition *mine)
 {
   struct owner owners[1 + sizeof mine->gone / sizeof *mine->gone];
-  struct departure departure = {.owners = owners, .holder = &mine->owner, .holder_kind = mine->kind, .last_ones = true};
+  struct departure departure = {.owners = owners, .holder = &mine->owner, .holder_kind = mine->kind};
   struct error ignored;
   if (mine->queued)
     owners[departure.count++] = mine->owner;
@@ -191,7 +191,7 @@ static void hand_on(struct lockstore *store, const char *type, const struct acqu
 
 enum outcome acquire_leave(struct lockstore *store, const char *type, struct acquisition *mine, bool calls, struct error *error)
 {
-  struct departure departure = {.owners = &mine->owner, .count = 1, .last_ones = true};
+  struct departure departure = {.owners = &mine->owner, .count = 1};
   enum outcome outcome = mine->queued ? wait_queue_remove(store, type, &departure, error) : OUTCOME_YES;
   mine->queued = false;
   if (outcome == OUTCOME_YES)

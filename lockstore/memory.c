@@ -500,7 +500,7 @@ enum outcome wait_queue_remove(struct lockstore *store, const char *type, const 
     outcome = waiting ? OUTCOME_YES : OUTCOME_NO;
     if (waiting && departure->holder)
       last_set(&waiting->queue, departure->holder, departure->holder_kind);
-    if (waiting && waiting->queue.count == 0 && departure->last_ones)
+    if (waiting && waiting->queue.count == 0)
       waiting->type[0] = '\0';
   }
   return call_end(store, lost, outcome, error);

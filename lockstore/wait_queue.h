@@ -69,8 +69,8 @@ struct departure { /* who leaves the queue */
   int count;
   const struct owner *holder; /* one has taken the lock, and is the last holder from now on; NULL: none has */
   enum lock_kind holder_kind;
-  bool last_ones; /* remove the document, too, if it is empty */
 };
+/* And the document, if it is empty then. */
 MUST_CHECK enum outcome wait_queue_remove(struct lockstore *store, const char *type, const struct departure *departure,
                                           struct error *error);
 /* Marks the waiter as called, now, if the last holder is still the one that `seen` has. NO: it is not, or the waiter is gone. */

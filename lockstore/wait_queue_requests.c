@@ -99,7 +99,7 @@ enum outcome wait_queue_remove(struct lockstore *store, const char *type, const 
   bson_destroy(&gone);
   bson_destroy(&change);
   enum outcome outcome = send_one(store, "leaving the wait queue", command, error);
-  return outcome == OUTCOME_YES && departure->last_ones ? remove_if_empty(store, type, error) : outcome;
+  return outcome == OUTCOME_YES ? remove_if_empty(store, type, error) : outcome;
 }
 
 enum outcome wait_queue_call(struct lockstore *store, const char *type, const struct owner *waiter, const struct wait_queue *seen,

@@ -26,37 +26,6 @@ const char *problem_name(enum problem problem)
   return names[problem];
 }
 
-bool action_asks_database(enum action_kind kind)
-{
-  switch (kind) {
-  case ACTION_OPEN:
-  case ACTION_SETTLE_FIND:
-  case ACTION_GUARD:
-  case ACTION_CUT:
-  case ACTION_CREATE:
-  case ACTION_APPEND:
-  case ACTION_CLOSE:
-  case ACTION_READ:
-  case ACTION_COUNT:
-    return false;
-  case ACTION_PEEK:
-  case ACTION_CHECK:
-  case ACTION_LOOK:
-  case ACTION_TAKE:
-  case ACTION_FENCE:
-  case ACTION_SETTLE_DELETE:
-  case ACTION_SETTLE_RECORD:
-  case ACTION_VERIFY:
-  case ACTION_COMMIT:
-  case ACTION_UNLOCK:
-  case ACTION_LEAVE:
-  case ACTION_DELETE:
-  case ACTION_RENEW:
-    return true;
-  }
-  return false;
-}
-
 /* ---- parts ---- */
 
 static void problem_count(struct consumer *consumer, const char *event)
@@ -224,6 +193,8 @@ static void renew_done(struct turn *turn, const struct completion *completion)
   case RESULT_NO_SPACE:
   case RESULT_SPENT:
   case RESULT_FAILED:
+  case RESULT_LEFT:
+  case RESULT_STOPPED:
   case RESULT_COUNT:
     consumer->renew_ms = turn->moment->now_ms + consumer_jitter(turn, lease / 12);
     return;
@@ -277,7 +248,7 @@ static void main_done(struct turn *turn, struct completion *completion)
   consumer->unknown_row = completion->result == RESULT_UNKNOWN ? consumer->unknown_row + 1 : 0;
   consumer->next_ms = turn->moment->now_ms;
   consumer->wakeable = false;
-  if (completion->result == RESULT_UNKNOWN)
+  if (completion->result == RESULT_UNKNOWN || completion->result == RESULT_STOPPED)
     consumer->next_ms += consumer_backoff(turn, consumer->unknown_row);
   switch (consumer->state) {
   case STATE_IDLE:
@@ -497,6 +468,11 @@ int64_t consumer_wake_ms(const struct consumer *consumer)
       wake_by(consumer, consumer->empty_since_ms + consumer->options.linger_ms, &wake);
   }
   return wake;
+}
+
+int64_t consumer_until_ms(const struct consumer *consumer)
+{
+  return consumer->stopping || consumer->lost ? 0 : consumer->deadline_ms;
 }
 
 bool consumer_holds(const struct consumer *consumer)

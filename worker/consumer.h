@@ -39,32 +39,32 @@ enum consumer_state {
 };
 const char *consumer_state_name(enum consumer_state state);
 
-/* The actions; one call of perform does each. Only in draining several actions of a type run at the same time: one of each
- * activity, but up to three deletes. */
+/*
+ * The actions; one call of perform does each. An action is a sequence that needs no decision of this machine. Where it may be
+ * long it looks between its steps at how long it may go on (consumer_until_ms). Only in draining several actions of a type run
+ * at the same time: one of each activity, but up to three deletes.
+ */
 enum action_kind {
   /* activity MAIN */
-  ACTION_PEEK,          /* is there a message? YES, NO; REFUSED: the database check failed */
-  ACTION_CHECK,         /* ledger, files, ledger again: YES (ledger), CHANGED, REFUSED (ledger did not move), NEWER */
-  ACTION_LOOK,          /* may the mutex be taken? YES: it is its turn, NO: busy, and it waits (acquisition), REFUSED */
-  ACTION_TAKE,          /* YES, NO: another was faster */
-  ACTION_FENCE,         /* YES (ledger as it was), NO, FAILED: not sent; always returns the place */
-  ACTION_OPEN,          /* open the file, check it against the ledger: YES, NO: fenced, REFUSED, NEWER */
-  ACTION_SETTLE_FIND,   /* `_id`s from the files: YES (load), REFUSED */
-  ACTION_SETTLE_DELETE, /* YES, REFUSED: a named document is there, and no delete removes it */
-  ACTION_SETTLE_RECORD, /* YES, NO: fenced */
-  ACTION_GUARD,         /* YES (ground), FAILED */
-  ACTION_VERIFY,        /* is the epoch still mine? YES, NO */
-  ACTION_CUT,           /* YES, FAILED */
-  ACTION_CREATE,        /* YES (end), NO: fenced, NO_SPACE, SPENT, REFUSED, FAILED */
-  ACTION_APPEND,        /* write and sync one block: YES (end), NO_SPACE, FAILED */
-  ACTION_COMMIT,        /* YES, NO: fenced */
-  ACTION_CLOSE,         /* CLOSE if asked to, then close all open files: YES (end), NO_SPACE, FAILED */
-  ACTION_UNLOCK,        /* YES, NO: the lock was not mine */
-  ACTION_LEAVE,         /* leave the wait queue: YES, NO */
+  ACTION_PEEK,   /* is there a message? YES, NO; REFUSED: the database check failed */
+  ACTION_CHECK,  /* ledger, files, ledger again: YES (ledger), CHANGED, REFUSED (ledger did not move), NEWER */
+  ACTION_LOOK,   /* may the mutex be taken? YES: it is its turn, NO: busy, and it waits (acquisition), REFUSED */
+  ACTION_TAKE,   /* YES, NO: another was faster */
+  ACTION_FENCE,  /* YES (ledger as it was), NO, FAILED: not sent; always returns the place */
+  ACTION_OPEN,   /* open the file, check it against the ledger: YES, NO: fenced, REFUSED, NEWER */
+  ACTION_SETTLE, /* find committed `_id`s in the files, delete them, record that: YES (settled), NO: fenced, STOPPED, REFUSED, NEWER, LEFT
+                  */
+  ACTION_BEGIN,  /* continue the file, or make and commit a new segment: YES, NO: fenced, STOPPED, NO_SPACE, SPENT, REFUSED, FAILED;
+                    UNKNOWN: if `created`, only the commit is open */
+  ACTION_APPEND, /* write, sync and commit one block: YES (end), NO: fenced, NO_SPACE, FAILED; UNKNOWN (end): only the commit is open */
+  ACTION_COMMIT, /* a commit whose answer is unknown, once more: YES, NO: fenced */
+  ACTION_CLOSE,  /* CLOSE, all files, the commit of `clean`: YES, NO: fenced, NO_SPACE, FAILED; UNKNOWN (end): only the commit is open */
+  ACTION_UNLOCK, /* YES, NO: the lock was not mine */
+  ACTION_LEAVE,  /* leave the wait queue: YES, NO */
   /* activity READ */
   ACTION_READ, /* the next batch of the pass: YES (load, or an error), NO: the pass is over; UNKNOWN: it ended early */
   /* activities DELETE to DELETE_LAST */
-  ACTION_DELETE, /* YES, REFUSED: a named document is there, and no delete removes it */
+  ACTION_DELETE, /* YES, LEFT */
   /* activity RENEW, on a thread of its own */
   ACTION_RENEW, /* YES, NO: lost */
   ACTION_COUNT,
@@ -79,9 +79,6 @@ enum activity {
   ACTIVITY_RENEW,
   ACTIVITY_COUNT
 };
-/* Whether the action's result tells if the database answers. READ's does not: a cursor may end for reasons of its own. */
-bool action_asks_database(enum action_kind kind);
-
 /* The file system of the directory. Asked once per epoch, before the fence, so that all requests of the epoch agree. */
 enum place {
   PLACE_UNASKED,
@@ -102,21 +99,22 @@ struct action {
   bool clean_seen;                /* FENCE: the ledger was clean when it was read at that epoch */
   bool vouched_seen;              /* FENCE: and its end was vouched for */
   enum place place;               /* FENCE: the place, if it was asked already; OPEN */
-  struct ledger ledger;           /* OPEN: as the fence found it */
-  struct ledger_commit commit;    /* COMMIT */
-  struct committed end;           /* SETTLE_FIND */
-  int64_t settled;                /* SETTLE_FIND: begin after this seq; SETTLE_RECORD: the new value */
-  struct load *load;              /* APPEND, DELETE, SETTLE_DELETE: comes back in the completion */
+  struct ledger ledger;           /* OPEN, BEGIN: as the fence found it */
+  struct ledger_commit commit;    /* BEGIN, APPEND, CLOSE: `after` and what follows from it are filled in when it is known; COMMIT */
+  struct committed end;           /* SETTLE */
+  int64_t settled;                /* SETTLE: begin after this seq */
+  struct load *load;              /* APPEND, DELETE: comes back in the completion */
   bool begin;                     /* READ: a new pass */
   bool glance;                    /* PEEK: a tail poll is enough */
-  bool write_close, discard;      /* CLOSE: append CLOSE; unlink the segment if its commit was never sent */
-  bool again;                     /* FENCE, COMMIT: it was sent before, and the answer is unknown */
-  bool judge;                     /* CHECK, OPEN, SETTLE_FIND, CREATE: a refusal now is final; also find out whether --adopt may help */
+  bool write_close, commits;      /* CLOSE: append CLOSE; commit `clean` */
+  bool again;                     /* FENCE: it was sent before, and the answer is unknown */
+  bool judge;                     /* CHECK, OPEN, SETTLE, BEGIN: a refusal now is final; also find out whether --adopt may help */
   char missed[FILE_NAME_SIZE];    /* CHECK: the segment that an earlier check missed; "": none */
-  const char *reason;             /* CREATE: static text */
-  uint8_t uuid[16];               /* CREATE */
-  size_t block_bytes;             /* CREATE: size of the documents in the first block */
-  int64_t wall_us;                /* CREATE, APPEND, CLOSE: time of the write */
+  bool fresh;                     /* BEGIN: a new segment in any case */
+  const char *reason;             /* BEGIN: of a new segment, static text */
+  uint8_t uuid[16];               /* BEGIN: of a new segment */
+  size_t block_bytes;             /* BEGIN: size of the documents in the first block */
+  int64_t wall_us;                /* BEGIN, APPEND, CLOSE: time of the write */
 };
 
 enum result {
@@ -129,6 +127,8 @@ enum result {
   RESULT_NO_SPACE, /* nothing was written */
   RESULT_SPENT,    /* the epoch's segment name is taken */
   RESULT_FAILED,   /* the disk reported an error */
+  RESULT_LEFT,     /* a named document is in the queue, and no delete removes it */
+  RESULT_STOPPED,  /* it may not go on: the rest was not begun, and what was is undone or harmless */
   RESULT_COUNT,
 };
 
@@ -137,6 +137,7 @@ struct completion {
   enum activity activity;
   uint64_t number;
   enum result result;
+  bool asked;                     /* the result tells whether the database answers */
   struct error error;             /* unless YES or NO; PEEK and READ: if set with YES or NO, it names a document that cannot be taken */
   int64_t sent_ms;                /* TAKE, RENEW: when the request was about to be sent, boot-time clock */
   struct ledger ledger;           /* CHECK, FENCE */
@@ -146,13 +147,15 @@ struct completion {
   bool marked;                    /* PEEK: the next one can be a tail poll */
   int64_t took_ms;                /* PEEK, READ: time until the answer */
   enum place place;               /* FENCE */
-  struct writer_ground ground;    /* GUARD */
-  struct committed end;           /* CREATE, APPEND, CLOSE */
-  struct load *load;              /* READ, SETTLE_FIND: new; APPEND, DELETE, SETTLE_DELETE: given back */
+  int64_t settled;                /* SETTLE YES: the new value */
+  bool created;                   /* BEGIN: a new segment, which ends at `end` */
+  bool guarded;                   /* BEGIN: the file is local, and its guard is held */
+  bool unnamed;                   /* BEGIN: it left a segment of this epoch that the ledger does not name */
+  struct committed end;           /* BEGIN, APPEND, CLOSE */
+  struct load *load;              /* READ: new; APPEND, DELETE: given back */
   bool judged;                    /* the action's `judge` */
   bool adoptable;                 /* with a refusal: pawl-setup --adopt may help */
   bool missed_is_there;           /* CHECK: the action's `missed` segment exists by now */
-  bool unnamed;                   /* CLOSE: it left a segment of this epoch that the ledger does not name */
 };
 
 enum event_kind {
@@ -241,16 +244,12 @@ struct consumer_counts {
   int64_t problems[PROBLEM_COUNT];
 };
 
-/* The progress of the current block. */
-enum write_stage {
-  STAGE_NONE,
-  STAGE_GUARD,
-  STAGE_VERIFY,
-  STAGE_CUT,
-  STAGE_CREATE,
-  STAGE_COMMIT_SEGMENT,
-  STAGE_APPEND,
-  STAGE_COMMIT,
+/* What is in the file, and not known to be in the ledger: only the commit is repeated. */
+enum uncommitted {
+  UNCOMMITTED_NOTHING,
+  UNCOMMITTED_SEGMENT,
+  UNCOMMITTED_BLOCK,
+  UNCOMMITTED_CLEAN, /* nothing more is written; the ledger's `clean` is open */
 };
 
 /* The result of the last check of the storage. */
@@ -332,20 +331,19 @@ struct consumer {
   bool rolling;               /* the first block makes a new segment, reason "roll" */
 
   /* settling */
-  struct load *settle;
-  int64_t settle_refused_since_ms; /* SETTLE_FIND has failed since then; -1: it has not */
-  enum { SETTLE_FIND, SETTLE_DELETE, SETTLE_RECORD } settle_stage;
+  int64_t settle_refused_since_ms; /* SETTLE has been refused since then; -1: it has not */
 
   /* draining: three activities at the same time */
   enum leave leave;
+  const char *leave_why;     /* static text */
   enum consumer_state after; /* UNLOCKING: the next state */
   bool begun;                /* it is decided which file this epoch writes */
   bool guarded;              /* that file is local and I hold its guard: commits vouch for the end */
   bool wrote;                /* this epoch has written a block */
-  enum write_stage stage;
-  struct load *hand;                   /* the load being written */
-  struct committed written;            /* COMMIT: the end to be committed */
-  bool commit_sent;                    /* COMMIT_SEGMENT: the ledger may name the segment */
+  bool unnamed;              /* a segment of this epoch is there that the ledger does not name */
+  struct load *hand;         /* the load being written */
+  enum uncommitted uncommitted;
+  struct committed written;            /* where what is uncommitted ends */
   struct load *ready[LOADS_READY_MAX]; /* read and not yet written */
   int ready_count;
   bool pass_open;
@@ -359,11 +357,6 @@ struct consumer {
   int64_t empty_since_ms; /* the queue has been empty since; -1: it is not */
   bool said_no_space;
   int64_t disk_failures; /* failures in a row, for the back-off */
-
-  /* releasing */
-  enum { RELEASE_CLOSE, RELEASE_CLEAN } release_stage;
-  bool closed_clean; /* CLOSE is written and synced */
-  bool unnamed;
 
   struct consumer_counts counts;
   int64_t commit_ms; /* when a block was last committed; -1: none was */
@@ -382,6 +375,9 @@ void consumer_handle(struct consumer *consumer, const struct event *event, const
 
 /* When the next EVENT_TIMER is due at the latest; INT64_MAX: only after a completion. */
 int64_t consumer_wake_ms(const struct consumer *consumer);
+
+/* How long the running action may go on to its next step: to two thirds of the lease; 0: asked to stop, or the lock is lost. */
+int64_t consumer_until_ms(const struct consumer *consumer);
 
 /* Whether the consumer has the lock, as far as it knows. */
 bool consumer_holds(const struct consumer *consumer);

@@ -16,33 +16,6 @@ enum {
 
 /* ---- draining: the block in hand ---- */
 
-/*
- * May the current file be continued? In this order (docs/protocol.md, "May the file be continued?"):
- *
- *   rolling                                                         -> new segment
- *   no file yet                                                     -> new segment
- *   local, guard busy: a frozen writer has it open                  -> new segment
- *   local, guard taken, the end vouched for                         -> the epoch seen again, then cut and continue
- *   local, guard taken, not vouched for, clean and exactly as long  -> the epoch seen again, then continue
- *   local, guard taken, anything else                               -> new segment
- *   network or unknown, clean and exactly as long                   -> continue
- *   network or unknown, anything else                               -> new segment
- */
-static enum write_stage stage_by_ground(const struct consumer *consumer, const struct writer_ground *ground)
-{
-  bool in_order = consumer->before.clean && ground->exact;
-  if (!ground->local)
-    return in_order ? STAGE_APPEND : STAGE_CREATE;
-  return ground->guarded && (ledger_vouched(&consumer->before) || in_order) ? STAGE_VERIFY : STAGE_CREATE;
-}
-
-static enum write_stage stage_first(const struct consumer *consumer)
-{
-  if (consumer->begun)
-    return STAGE_APPEND;
-  return consumer->rolling || consumer->committed.file[0] == 0 ? STAGE_CREATE : STAGE_GUARD;
-}
-
 static const char *segment_reason(const struct consumer *consumer)
 {
   return consumer->committed.file[0] == 0 ? "first" : consumer->rolling ? "roll" : "unclean";
@@ -57,87 +30,121 @@ static void no_space(struct turn *turn, const char *text)
   consumer->next_ms = turn->moment->now_ms + RECHECK_MS;
 }
 
-static void create_done(struct turn *turn, const struct completion *completion)
+static void begun(struct turn *turn)
+{
+  turn->consumer->begun = true;
+  turn->consumer->uncommitted = UNCOMMITTED_NOTHING;
+}
+
+static void segment_committed(struct turn *turn, const struct committed *end)
 {
   struct consumer *consumer = turn->consumer;
+  consumer_note(turn, NOTE_INFO, "segment", "writes to %s, a new segment (%s)", end->file,
+                consumer->rolling                   ? "roll"
+                : consumer->before.end.file[0] == 0 ? "first"
+                                                    : "the file cannot be continued in place");
+  consumer->committed = *end;
+  consumer->counts.segments++;
+  begun(turn);
+}
+
+static void begin_done(struct turn *turn, const struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  consumer->guarded = completion->guarded;
+  consumer->unnamed = consumer->unnamed || completion->unnamed;
   switch (completion->result) {
   case RESULT_YES:
+    if (completion->created)
+      segment_committed(turn, &completion->end);
+    else
+      begun(turn);
+    return;
+  case RESULT_UNKNOWN: /* without a segment it begins anew */
     consumer->written = completion->end;
-    consumer->commit_sent = false;
-    consumer->guarded = consumer->place == PLACE_LOCAL; /* else it would not have been made */
-    consumer->stage = STAGE_COMMIT_SEGMENT;
+    consumer->uncommitted = completion->created ? UNCOMMITTED_SEGMENT : UNCOMMITTED_NOTHING;
+    return;
+  case RESULT_STOPPED: /* a segment that it has unlinked again has used up the epoch's name */
+    if (consumer->leave == LEAVE_NOT)
+      consumer_leave(consumer, LEAVE_RELEASE, STATE_IDLE, "the lease is about to end");
+    return;
+  case RESULT_NO:
+    consumer_fenced(turn);
     return;
   case RESULT_NO_SPACE:
     no_space(turn, completion->error.text);
     return;
   case RESULT_SPENT:
     consumer_note(turn, NOTE_WARN, "spent", "gives the epoch up: %s", completion->error.text);
-    consumer->unnamed = true;
-    consumer->stage = STAGE_NONE;
-    consumer->leave = LEAVE_RELEASE;
-    consumer->after = STATE_IDLE;
+    consumer_leave(consumer, LEAVE_RELEASE, STATE_IDLE, "the name of its segment is taken");
     return;
   case RESULT_REFUSED:
     consumer_untrusted(turn, completion);
-    consumer->stage = STAGE_NONE;
-    consumer->leave = LEAVE_RELEASE;
-    consumer->after = STATE_STOPPED;
-    return;
-  case RESULT_NO:
-    consumer_fenced(turn);
-    return;
-  case RESULT_UNKNOWN: /* whether that is so; tried again */
+    consumer_leave(consumer, LEAVE_RELEASE, STATE_STOPPED, "the storage cannot be trusted");
     return;
   case RESULT_CHANGED:
   case RESULT_NEWER:
   case RESULT_FAILED:
+  case RESULT_LEFT:
   case RESULT_COUNT:
     consumer_disk_failed(turn, completion->error.text);
     return;
   }
 }
 
-static void append_done(struct turn *turn, const struct completion *completion)
-{
-  struct consumer *consumer = turn->consumer;
-  if (completion->result == RESULT_YES) {
-    consumer->written = completion->end;
-    consumer->stage = STAGE_COMMIT;
-    consumer->wrote = true;
-    consumer->disk_failures = 0;
-    if (consumer->said_no_space)
-      consumer_note(turn, NOTE_INFO, "no-space", "there is space again");
-    consumer->said_no_space = false;
-  } else if (completion->result == RESULT_NO_SPACE) {
-    no_space(turn, completion->error.text);
-  } else {
-    consumer_disk_failed(turn, completion->error.text);
-  }
-}
-
-static void block_count(struct turn *turn)
+static void block_count(struct turn *turn, const struct committed *end)
 {
   struct consumer *consumer = turn->consumer;
   consumer->counts.blocks++;
-  consumer->counts.documents += consumer->written.seq - consumer->committed.seq;
-  consumer->counts.messages += consumer->written.items - consumer->committed.items;
-  consumer->counts.bytes += consumer->written.length - consumer->committed.length;
+  consumer->counts.documents += end->seq - consumer->committed.seq;
+  consumer->counts.messages += end->items - consumer->committed.items;
+  consumer->counts.bytes += end->length - consumer->committed.length;
   consumer->commit_ms = turn->moment->now_ms;
 }
 
-static void block_committed(struct turn *turn)
+static void block_committed(struct turn *turn, const struct committed *end)
 {
   struct consumer *consumer = turn->consumer;
   struct load *load = consumer->hand;
-  block_count(turn);
-  consumer->committed = consumer->written;
+  block_count(turn, end);
+  consumer->committed = *end;
   consumer->seq_seen = consumer->committed.seq;
   load->seq_last = consumer->committed.seq;
   batch_deinit(&load->batch); /* only the ids are wanted from here on */
   assert(consumer->committed_count < LOADS_COMMITTED_MAX);
   consumer->committed_loads[consumer->committed_count++] = load;
   consumer->hand = NULL;
-  consumer->stage = STAGE_NONE;
+  consumer->uncommitted = UNCOMMITTED_NOTHING;
+}
+
+static void appended(struct turn *turn)
+{
+  struct consumer *consumer = turn->consumer;
+  consumer->wrote = true;
+  consumer->disk_failures = 0;
+  if (consumer->said_no_space)
+    consumer_note(turn, NOTE_INFO, "no-space", "there is space again");
+  consumer->said_no_space = false;
+}
+
+static void append_done(struct turn *turn, const struct completion *completion)
+{
+  struct consumer *consumer = turn->consumer;
+  consumer->hand = completion->load;
+  if (completion->result == RESULT_NO_SPACE) {
+    no_space(turn, completion->error.text);
+  } else if (completion->result == RESULT_YES) {
+    appended(turn);
+    block_committed(turn, &completion->end);
+  } else if (completion->result == RESULT_UNKNOWN) {
+    appended(turn);
+    consumer->written = completion->end;
+    consumer->uncommitted = UNCOMMITTED_BLOCK;
+  } else if (completion->result == RESULT_NO) {
+    consumer_fenced(turn);
+  } else {
+    consumer_disk_failed(turn, completion->error.text);
+  }
 }
 
 static void commit_done(struct turn *turn, const struct completion *completion)
@@ -145,113 +152,91 @@ static void commit_done(struct turn *turn, const struct completion *completion)
   struct consumer *consumer = turn->consumer;
   if (completion->result == RESULT_UNKNOWN)
     return; /* sent again: a repetition is harmless */
-  if (completion->result != RESULT_YES) {
+  if (completion->result != RESULT_YES)
     consumer_fenced(turn);
-  } else if (consumer->stage == STAGE_COMMIT_SEGMENT) {
-    consumer->committed = consumer->written;
-    consumer->begun = true;
-    consumer->counts.segments++;
-    consumer->stage = STAGE_APPEND;
-    consumer_note(turn, NOTE_INFO, "segment", "writes to %s, a new segment (%s)", consumer->committed.file,
-                  consumer->rolling                   ? "roll"
-                  : consumer->before.end.file[0] == 0 ? "first"
-                                                      : "the file cannot be continued in place");
-  } else {
-    block_committed(turn);
-  }
+  else if (consumer->uncommitted == UNCOMMITTED_SEGMENT)
+    segment_committed(turn, &consumer->written);
+  else
+    block_committed(turn, &consumer->written);
 }
 
 void consumer_draining_main(struct turn *turn, const struct completion *completion)
 {
-  struct consumer *consumer = turn->consumer;
-  bool yes = completion->result == RESULT_YES;
-  if (completion->load != NULL)
-    consumer->hand = completion->load;
-  switch (consumer->stage) {
-  case STAGE_GUARD:
-    if (!yes)
-      consumer_disk_failed(turn, completion->error.text);
-    else
-      consumer->stage = stage_by_ground(consumer, &completion->ground);
-    consumer->begun = consumer->stage == STAGE_APPEND;
-    consumer->guarded = consumer->stage == STAGE_VERIFY;
-    return;
-  case STAGE_VERIFY:
-    consumer->begun = yes && !ledger_vouched(&consumer->before); /* nothing is to be cut */
-    if (yes)
-      consumer->stage = consumer->begun ? STAGE_APPEND : STAGE_CUT;
-    else if (completion->result != RESULT_UNKNOWN)
-      consumer_fenced(turn);
-    return;
-  case STAGE_CUT:
-    if (yes)
-      consumer->stage = STAGE_APPEND;
-    else
-      consumer_disk_failed(turn, completion->error.text);
-    consumer->begun = yes;
-    return;
-  case STAGE_CREATE:
-    create_done(turn, completion);
-    return;
-  case STAGE_APPEND:
+  if (completion->kind == ACTION_BEGIN)
+    begin_done(turn, completion);
+  else if (completion->kind == ACTION_APPEND)
     append_done(turn, completion);
-    return;
-  case STAGE_COMMIT_SEGMENT:
-  case STAGE_COMMIT:
+  else
     commit_done(turn, completion);
+}
+
+static void begin_start(struct turn *turn)
+{
+  struct consumer *consumer = turn->consumer;
+  struct action *action = consumer_start(turn, ACTION_BEGIN);
+  action->ledger = consumer->before;
+  action->fresh = consumer->rolling || consumer->committed.file[0] == 0;
+  action->reason = segment_reason(consumer);
+  action->judge = true;
+  memcpy(action->uuid, turn->moment->random, sizeof action->uuid);
+  action->block_bytes = consumer->hand->batch.bytes;
+  consumer_commit_fill(consumer, &action->commit);
+}
+
+static void append_start(struct turn *turn)
+{
+  struct consumer *consumer = turn->consumer;
+  struct action *action = consumer_start(turn, ACTION_APPEND);
+  action->load = consumer->hand;
+  consumer->hand = NULL;
+  consumer_commit_fill(consumer, &action->commit);
+}
+
+/* Nothing of a block is under way. */
+static bool hands_free(const struct consumer *consumer)
+{
+  return consumer->hand == NULL && consumer->uncommitted == UNCOMMITTED_NOTHING && !consumer_runs(consumer, ACTIVITY_MAIN);
+}
+
+/* What is synced, or may be named by the ledger already, is still tried to be committed: the epoch decides. */
+static bool must_commit(const struct consumer *consumer)
+{
+  return consumer->uncommitted != UNCOMMITTED_NOTHING && consumer->leave != LEAVE_ABANDON;
+}
+
+static void load_take_up(struct consumer *consumer)
+{
+  if (consumer->hand != NULL || consumer->ready_count == 0 || consumer->committed_count == LOADS_COMMITTED_MAX)
     return;
-  case STAGE_NONE:
-    assert(!"nothing is in hand");
-  }
-}
-
-static void write_start(struct turn *turn)
-{
-  static const enum action_kind kinds[] = {
-      [STAGE_GUARD] = ACTION_GUARD,           [STAGE_VERIFY] = ACTION_VERIFY, [STAGE_CUT] = ACTION_CUT,      [STAGE_CREATE] = ACTION_CREATE,
-      [STAGE_COMMIT_SEGMENT] = ACTION_COMMIT, [STAGE_APPEND] = ACTION_APPEND, [STAGE_COMMIT] = ACTION_COMMIT};
-  struct consumer *consumer = turn->consumer;
-  struct action *action = consumer_start(turn, kinds[consumer->stage]);
-  if (consumer->stage == STAGE_CREATE) {
-    action->reason = segment_reason(consumer);
-    action->judge = true;
-    memcpy(action->uuid, turn->moment->random, sizeof action->uuid);
-    action->block_bytes = consumer->hand->batch.bytes;
-  } else if (consumer->stage == STAGE_APPEND) {
-    action->load = consumer->hand;
-    consumer->hand = NULL;
-  } else if (consumer->stage == STAGE_COMMIT || consumer->stage == STAGE_COMMIT_SEGMENT) {
-    consumer->commit_sent = true;
-    consumer_commit_fill(turn, action, &consumer->written);
-  }
-}
-
-/* Takes up a load, if there is one and it may be written; true if something of the block in hand is to be started. */
-static bool write_wanted(struct turn *turn)
-{
-  struct consumer *consumer = turn->consumer;
-  /* What is synced, or may be named by the ledger already, is still tried to be committed: the epoch decides. */
-  bool must = consumer->stage == STAGE_COMMIT || (consumer->stage == STAGE_COMMIT_SEGMENT && consumer->commit_sent);
-  if (must)
-    return consumer->leave != LEAVE_ABANDON;
-  if (consumer->leave != LEAVE_NOT) {
-    load_free(consumer->hand);
-    consumer->hand = NULL;
-    if (consumer->stage != STAGE_COMMIT_SEGMENT) /* that one is unlinked by CLOSE */
-      consumer->stage = STAGE_NONE;
-    return false;
-  }
-  if (!consumer_alive(turn))
-    return false;
-  if (consumer->stage != STAGE_NONE)
-    return true;
-  if (consumer->ready_count == 0 || consumer->committed_count == LOADS_COMMITTED_MAX)
-    return false;
   consumer->hand = consumer->ready[0];
   consumer->ready[0] = consumer->ready[1];
   consumer->ready_count--;
-  consumer->stage = stage_first(consumer);
-  return true;
+}
+
+static void write_step(struct turn *turn)
+{
+  struct consumer *consumer = turn->consumer;
+  if (consumer_runs(consumer, ACTIVITY_MAIN))
+    return;
+  if (must_commit(consumer)) {
+    if (consumer_main_ready(turn))
+      consumer_commit_start(turn);
+    return;
+  }
+  if (consumer->leave != LEAVE_NOT) {
+    load_free(consumer->hand);
+    consumer->hand = NULL;
+    return;
+  }
+  if (!consumer_alive(turn))
+    return;
+  load_take_up(consumer);
+  if (consumer->hand == NULL || !consumer_main_ready(turn))
+    return;
+  if (consumer->begun)
+    append_start(turn);
+  else
+    begin_start(turn);
 }
 
 /* ---- draining: reading and deleting ---- */
@@ -281,8 +266,7 @@ static void draining_refused(struct turn *turn, const struct completion *complet
   if (consumer->leave == LEAVE_ABANDON || consumer->refused)
     return;
   consumer_refused(turn, completion);
-  consumer->leave = LEAVE_RELEASE;
-  consumer->after = STATE_STOPPED;
+  consumer_leave(consumer, LEAVE_RELEASE, STATE_STOPPED, "the database is not as it should be");
 }
 
 void consumer_epoch_read(struct turn *turn, struct completion *completion)
@@ -328,8 +312,8 @@ static void read_step(struct turn *turn)
     return;
   }
   /* A pass begins only when nothing is on its way: else committed messages, not yet deleted, would be seen again. */
-  bool all_deleted = consumer->stage == STAGE_NONE && consumer->ready_count == 0 && consumer->committed_count == 0 &&
-                     consumer_deletes(consumer) == 0 && !consumer_runs(consumer, ACTIVITY_MAIN);
+  bool all_deleted =
+      hands_free(consumer) && consumer->ready_count == 0 && consumer->committed_count == 0 && consumer_deletes(consumer) == 0;
   if (!all_deleted || turn->moment->now_ms < consumer->read_ms)
     return;
   consumer->pass_messages = 0;
@@ -346,7 +330,7 @@ void consumer_epoch_delete(struct turn *turn, struct completion *completion)
   consumer->delete_ms = yes ? 0 : turn->moment->now_ms + consumer_backoff(turn, consumer->delete_unknown_row);
   load->deleting = false;
   load->ids_deleted += yes;
-  if (completion->result == RESULT_REFUSED)
+  if (completion->result == RESULT_LEFT)
     draining_refused(turn, completion);
   /* `settled` is the end of the unbroken prefix. */
   int done = 0;
@@ -379,47 +363,38 @@ static void delete_step(struct turn *turn)
 
 /* ---- draining: when to leave ---- */
 
+/* A tool waits, and this epoch has got on: it has written, settled, or found nothing to do. */
+static bool tools_turn(const struct consumer *consumer)
+{
+  bool got_on = consumer->wrote || consumer->settled > consumer->before.settled || consumer->empty_since_ms >= 0 || consumer->said_no_space;
+  return consumer->awaited && got_on;
+}
+
+static bool segment_is_full(const struct consumer *consumer)
+{
+  int64_t bytes = consumer->options.segment_bytes;
+  return consumer->wrote && bytes > 0 && consumer->committed.length >= bytes;
+}
+
 static void leave_decide(struct turn *turn)
 {
   struct consumer *consumer = turn->consumer;
-  const struct consumer_options *options = &consumer->options;
+  bool idle = hands_free(consumer) && consumer->ready_count == 0 && !consumer_runs(consumer, ACTIVITY_READ);
+  int64_t empty_ms = consumer->empty_since_ms >= 0 ? turn->moment->now_ms - consumer->empty_since_ms : -1;
   if (consumer->leave != LEAVE_NOT)
     return;
-  bool idle = consumer->stage == STAGE_NONE && consumer->ready_count == 0 && !consumer_runs(consumer, ACTIVITY_READ);
-  bool got_on = consumer->wrote || consumer->settled > consumer->before.settled || consumer->empty_since_ms >= 0 || consumer->said_no_space;
-  if (consumer->lost || consumer->stopping || (consumer->awaited && got_on))
-    consumer->leave = LEAVE_RELEASE;
-  else if (idle && consumer->read_unknown_row >= READ_UNKNOWN_MAX) {
-    consumer->leave = LEAVE_RELEASE;
+  if (consumer->lost || consumer->stopping) {
+    consumer_leave(consumer, LEAVE_RELEASE, STATE_IDLE, consumer->lost ? "the lease was lost" : "asked to stop");
+  } else if (tools_turn(consumer)) {
+    consumer_leave(consumer, LEAVE_RELEASE, STATE_IDLE, "a tool waits for the lock");
+  } else if (idle && consumer->read_unknown_row >= READ_UNKNOWN_MAX) {
     consumer->give_up_row = consumer->read_unknown_row;
-  } else if (idle && consumer->empty_since_ms >= 0 && turn->moment->now_ms - consumer->empty_since_ms >= options->linger_ms)
-    consumer->leave = LEAVE_RELEASE;
-  else if (consumer->stage == STAGE_NONE && consumer->wrote && options->segment_bytes > 0 &&
-           consumer->committed.length >= options->segment_bytes && consumer_alive(turn))
-    consumer->leave = LEAVE_ROLL;
-  if (consumer->leave != LEAVE_NOT)
-    consumer->after = STATE_IDLE;
-}
-
-static const char *leave_reason(const struct consumer *consumer)
-{
-  switch (consumer->leave) {
-  case LEAVE_ROLL:
-    return "the segment is large enough: roll";
-  case LEAVE_ABANDON:
-    return "the epoch is abandoned";
-  case LEAVE_RELEASE:
-    return consumer->lost                  ? "the lease was lost"
-           : consumer->stopping            ? "asked to stop"
-           : consumer->refused             ? "the database is not as it should be"
-           : consumer->after != STATE_IDLE ? "it may not write"
-           : consumer->give_up_row > 0     ? "the queue cannot be read"
-           : consumer->awaited             ? "a tool waits for the lock"
-                                           : "the queue is empty";
-  case LEAVE_NOT:
-    break;
+    consumer_leave(consumer, LEAVE_RELEASE, STATE_IDLE, "the queue cannot be read");
+  } else if (idle && empty_ms >= consumer->options.linger_ms) {
+    consumer_leave(consumer, LEAVE_RELEASE, STATE_IDLE, "the queue is empty");
+  } else if (hands_free(consumer) && segment_is_full(consumer) && consumer_alive(turn)) {
+    consumer_leave(consumer, LEAVE_ROLL, STATE_IDLE, "the segment is large enough: roll");
   }
-  return "";
 }
 
 /* It may take as long as its bytes come; a cursor of which one is lost has to be opened anew, so it has a moment to come. */
@@ -441,18 +416,15 @@ void consumer_draining_step(struct turn *turn)
   struct consumer *consumer = turn->consumer;
   leave_decide(turn);
   drop_step(turn);
-  if (!consumer_runs(consumer, ACTIVITY_MAIN) && write_wanted(turn) && consumer_main_ready(turn))
-    write_start(turn);
+  write_step(turn);
   delete_step(turn);
   read_step(turn);
   if (consumer->leave == LEAVE_NOT || consumer_runs(consumer, ACTIVITY_MAIN) || consumer_runs(consumer, ACTIVITY_READ) ||
       consumer_deletes(consumer) > 0)
     return;
-  bool in_hand = consumer->leave != LEAVE_ABANDON &&
-                 (consumer->stage == STAGE_COMMIT || (consumer->stage == STAGE_COMMIT_SEGMENT && consumer->commit_sent));
   /* Who is asked to stop while the database is away leaves them to the next holder; so does who must stop because of one of them. */
   bool hopeless = consumer->refused || (consumer->stopping && consumer->delete_unknown_row > 0);
   bool deletes_left = consumer->committed_count > 0 && consumer->leave != LEAVE_ABANDON && consumer_alive(turn) && !hopeless;
-  if (!in_hand && !deletes_left)
-    consumer_release(turn, consumer->after, leave_reason(consumer));
+  if (!must_commit(consumer) && !deletes_left)
+    consumer_release(turn, consumer->after, consumer->leave_why);
 }

@@ -8,8 +8,7 @@
 static void loads_drop(struct consumer *consumer)
 {
   load_free(consumer->hand);
-  load_free(consumer->settle);
-  consumer->hand = consumer->settle = NULL;
+  consumer->hand = NULL;
   for (int i = 0; i < consumer->ready_count; i++)
     load_free(consumer->ready[i]);
   for (int i = 0; i < consumer->committed_count; i++)
@@ -25,19 +24,23 @@ void consumer_epoch_end(struct consumer *consumer)
   memset(&consumer->before, 0, sizeof consumer->before);
   memset(&consumer->committed, 0, sizeof consumer->committed);
   consumer->rolling = false;
-  consumer->settle_stage = SETTLE_FIND;
   consumer->settle_refused_since_ms = -1;
   consumer->leave = LEAVE_NOT;
-  consumer->begun = consumer->guarded = consumer->wrote = consumer->commit_sent = false;
-  consumer->stage = STAGE_NONE;
+  consumer->begun = consumer->guarded = consumer->wrote = consumer->unnamed = false;
+  consumer->uncommitted = UNCOMMITTED_NOTHING;
   consumer->pass_open = false;
   consumer->pass_messages = consumer->read_unknown_row = 0;
   consumer->read_ms = consumer->delete_ms = 0;
   consumer->delete_unknown_row = 0;
   consumer->empty_since_ms = -1;
   consumer->said_no_space = false;
-  consumer->release_stage = RELEASE_CLOSE;
-  consumer->closed_clean = consumer->unnamed = false;
+}
+
+void consumer_leave(struct consumer *consumer, enum leave leave, enum consumer_state after, const char *why)
+{
+  consumer->leave = leave;
+  consumer->after = after;
+  consumer->leave_why = why;
 }
 
 /* By step 5 of the protocol: what was written is closed and committed as clean, or `clean` goes back to what it was. */
@@ -48,17 +51,15 @@ void consumer_release(struct turn *turn, enum consumer_state after, const char *
   if (consumer->leave == LEAVE_NOT)
     consumer->leave = LEAVE_RELEASE;
   consumer->after = after;
-  consumer->release_stage = RELEASE_CLOSE;
   consumer_enter(turn, STATE_RELEASING, why);
 }
 
 /* Nothing more is written or committed, `clean` stays false. What runs beside is waited for. */
 static void abandon(struct turn *turn, enum consumer_state after)
 {
-  turn->consumer->leave = LEAVE_ABANDON;
-  turn->consumer->after = after;
+  consumer_leave(turn->consumer, LEAVE_ABANDON, after, "the epoch is abandoned");
   if (turn->consumer->state != STATE_DRAINING)
-    consumer_release(turn, after, "the epoch is abandoned");
+    consumer_release(turn, after, turn->consumer->leave_why);
 }
 
 void consumer_fenced(struct turn *turn)
@@ -159,45 +160,27 @@ static void settle_refused(struct turn *turn, const struct completion *completio
   consumer_release(turn, STATE_STOPPED, "the storage cannot be trusted");
 }
 
-static void settling_main(struct turn *turn, struct completion *completion)
+static void settled(struct turn *turn, int64_t seq)
 {
   struct consumer *consumer = turn->consumer;
-  struct load *load = completion->load;
-  bool yes = completion->result == RESULT_YES;
-  if (completion->kind != ACTION_SETTLE_RECORD)
-    consumer->settle = load;
-  if (completion->kind == ACTION_SETTLE_DELETE && completion->result == RESULT_REFUSED) {
+  consumer->counts.deleted += seq - consumer->settled;
+  consumer->settled = seq;
+  consumer->settle_refused_since_ms = -1;
+  if (consumer->storage == STORAGE_DISAGREES)
+    consumer_storage_is(turn, STORAGE_AGREES, NULL);
+}
+
+static void settling_main(struct turn *turn, const struct completion *completion)
+{
+  if (completion->result == RESULT_YES) {
+    settled(turn, completion->settled);
+  } else if (completion->result == RESULT_NO) {
+    consumer_fenced(turn);
+  } else if (completion->result == RESULT_LEFT) {
     consumer_refused(turn, completion);
     consumer_release(turn, STATE_STOPPED, "what is committed cannot be deleted");
-    return;
-  }
-  if (completion->result == RESULT_REFUSED || completion->result == RESULT_NEWER) {
+  } else if (completion->result == RESULT_REFUSED || completion->result == RESULT_NEWER) {
     settle_refused(turn, completion);
-    return;
-  }
-  switch (consumer->settle_stage) {
-  case SETTLE_FIND:
-    if (yes)
-      consumer->settle_stage = SETTLE_DELETE;
-    return;
-  case SETTLE_DELETE:
-    if (yes && ++load->ids_deleted == load->ids_count)
-      consumer->settle_stage = SETTLE_RECORD;
-    return;
-  case SETTLE_RECORD:
-    if (completion->result == RESULT_NO) {
-      consumer_fenced(turn);
-    } else if (yes) {
-      consumer->settled = consumer->settle->seq_last;
-      consumer->counts.deleted += consumer->settle->messages;
-      load_free(consumer->settle);
-      consumer->settle = NULL;
-      consumer->settle_stage = SETTLE_FIND;
-      consumer->settle_refused_since_ms = -1;
-      if (consumer->storage == STORAGE_DISAGREES)
-        consumer_storage_is(turn, STORAGE_AGREES, NULL);
-    }
-    return;
   }
 }
 
@@ -208,45 +191,34 @@ static void settling_step(struct turn *turn)
     return;
   if (consumer->stopping || consumer->lost) {
     consumer_release(turn, STATE_IDLE, consumer->lost ? "the lease was lost" : "asked to stop");
-    return;
-  }
-  if (consumer->settled >= consumer->committed.seq) {
+  } else if (consumer->settled >= consumer->committed.seq) {
     consumer_enter(turn, STATE_DRAINING, "all that is committed is settled");
-    return;
-  }
-  if (!consumer_main_ready(turn) || !consumer_alive(turn))
-    return;
-  struct action *action = NULL;
-  switch (consumer->settle_stage) {
-  case SETTLE_FIND:
-    action = consumer_start(turn, ACTION_SETTLE_FIND);
+  } else if (consumer_main_ready(turn) && consumer_alive(turn)) {
+    struct action *action = consumer_start(turn, ACTION_SETTLE);
     action->end = consumer->committed;
     action->settled = consumer->settled;
     action->judge = consumer_judges(turn, consumer->settle_refused_since_ms);
-    return;
-  case SETTLE_DELETE:
-    action = consumer_start(turn, ACTION_SETTLE_DELETE);
-    action->load = consumer->settle;
-    consumer->settle = NULL;
-    return;
-  case SETTLE_RECORD:
-    consumer_start(turn, ACTION_SETTLE_RECORD)->settled = consumer->settle->seq_last;
-    return;
   }
 }
 
 /* ---- releasing ---- */
 
-void consumer_commit_fill(struct turn *turn, struct action *action, const struct committed *after)
+void consumer_commit_fill(const struct consumer *consumer, struct ledger_commit *commit)
+{
+  commit->epoch = consumer->epoch;
+  commit->owner = consumer->owner;
+  commit->before = commit->after = consumer->committed;
+  commit->settled = consumer->settled;
+  commit->guarded = consumer->guarded;
+}
+
+void consumer_commit_start(struct turn *turn)
 {
   struct consumer *consumer = turn->consumer;
-  action->commit.epoch = consumer->epoch;
-  action->commit.owner = consumer->owner;
-  action->commit.before = consumer->committed;
-  action->commit.after = *after;
-  action->commit.settled = consumer->settled;
-  action->commit.guarded = consumer->guarded;
-  action->again = consumer->unknown_row > 0;
+  struct ledger_commit *commit = &consumer_start(turn, ACTION_COMMIT)->commit;
+  consumer_commit_fill(consumer, commit);
+  commit->after = consumer->written;
+  commit->set_clean = commit->clean = consumer->uncommitted == UNCOMMITTED_CLEAN;
 }
 
 static void unlock(struct turn *turn, const char *why)
@@ -267,61 +239,58 @@ static void rolled(struct turn *turn)
   consumer_enter(turn, STATE_FENCING, "the next segment is a new epoch");
 }
 
-static void close_done(struct turn *turn, const struct completion *completion)
+/* Whether `clean` is to be committed: with CLOSE; without a block it goes back to what it was, unless a segment is unnamed. */
+static bool clean_wanted(const struct consumer *consumer)
+{
+  bool goes_back = consumer->before.clean && !consumer->unnamed;
+  return consumer->leave != LEAVE_ABANDON && (consumer->wrote || goes_back);
+}
+
+/* The end stays unclean: the next holder sees to it. */
+static void close_failed(struct turn *turn, const struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
-  consumer->unnamed = consumer->unnamed || completion->unnamed;
-  if (consumer->leave == LEAVE_ABANDON) {
-    unlock(turn, "nothing more is written");
-  } else if (completion->result == RESULT_YES) {
-    consumer->written = completion->end;
-    consumer->closed_clean = consumer->wrote;
-    consumer->release_stage = RELEASE_CLEAN;
-  } else {
-    /* The end stays unclean: the next holder sees to it. */
-    if (completion->result == RESULT_FAILED)
-      consumer->disk_failures++, consumer->after = STATE_BACKING_OFF;
-    consumer_note(turn, NOTE_WARN, "close", "the file is left without a clean end: %s", completion->error.text);
-    unlock(turn, "the file is closed");
-  }
+  if (completion->result == RESULT_FAILED)
+    consumer->disk_failures++, consumer->after = STATE_BACKING_OFF;
+  consumer_note(turn, NOTE_WARN, "close", "the file is left without a clean end: %s", completion->error.text);
+  unlock(turn, "the file is closed");
 }
 
 static void clean_done(struct turn *turn, const struct completion *completion)
 {
   struct consumer *consumer = turn->consumer;
+  bool yes = completion->result == RESULT_YES;
   if (completion->result == RESULT_UNKNOWN && !consumer_hurries(turn))
     return; /* sent again */
-  if (completion->result == RESULT_YES && consumer->leave == LEAVE_ROLL && !consumer->stopping && consumer_alive(turn)) {
+  if (yes && consumer->leave == LEAVE_ROLL && !consumer->stopping && consumer_alive(turn)) {
     rolled(turn);
-    return;
-  }
-  if (completion->result == RESULT_UNKNOWN) {
+  } else if (completion->result == RESULT_UNKNOWN) {
     /* Asked to stop while the database is away: nothing is uncommitted, and the lease ends by itself. */
     consumer_note(turn, NOTE_WARN, "lock", "the lock is left to its lease: %s", completion->error.text);
     consumer_epoch_end(consumer);
     consumer->locked = false;
     consumer_enter(turn, consumer->after == STATE_STOPPED ? STATE_STOPPED : STATE_DONE, "asked to stop");
-    return;
+  } else {
+    if (yes)
+      consumer->epoch_left = consumer->epoch;
+    unlock(turn, yes ? "the end is clean" : "another holder has taken over");
   }
-  if (completion->result == RESULT_YES)
-    consumer->epoch_left = consumer->epoch;
-  unlock(turn, completion->result == RESULT_YES ? "the end is clean" : "another holder has taken over");
 }
 
 static void releasing_main(struct turn *turn, const struct completion *completion)
 {
-  if (turn->consumer->release_stage == RELEASE_CLOSE)
-    close_done(turn, completion);
-  else
+  struct consumer *consumer = turn->consumer;
+  if (completion->result == RESULT_NO_SPACE || completion->result == RESULT_FAILED) {
+    close_failed(turn, completion);
+  } else if (!clean_wanted(consumer)) {
+    unlock(turn, consumer->leave == LEAVE_ABANDON ? "nothing more is written" : "nothing was written");
+  } else {
+    if (completion->kind == ACTION_CLOSE && completion->result == RESULT_UNKNOWN) {
+      consumer->written = completion->end;
+      consumer->uncommitted = UNCOMMITTED_CLEAN;
+    }
     clean_done(turn, completion);
-}
-
-/* `clean` is true with CLOSE; without a block it goes back to what it was, if no segment of this epoch is left unnamed. */
-static bool clean_wanted(const struct consumer *consumer)
-{
-  if (consumer->closed_clean)
-    return true;
-  return !consumer->wrote && consumer->before.clean && !consumer->unnamed;
+  }
 }
 
 static void releasing_step(struct turn *turn)
@@ -329,17 +298,15 @@ static void releasing_step(struct turn *turn)
   struct consumer *consumer = turn->consumer;
   if (!consumer_main_ready(turn))
     return;
-  if (consumer->release_stage == RELEASE_CLOSE) {
-    struct action *action = consumer_start(turn, ACTION_CLOSE);
-    action->write_close = consumer->wrote && consumer->leave != LEAVE_ABANDON;
-    action->discard = consumer->stage == STAGE_COMMIT_SEGMENT && !consumer->commit_sent;
-  } else if (clean_wanted(consumer)) {
-    struct action *action = consumer_start(turn, ACTION_COMMIT);
-    consumer_commit_fill(turn, action, consumer->wrote ? &consumer->written : &consumer->committed);
-    action->commit.set_clean = action->commit.clean = true;
-  } else {
-    unlock(turn, "nothing was written");
+  if (consumer->uncommitted == UNCOMMITTED_CLEAN) {
+    consumer_commit_start(turn);
+    return;
   }
+  struct action *action = consumer_start(turn, ACTION_CLOSE);
+  action->commits = clean_wanted(consumer);
+  action->write_close = action->commits && consumer->wrote;
+  consumer_commit_fill(consumer, &action->commit);
+  action->commit.set_clean = action->commit.clean = true;
 }
 
 /* ---- entries ---- */

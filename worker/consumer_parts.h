@@ -85,10 +85,15 @@ void consumer_epoch_delete(struct turn *turn, struct completion *completion);
 void consumer_epoch_step(struct turn *turn);
 /* Releases (docs/protocol.md, Release): closes what was written and commits it as clean, or sets `clean` back to its old value. */
 void consumer_release(struct turn *turn, enum consumer_state after, const char *why);
+/* Decides how the epoch ends, and what comes then: draining goes on until what runs has come back. */
+void consumer_leave(struct consumer *consumer, enum leave leave, enum consumer_state after, const char *why);
 /* The epoch belongs to another by now, or the file is dead to this process: nothing more is written or committed. */
 void consumer_fenced(struct turn *turn);
 void consumer_disk_failed(struct turn *turn, const char *text);
-void consumer_commit_fill(struct turn *turn, struct action *action, const struct committed *after);
+/* The commit of what follows on the known end; `after` is that end until it is known better. */
+void consumer_commit_fill(const struct consumer *consumer, struct ledger_commit *commit);
+/* Once more the commit whose answer is unknown. */
+void consumer_commit_start(struct turn *turn);
 /* While it leaves: when it drops the reply that READ waits for; INT64_MAX: there is none to drop. */
 int64_t consumer_read_drop_ms(const struct consumer *consumer);
 void consumer_draining_main(struct turn *turn, const struct completion *completion);

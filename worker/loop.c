@@ -150,7 +150,7 @@ static void refusals_forget(struct loop *loop, int64_t now_ms)
 static void away_note(struct loop *loop, const struct completion *completion)
 {
   static_assert(ACTION_COUNT <= 8 * sizeof loop->refused, "a bit for each kind of action");
-  if (!action_asks_database(completion->kind))
+  if (!completion->asked)
     return;
   const char *why = completion->error.text;
   unsigned kind = 1u << completion->kind;
@@ -318,6 +318,7 @@ static void feed(struct station *station, const struct event *event)
   struct moment moment = moment_now();
   consumer_handle(&station->consumer, event, &moment, &effects);
   notes_write(station, &effects);
+  performer_until(&station->performer, consumer_until_ms(&station->consumer));
   for (int i = 0; i < effects.action_count; i++)
     action_submit(station, &effects.actions[i]);
   if (effects.drop_read)

@@ -1,13 +1,13 @@
 #include "worker/perform.h"
-#include "storage/chain.h"
 #include "worker/clock.h"
 #include "worker/fault.h"
+#include "worker/perform_private.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
-static enum result of_outcome(enum outcome outcome)
+enum result result_of_outcome(enum outcome outcome)
 {
   switch (outcome) {
   case OUTCOME_YES:
@@ -22,21 +22,20 @@ static enum result of_outcome(enum outcome outcome)
   return RESULT_UNKNOWN;
 }
 
-static enum result of_writer(enum writer_status status)
+enum result perform_asked(struct completion *completion, enum outcome outcome)
 {
-  switch (status) {
-  case WRITER_OK:
-    return RESULT_YES;
-  case WRITER_NO_SPACE:
-    return RESULT_NO_SPACE;
-  case WRITER_NAME_TAKEN:
-    return RESULT_REFUSED;
-  case WRITER_NAME_SPENT:
-    return RESULT_SPENT;
-  case WRITER_FAILED:
-    return RESULT_FAILED;
-  }
-  return RESULT_FAILED;
+  completion->asked = true;
+  return result_of_outcome(outcome);
+}
+
+bool perform_may_go_on(const struct performer *performer)
+{
+  return clock_boot_ms() < atomic_load(&performer->until_ms);
+}
+
+void performer_until(struct performer *performer, int64_t until_ms)
+{
+  atomic_store(&performer->until_ms, until_ms);
 }
 
 static enum result of_check(enum check_status status)
@@ -54,9 +53,7 @@ static enum result of_check(enum check_status status)
 
 /* ---- on the way to the lock ---- */
 
-/* Server, collections and indexes: looked at once, and again after a failure to read the queue or to delete, or when the server went away.
- */
-static enum outcome prepare(struct performer *performer, struct error *error)
+enum outcome perform_prepare(struct performer *performer, struct error *error)
 {
   struct lockstore *store = performer->options.store;
   bool known = performer->prepared && lockstore_is_known(store);
@@ -68,9 +65,9 @@ static enum outcome prepare(struct performer *performer, struct error *error)
 static enum result perform_peek(struct performer *performer, const struct action *action, struct completion *completion)
 {
   const char *type = performer->options.writer.type;
-  enum outcome outcome = prepare(performer, &completion->error);
+  enum outcome outcome = perform_prepare(performer, &completion->error);
   if (outcome != OUTCOME_YES)
-    return of_outcome(outcome);
+    return perform_asked(completion, outcome);
   int64_t began_ms = clock_boot_ms();
   completion->glanced = action->glance && performer->mark.set;
   outcome = queue_peek(performer->options.store, &type, 1, false, &performer->mark, action->glance, &completion->error);
@@ -78,7 +75,7 @@ static enum result perform_peek(struct performer *performer, const struct action
   completion->marked = performer->mark.set;
   if (outcome == OUTCOME_UNKNOWN) /* perhaps the index is gone with its database: it is made again */
     performer->prepared = false;
-  return of_outcome(outcome);
+  return perform_asked(completion, outcome);
 }
 
 enum outcome perform_last_look(struct lockstore *store, const char *const *types, size_t count, struct error *error)
@@ -86,16 +83,14 @@ enum outcome perform_last_look(struct lockstore *store, const char *const *types
   return queue_peek(store, types, count, true, NULL, false, error);
 }
 
-/* What is said of a ledger names its database: the wrong one is as likely as the wrong directory. */
-static void name_database(const struct performer *performer, struct error *error)
+void perform_name_database(const struct performer *performer, struct error *error)
 {
   struct error cause = *error;
   error_set(error, "database %s: %.900s", performer->options.database, cause.text);
 }
 
-/* The last look before the verdict finds out as well whether files that the ledger does not fit could be adopted. */
-static enum result judged(const struct performer *performer, const struct action *action, enum result result, int64_t seq,
-                          struct completion *completion)
+enum result perform_judged(const struct performer *performer, const struct action *action, enum result result, int64_t seq,
+                           struct completion *completion)
 {
   const struct writer_options *options = &performer->options.writer;
   completion->judged = action->judge;
@@ -108,7 +103,7 @@ static enum result of_ledger(enum outcome outcome, const struct ledger *ledger)
 {
   if (outcome == OUTCOME_REFUSED && ledger->v > 1)
     return RESULT_NEWER;
-  return outcome == OUTCOME_NO ? RESULT_YES : of_outcome(outcome); /* no ledger is epoch 0 */
+  return outcome == OUTCOME_NO ? RESULT_YES : result_of_outcome(outcome); /* no ledger is epoch 0 */
 }
 
 static bool is_there(const char *dir, const char *name)
@@ -137,7 +132,7 @@ static enum result ledger_and_files(const struct performer *performer, bool judg
       reader_close(&reader);
     return RESULT_YES;
   }
-  name_database(performer, &completion->error);
+  perform_name_database(performer, &completion->error);
   enum outcome outcome = (judge ? ledger_read_now : ledger_read)(performer->options.store, options->type, &again, &error);
   if (outcome == OUTCOME_UNKNOWN || outcome == OUTCOME_REFUSED) {
     completion->error = error;
@@ -150,15 +145,16 @@ static enum result ledger_and_files(const struct performer *performer, bool judg
 static enum result perform_check(struct performer *performer, const struct action *action, struct completion *completion)
 {
   enum result result = ledger_and_files(performer, action->judge, completion);
+  completion->asked = true;
   completion->missed_is_there = action->missed[0] != 0 && is_there(performer->options.writer.dir, action->missed);
-  return judged(performer, action, result, completion->ledger.end.seq, completion);
+  return perform_judged(performer, action, result, completion->ledger.end.seq, completion);
 }
 
 static enum result perform_look(struct performer *performer, const struct action *action, struct completion *completion)
 {
   completion->acquisition = action->acquisition;
-  return of_outcome(acquire_look(performer->options.store, performer->options.writer.type, &completion->acquisition,
-                                 &performer->options.holder, &completion->error));
+  return perform_asked(completion, acquire_look(performer->options.store, performer->options.writer.type, &completion->acquisition,
+                                                &performer->options.holder, &completion->error));
 }
 
 static enum result perform_take(struct performer *performer, const struct action *action, struct completion *completion)
@@ -169,14 +165,14 @@ static enum result perform_take(struct performer *performer, const struct action
                                     &performer->options.holder, &completion->error);
   if (taken == OUTCOME_YES)
     fault_point(FAULT_LOCK_INSERTED);
-  return taken == OUTCOME_REFUSED ? RESULT_UNKNOWN : of_outcome(taken);
+  return perform_asked(completion, taken == OUTCOME_REFUSED ? OUTCOME_UNKNOWN : taken);
 }
 
 static enum result perform_leave(struct performer *performer, const struct action *action, struct completion *completion)
 {
   completion->acquisition = action->acquisition;
-  return of_outcome(
-      acquire_leave(performer->options.store, performer->options.writer.type, &completion->acquisition, action->calls, &completion->error));
+  return perform_asked(completion, acquire_leave(performer->options.store, performer->options.writer.type, &completion->acquisition,
+                                                 action->calls, &completion->error));
 }
 
 /* ---- epoch ---- */
@@ -205,30 +201,26 @@ static enum result perform_fence(struct performer *performer, const struct actio
                     : ledger_fence(store, type, action->epoch_seen, &action->owner, fencer, &completion->ledger, &completion->error);
   if (fenced == OUTCOME_YES)
     fault_point(FAULT_FENCED);
-  return of_outcome(fenced);
+  return perform_asked(completion, fenced);
 }
 
-/* `now`: not as a primary may still see it that has been replaced. That takes the server up to a tenth of a second. */
-static enum result epoch_verify(struct performer *performer, const struct action *action, bool now, struct completion *completion)
+enum result perform_verify(struct performer *performer, const struct action *action, bool now, struct completion *completion)
 {
   struct ledger *ledger = &completion->ledger;
   enum outcome outcome =
       (now ? ledger_read_now : ledger_read)(performer->options.store, performer->options.writer.type, ledger, &completion->error);
   if (outcome != OUTCOME_YES)
-    return of_outcome(outcome);
+    return perform_asked(completion, outcome);
+  completion->asked = true;
   bool mine = ledger->epoch == action->epoch && ledger->has_owner && memcmp(&ledger->owner, &action->owner, sizeof ledger->owner) == 0;
   return mine ? RESULT_YES : RESULT_NO;
 }
 
-/*
- * What is refused is believed only while the epoch is mine: others may have written since, and a primary that was replaced would not know
- * of it. UNKNOWN: that could not be seen; NO: fenced.
- */
-static enum result refused_or_fenced(struct performer *performer, const struct action *action, enum result refused,
-                                     struct completion *completion)
+enum result perform_refused_or_fenced(struct performer *performer, const struct action *action, enum result refused,
+                                      struct completion *completion)
 {
   struct error cause = completion->error;
-  enum result mine = epoch_verify(performer, action, true, completion);
+  enum result mine = perform_verify(performer, action, true, completion);
   if (mine != RESULT_YES)
     return mine;
   completion->error = cause;
@@ -250,224 +242,9 @@ static enum result perform_open(struct performer *performer, const struct action
   performer->way_unclear = performer->way_unclear || (!ledger->clean && ledger->end.file[0] != 0);
   if (status == CHECK_OK)
     return RESULT_YES;
-  name_database(performer, &completion->error);
-  return judged(performer, action, refused_or_fenced(performer, action, of_check(status), completion), ledger->end.seq, completion);
-}
-
-/* ---- settling ---- */
-
-/* The `_id`s in one block of those messages that are above `settled` and not above `last`, up to a megabyte. */
-static enum result settle_block(const struct reader *reader, int64_t settled, int64_t last, struct load *load, struct error *error)
-{
-  const uint8_t *document = reader->messages;
-  for (uint32_t i = 0; i < reader->block.count && load_ids_bytes(load) < LOAD_IDS_BYTES_MAX; i++) {
-    uint32_t bytes = (uint32_t)document[0] | (uint32_t)document[1] << 8 | (uint32_t)document[2] << 16 | (uint32_t)document[3] << 24;
-    int64_t seq = reader->block.seq + i;
-    if (seq > settled && seq <= last) {
-      struct element id;
-      const char *flaw = message_id_find(document, bytes, &id);
-      if (seq != load->seq_last + 1)
-        error_set(error, "%s: seq %" PRId64 " follows on seq %" PRId64, reader->file.name, seq, load->seq_last);
-      else if (flaw != NULL)
-        error_set(error, "%s: the message of seq %" PRId64 " cannot be deleted from the queue: its _id %s", reader->file.name, seq, flaw);
-      else if (!load_add_id(load, &id))
-        error_set(error, "%s: no memory for the _ids that are to be deleted", reader->file.name);
-      else
-        load->seq_last = seq;
-      if (load->seq_last != seq)
-        return RESULT_REFUSED;
-    }
-    document += bytes;
-  }
-  return RESULT_YES;
-}
-
-static enum result settle_read(struct chain_reader *at, const struct action *action, struct load *load, struct error *error)
-{
-  enum read_status status = chain_reader_seek_seq(at, action->settled + 1, error);
-  while (status == READ_OK && load->seq_last < action->end.seq && load_ids_bytes(load) < LOAD_IDS_BYTES_MAX) {
-    status = chain_reader_next(at, error);
-    if (status == READ_OK && at->reader.block.kind == BLOCK_DATA &&
-        settle_block(&at->reader, action->settled, action->end.seq, load, error) != RESULT_YES)
-      return RESULT_REFUSED;
-  }
-  if (status == READ_END)
-    error_set(error, "%s: the chain ends before seq %" PRId64, action->end.file, action->end.seq);
-  return status == READ_OK ? RESULT_YES : status == READ_NEWER ? RESULT_NEWER : RESULT_REFUSED;
-}
-
-static enum result perform_settle_find(struct performer *performer, const struct action *action, struct completion *completion)
-{
-  const struct writer_options *options = &performer->options.writer;
-  struct chain chain;
-  struct chain_reader at;
-  struct load *load = load_new();
-  if (load == NULL) {
-    error_set(&completion->error, "settling: no memory");
-    return RESULT_REFUSED;
-  }
-  load->seq_last = action->settled;
-  enum read_status loaded = chain_load(&chain, options->dir, options->type, &action->end, action->settled + 1, &completion->error);
-  enum result result = loaded == READ_NEWER ? RESULT_NEWER : RESULT_REFUSED;
-  if (loaded == READ_OK) {
-    chain_reader_init(&at, options->dir, &chain);
-    result = settle_read(&at, action, load, &completion->error);
-    chain_reader_deinit(&at);
-  }
-  chain_free(&chain);
-  if (result == RESULT_YES)
-    completion->load = load;
-  else
-    load_free(load);
-  return judged(performer, action, result, action->end.seq, completion);
-}
-
-/* Each delete that may run beside others has one of its own, for the life of the process. */
-static struct queue_eraser *eraser_of(struct performer *performer, enum activity activity)
-{
-  struct queue_eraser **eraser = &performer->erasers[activity - ACTIVITY_DELETE];
-  if (*eraser == NULL)
-    *eraser = queue_eraser_new(performer->options.store);
-  return *eraser;
-}
-
-static void delete_hopeless(struct error *error)
-{
-  struct error cause = *error;
-  error_set(
-      error,
-      "%.700s: the type stops, for the next pass would write this message again, and again. Remove it from the queue; it is in the file",
-      cause.text);
-}
-
-/*
- *   as many removed as named          YES
- *   fewer, and none of them is there  YES: they were gone
- *   fewer, and one is there           once more; then REFUSED: the next pass would write it again, and without end
- */
-static enum result delete_by_ids(struct performer *performer, const bson_t *ids, struct error *error)
-{
-  enum { TRIES = 2 };
-  const char *type = performer->options.writer.type;
-  for (int tries = 1;; tries++) {
-    int64_t removed = 0;
-    enum outcome outcome = queue_delete(performer->options.store, type, ids, &removed, error);
-    if (outcome != OUTCOME_YES || removed >= load_ids_named(ids))
-      return of_outcome(outcome);
-    enum outcome left = queue_find_left(performer->options.store, type, ids, error);
-    if (left != OUTCOME_YES)
-      return left == OUTCOME_NO ? RESULT_YES : RESULT_UNKNOWN;
-    if (tries == TRIES) {
-      delete_hopeless(error);
-      return RESULT_REFUSED;
-    }
-  }
-}
-
-static enum result perform_delete(struct performer *performer, const struct action *action, struct completion *completion)
-{
-  struct load *load = completion->load = action->load;
-  enum outcome outcome = OUTCOME_NO;
-  struct queue_eraser *eraser =
-      load->read_at != 0 && load->messages >= performer->options.range_messages_min ? eraser_of(performer, action->activity) : NULL;
-  /* No pass begins before it is done: so what a delete needs, and a pass would have seen missing, is made again here. */
-  enum outcome prepared = prepare(performer, &completion->error);
-  if (prepared != OUTCOME_YES)
-    return of_outcome(prepared);
-  if (eraser != NULL) {
-    outcome = queue_delete_range(eraser, performer->options.writer.type, load, &completion->error);
-    load->read_at = 0; /* after any other answer always by their `_id`s */
-    if (outcome == OUTCOME_YES)
-      load->ids_deleted = load->ids_count - 1; /* with this one all of them */
-  }
-  if (outcome == OUTCOME_NO && atomic_exchange(&performer->way_unclear, false))
-    queue_clear_way(performer->options.store);
-  enum result result =
-      outcome == OUTCOME_NO ? delete_by_ids(performer, load->ids[load->ids_deleted], &completion->error) : of_outcome(outcome);
-  if (result == RESULT_YES) {
-    fault_point(FAULT_DELETED);
-  } else {
-    performer->way_unclear = true;
-    performer->prepared = false;
-  }
-  return result;
-}
-
-/* ---- the block in hand ---- */
-
-static enum result perform_guard(struct performer *performer, struct completion *completion)
-{
-  enum result result = of_writer(writer_guard(&performer->writer, &completion->ground, &completion->error));
-  performer->exact = result == RESULT_YES && completion->ground.exact;
-  return result;
-}
-
-static enum result perform_create(struct performer *performer, const struct action *action, struct completion *completion)
-{
-  struct writer *writer = &performer->writer;
-  enum result result =
-      of_writer(writer_create(writer, action->reason, action->uuid, action->block_bytes, action->wall_us, &completion->error));
-  completion->end = writer->end;
-  if (result == RESULT_REFUSED) { /* the name is taken by a file with blocks */
-    name_database(performer, &completion->error);
-    return judged(performer, action, refused_or_fenced(performer, action, result, completion), writer->end.seq, completion);
-  }
-  if (result == RESULT_YES)
-    fault_point(FAULT_SEGMENT_CREATED);
-  return result;
-}
-
-static enum result perform_append(struct performer *performer, const struct action *action, struct completion *completion)
-{
-  struct writer *writer = &performer->writer;
-  completion->load = action->load;
-  enum writer_status status = writer_append(writer, &action->load->batch, action->wall_us, &completion->error);
-  if (status == WRITER_OK) {
-    fault_point(FAULT_BLOCK_WRITTEN);
-    status = writer_sync(writer, &completion->error);
-  }
-  completion->end = writer->end;
-  if (status == WRITER_OK)
-    fault_point(FAULT_BLOCK_SYNCED);
-  return of_writer(status);
-}
-
-static enum result perform_commit(struct performer *performer, const struct action *action, struct completion *completion)
-{
-  struct ledger_commit commit = action->commit;
-  bool moves = commit.before.link != commit.after.link || strcmp(commit.before.file, commit.after.file) != 0;
-  commit.machine = moves ? performer->options.writer.identity.machine : NULL;
-  enum outcome outcome = (action->again ? ledger_commit_again : ledger_commit)(performer->options.store, performer->options.writer.type,
-                                                                               &commit, &completion->error);
-  if (outcome == OUTCOME_YES)
-    fault_point(commit.set_clean ? FAULT_RELEASED : FAULT_BLOCK_COMMITTED);
-  return of_outcome(outcome);
-}
-
-static enum result perform_close(struct performer *performer, const struct action *action, struct completion *completion)
-{
-  struct writer *writer = &performer->writer;
-  struct error ignored;
-  queue_pass_close(performer->pass, !performer->unanswered);
-  performer->pass = NULL;
-  if (!performer->writer_open)
-    return RESULT_YES;
-  enum writer_status status = WRITER_OK;
-  if (action->discard)
-    completion->unnamed = !writer_discard(writer);
-  if (action->write_close) {
-    status = writer_append_close(writer, action->wall_us, &completion->error);
-    if (status == WRITER_OK)
-      status = writer_sync(writer, &completion->error);
-  }
-  completion->end = writer->end;
-  enum writer_status closed = writer_close(writer, status == WRITER_OK ? &completion->error : &ignored);
-  performer->writer_open = false;
-  if (status == WRITER_OK && action->write_close) {
-    status = closed;
-    fault_point(FAULT_CLOSE_WRITTEN);
-  }
-  return of_writer(status);
+  perform_name_database(performer, &completion->error);
+  return perform_judged(performer, action, perform_refused_or_fenced(performer, action, of_check(status), completion), ledger->end.seq,
+                        completion);
 }
 
 /* ---- beside the block ---- */
@@ -476,7 +253,7 @@ static enum outcome pass_begin(struct performer *performer, struct completion *c
 {
   const struct performer_options *options = &performer->options;
   const char *type = options->writer.type;
-  enum outcome outcome = prepare(performer, &completion->error);
+  enum outcome outcome = perform_prepare(performer, &completion->error);
   queue_pass_close(performer->pass, !performer->unanswered);
   performer->pass = NULL;
   if (outcome != OUTCOME_YES)
@@ -501,7 +278,7 @@ static enum result perform_read(struct performer *performer, const struct action
     queue_pass_close(performer->pass, !performer->unanswered);
     performer->pass = NULL;
   }
-  return of_outcome(outcome);
+  return result_of_outcome(outcome);
 }
 
 static enum result perform_kind(struct performer *performer, const struct action *action, struct completion *completion)
@@ -521,21 +298,12 @@ static enum result perform_kind(struct performer *performer, const struct action
     return perform_fence(performer, action, completion);
   case ACTION_OPEN:
     return perform_open(performer, action, completion);
-  case ACTION_SETTLE_FIND:
-    return perform_settle_find(performer, action, completion);
-  case ACTION_SETTLE_DELETE:
+  case ACTION_SETTLE:
+    return perform_settle(performer, action, completion);
   case ACTION_DELETE:
     return perform_delete(performer, action, completion);
-  case ACTION_SETTLE_RECORD:
-    return of_outcome(ledger_settle(store, type, action->epoch, &action->owner, action->settled, &completion->error));
-  case ACTION_GUARD:
-    return perform_guard(performer, completion);
-  case ACTION_VERIFY:
-    return epoch_verify(performer, action, !performer->exact, completion);
-  case ACTION_CUT:
-    return of_writer(writer_cut(&performer->writer, &completion->error));
-  case ACTION_CREATE:
-    return perform_create(performer, action, completion);
+  case ACTION_BEGIN:
+    return perform_begin(performer, action, completion);
   case ACTION_APPEND:
     return perform_append(performer, action, completion);
   case ACTION_COMMIT:
@@ -543,7 +311,7 @@ static enum result perform_kind(struct performer *performer, const struct action
   case ACTION_CLOSE:
     return perform_close(performer, action, completion);
   case ACTION_UNLOCK:
-    return of_outcome(acquire_release(store, type, &action->acquisition, action->epoch, &completion->error));
+    return perform_asked(completion, acquire_release(store, type, &action->acquisition, action->epoch, &completion->error));
   case ACTION_LEAVE:
     return perform_leave(performer, action, completion);
   case ACTION_READ:
@@ -568,7 +336,7 @@ void perform(struct performer *performer, const struct action *action, struct co
 {
   completion_begin(completion, action);
   completion->result = perform_kind(performer, action, completion);
-  if (action_asks_database(action->kind))
+  if (completion->asked)
     performer->unanswered = completion->result == RESULT_UNKNOWN;
 }
 
@@ -594,7 +362,8 @@ void perform_renewals(const struct renewal *renewals, size_t count)
     struct completion *completion = renewals[i].completion;
     completion_begin(completion, renewals[i].action);
     completion->sent_ms = sent_ms;
-    completion->result = outcome == OUTCOME_YES ? of_outcome(locks[i].outcome) : RESULT_UNKNOWN;
+    completion->asked = true;
+    completion->result = outcome == OUTCOME_YES ? result_of_outcome(locks[i].outcome) : RESULT_UNKNOWN;
     completion->awaited = completion->result == RESULT_YES && locks[i].awaited;
     completion->error = error;
     renewals[i].performer->unanswered = completion->result == RESULT_UNKNOWN;

@@ -28,12 +28,12 @@ struct performer_options {
 
 struct performer {
   struct performer_options options;
-  atomic_bool prepared;    /* collections and indexes were checked; cleared when the queue cannot be read, or a delete fails */
-  atomic_bool unanswered;  /* the last request got no answer */
-  atomic_bool way_unclear; /* an abandoned transaction may be open: a delete had no answer, or a holder died */
-  struct writer writer;    /* of MAIN */
+  atomic_bool prepared;     /* collections and indexes were checked; cleared when the queue cannot be read, or a delete fails */
+  atomic_bool unanswered;   /* the last request got no answer */
+  atomic_bool way_unclear;  /* an abandoned transaction may be open: a delete had no answer, or a holder died */
+  _Atomic int64_t until_ms; /* performer_until */
+  struct writer writer;     /* of MAIN */
   bool writer_open;
-  bool exact;                                /* GUARD found nothing after the committed end: nothing needs to be cut */
   struct queue_reader *reader;               /* of READ; NULL: no memory */
   struct queue_pass *pass;                   /* of READ and CLOSE */
   struct queue_mark mark;                    /* of PEEK and READ, of which one runs at a time */
@@ -44,6 +44,11 @@ void performer_init(struct performer *performer, const struct performer_options 
 /* Closes what is open. Only when no action is running. */
 void performer_deinit(struct performer *performer);
 
+/*
+ * From any thread: how long a running action may begin its next step, by the boot-time clock. It never cuts a step short, and
+ * what is synced is still committed. 0: not at all, until the next call.
+ */
+void performer_until(struct performer *performer, int64_t until_ms);
 /* From any thread: nobody needs the reply of the running READ any more; READ soon returns UNKNOWN. */
 void performer_drop_read(struct performer *performer);
 /* Only by the thread that drops, before it lets another thread perform a READ that begins a pass. */

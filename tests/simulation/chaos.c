@@ -96,8 +96,8 @@ static int64_t pause_us(void)
  */
 static bool before_writing(void)
 {
-  enum action_kind kind = fiber_action()->kind;
-  return kind == ACTION_OPEN || kind == ACTION_GUARD || kind == ACTION_VERIFY;
+  const struct action *action = fiber_action();
+  return action->kind == ACTION_OPEN || (action->kind == ACTION_BEGIN && !action->fresh);
 }
 
 static bool nap_strikes(void)
@@ -162,7 +162,7 @@ static bool stuck_for_ever(void)
 /* A worker rarely makes a new segment, and its lease may run out meanwhile. */
 static bool hang_strikes(void)
 {
-  bool creates = fiber_action()->kind == ACTION_CREATE;
+  bool creates = fiber_action()->kind == ACTION_BEGIN;
   return chaos_strikes(CHAOS_HANG) || (creates && (chaos_strikes(CHAOS_HANG) || chaos_strikes(CHAOS_HANG)));
 }
 

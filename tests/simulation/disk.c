@@ -490,6 +490,8 @@ static enum file_status file_create(struct file *file, const char *name, struct 
   struct name *entry = name_find(name);
   if (entry != NULL && entry->now != NULL) {
     error_set(error, "creating %s: File exists", name);
+    if (fiber_station() != NULL)
+      fiber_station()->name_taken = true;
     return FILE_EXISTS;
   }
   entry = name_add(name);
@@ -617,7 +619,7 @@ enum file_status file_size(struct file *file, int64_t *size, struct error *error
   const struct inode *inode = inode_of(file, error);
   if (fails || inode == NULL)
     return FILE_FAILED;
-  *size = (int64_t)bytes_seen(file, inode)->size;
+  *size = plants_size(file->name, (int64_t)bytes_seen(file, inode)->size);
   return FILE_OK;
 }
 
@@ -661,6 +663,8 @@ enum file_status file_guard(struct file *file, struct error *error)
   struct inode *inode = inode_of(file, error);
   if (fails || inode == NULL)
     return FILE_FAILED;
+  if (inode->guard >= 0 && inode->guard != file->fd && plants_ignores_guards())
+    return FILE_OK;
   if (inode->guard >= 0 && inode->guard != file->fd) {
     error_set(error, "guarding %s: Resource temporarily unavailable", file->name);
     fiber_process()->busy_epochs[fiber_station()->type] = fiber_station()->epoch;
@@ -693,7 +697,7 @@ enum file_status file_local(struct file *file, bool *local, struct error *error)
   bool fails = !enter(CHAOS_MISC, "looking at the file system of", file->name, error);
   if (fails || inode_of(file, error) == NULL)
     return FILE_FAILED;
-  *local = chaos_is_local(machine_of_caller());
+  *local = chaos_is_local(machine_of_caller()) || plants_ignores_guards();
   return FILE_OK;
 }
 

@@ -148,41 +148,68 @@ static void fence_completion(struct station *station, struct completion *complet
     completion->result = RESULT_NO;
 }
 
-/* The worker is about to decide whether it continues the file. */
-static void guard_completion(struct station *station, struct completion *completion)
+static bool begins(void)
 {
-  struct ledger *before = &station->consumer.before;
-  if (plant == PLANT_INEXACT)
-    completion->ground.exact = true;
+  return fiber_action() != NULL && fiber_action()->kind == ACTION_BEGIN;
+}
+
+/* The worker is about to find out whether it continues the file. */
+void plants_action(struct station *station, struct action *action)
+{
+  if (action->kind != ACTION_BEGIN)
+    return;
+  station->name_taken = false;
   if (plant == PLANT_SAMEFILE)
-    completion->ground.local = completion->ground.guarded = true;
-  if (plant == PLANT_GUARDIGNORE || plant == PLANT_SAMEFILE || (plant == PLANT_GUARDBOOL && before->guarded != 0))
-    before->guarded = before->epoch;
+    station->performer.writer.local = true;
+  if (plant == PLANT_GUARDIGNORE || plant == PLANT_SAMEFILE || (plant == PLANT_GUARDBOOL && action->ledger.guarded != 0))
+    action->ledger.guarded = action->ledger.epoch;
+}
+
+bool plants_ignores_guards(void)
+{
+  return plant == PLANT_SAMEFILE && begins();
+}
+
+int64_t plants_size(const char *file, int64_t size)
+{
+  if (plant != PLANT_INEXACT || !begins() || strcmp(file, fiber_station()->performer.writer.end.file) != 0)
+    return size;
+  return fiber_station()->performer.writer.end.length;
+}
+
+enum outcome plants_verified(struct ledger *ledger, enum outcome outcome)
+{
+  if (plant != PLANT_NOVERIFY || !begins() || fiber_station()->name_taken)
+    return outcome;
+  ledger->epoch = fiber_action()->epoch;
+  ledger->has_owner = true;
+  ledger->owner = fiber_action()->owner;
+  return OUTCOME_YES;
+}
+
+void plants_commit_begins(void)
+{
+  if (plant == PLANT_EARLY && fiber_action()->kind == ACTION_APPEND)
+    delete_early(fiber_station(), fiber_action()->load);
 }
 
 void plants_completion(struct station *station, struct completion *completion)
 {
   bool yes = completion->result == RESULT_YES;
-  if (completion->kind == ACTION_COMMIT && yes)
+  if ((completion->kind == ACTION_COMMIT || completion->kind == ACTION_APPEND) && yes)
     station->commit_operation = queue_operation();
   if (completion->kind == ACTION_CHECK)
     station->checked = completion->ledger;
   if (completion->kind == ACTION_FENCE)
     fence_completion(station, completion);
-  if (completion->kind == ACTION_GUARD && yes)
-    guard_completion(station, completion);
-  else if (plant == PLANT_NOSETTLE && completion->kind == ACTION_FENCE && yes)
+  if (plant == PLANT_NOSETTLE && completion->kind == ACTION_FENCE && yes)
     completion->ledger.settled = completion->ledger.end.seq;
   else if (plant == PLANT_INCREMENT && completion->kind == ACTION_FENCE && yes)
     station->consumer.epoch_seen = completion->ledger.epoch;
   else if (plant == PLANT_CLEAN && completion->kind == ACTION_CLOSE && !station->wrote)
     say_clean(station);
-  else if (plant == PLANT_UNNAMED && completion->kind == ACTION_CLOSE)
+  else if (plant == PLANT_UNNAMED && completion->kind == ACTION_BEGIN)
     completion->unnamed = false;
-  else if (plant == PLANT_EARLY && completion->kind == ACTION_APPEND && yes)
-    delete_early(station, completion->load);
-  else if (plant == PLANT_NOVERIFY && completion->kind == ACTION_VERIFY)
-    completion->result = RESULT_YES;
   else if (plant == PLANT_PADVIEW && completion->kind == ACTION_OPEN && yes)
     station->performer.writer.foreign = strcmp(station->consumer.before.machine, process_machine(station->process)->boot_id) != 0;
 }
@@ -318,7 +345,7 @@ bool plants_ranges_alone(void)
 bool plants_trusts_deletes(void)
 {
   return (plant == PLANT_DELETEBLIND && fiber_action()->kind == ACTION_DELETE) ||
-         (plant == PLANT_SETTLEBLIND && fiber_action()->kind == ACTION_SETTLE_DELETE);
+         (plant == PLANT_SETTLEBLIND && fiber_action()->kind == ACTION_SETTLE);
 }
 
 bool plants_snapshots_are_old(void)
@@ -351,8 +378,7 @@ bool plants_believes_empty(void)
 
 bool plants_reads_stale(void)
 {
-  enum action_kind kind = fiber_action()->kind;
-  return (plant == PLANT_STALEREAD && kind == ACTION_VERIFY) || (plant == PLANT_STALENAME && kind == ACTION_CREATE);
+  return begins() && plant == (fiber_station()->name_taken ? PLANT_STALENAME : PLANT_STALEREAD);
 }
 
 bool plants_come_and_go(void)

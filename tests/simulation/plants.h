@@ -81,6 +81,7 @@ struct station;
 
 /* On the way to a consumer, and in its options. */
 void plants_options(struct consumer_options *options);
+void plants_action(struct station *station, struct action *action);
 void plants_completion(struct station *station, struct completion *completion);
 /* On the way to the server. */
 int64_t plants_epoch_seen(int type, int64_t epoch_seen);
@@ -90,6 +91,8 @@ void plants_renewals(struct lock_renewal *renewals, size_t count);
 bool plants_renews_anyway(const struct lock_renewal *renewal, const struct lock_view *view);
 bool plants_read_locally(void);
 bool plants_reads_stale(void);
+enum outcome plants_verified(struct ledger *ledger, enum outcome outcome);
+void plants_commit_begins(void);
 /* What a fence or a commit has left in the ledger, and what adopting will leave. */
 void plants_fenced(enum fencer fencer, const struct ledger *before, struct ledger *ledger);
 void plants_committed(int type, int process);
@@ -115,6 +118,8 @@ bool plants_looks_stale(void);
 bool plants_looks_not(void);
 /* The disk. */
 void plants_write_begins(void);
+bool plants_ignores_guards(void);
+int64_t plants_size(const char *file, int64_t size);
 bool plants_skips_sync(void);
 bool plants_skips_look(void);
 

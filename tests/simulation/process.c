@@ -141,8 +141,9 @@ static void feed(struct station *station, const struct event *event)
   consumer_handle(&station->consumer, event, &moment, &effects);
   for (int i = 0; i < effects.note_count; i++)
     note_write(station, &effects.notes[i]);
+  performer_until(&station->performer, consumer_until_ms(&station->consumer));
   for (int i = 0; i < effects.action_count; i++) {
-    const struct action *action = &effects.actions[i];
+    struct action *action = &effects.actions[i];
     if (action->kind == ACTION_RENEW) {
       int index = (int)(station - station->process->stations);
       station->process->renew_actions[index] = *action;
@@ -151,6 +152,7 @@ static void feed(struct station *station, const struct event *event)
     }
     if (action->kind == ACTION_READ && action->begin)
       performer_take_up_read(&station->performer);
+    plants_action(station, action);
     int64_t delay_us = world_chance(chaos_plan.yield) ? world_between(0, 3 * MS) : 0;
     station->fibers[action->activity] = fiber_start(station, action, delay_us);
   }
@@ -182,7 +184,7 @@ void station_done(struct station *station, struct completion *completion)
   station->fibers[completion->activity] = NULL;
   station->wrote = station->wrote || (completion->kind == ACTION_APPEND && completion->result != RESULT_NO_SPACE);
   plants_completion(station, completion);
-  if (completion->kind == ACTION_APPEND && completion->result == RESULT_YES)
+  if (completion->kind == ACTION_APPEND && completion->result != RESULT_NO_SPACE && completion->result != RESULT_FAILED)
     checks_appended(station, completion);
   if (completion->kind == ACTION_TAKE && completion->result == RESULT_YES)
     checks_took(station, &station->consumer.owner, completion->sent_ms);

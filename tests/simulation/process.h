@@ -26,6 +26,7 @@ struct station { /* one type in one process */
   uint64_t commit_operation;
   struct ledger checked;
   bool matched_nothing; /* the last fence was a repetition, and matched nothing */
+  bool name_taken;      /* BEGIN found a file of the new segment's name */
 };
 
 struct process {

@@ -743,7 +743,7 @@ enum outcome __wrap_ledger_read(struct lockstore *store, const char *type, struc
   }
   if (operation > fiber_process()->operation)
     fiber_process()->operation = operation;
-  return outcome;
+  return plants_verified(ledger, outcome);
 }
 
 /*
@@ -757,7 +757,7 @@ enum outcome __wrap_ledger_read_now(struct lockstore *store, const char *type, s
   memset(ledger, 0, sizeof *ledger);
   fiber_wait(world_between(0, chaos_plan.timeout_ms * MS));
   no_answer(error);
-  return OUTCOME_UNKNOWN;
+  return plants_verified(ledger, OUTCOME_UNKNOWN);
 }
 
 enum outcome __wrap_ledger_fence(struct lockstore *store, const char *type, int64_t epoch_seen, const struct owner *owner,
@@ -774,6 +774,7 @@ enum outcome __wrap_ledger_commit(struct lockstore *store, const char *type, con
 {
   struct request request = {.kind = COMMIT, .type = type_index(type), .epoch = commit->epoch, .commit = *commit};
   (void)store;
+  plants_commit_begins();
   if (commit->machine != NULL) {
     snprintf(request.machine, sizeof request.machine, "%s", commit->machine);
     request.commit.machine = request.machine;

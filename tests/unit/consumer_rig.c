@@ -9,33 +9,16 @@
 #include <cmocka.h>
 
 static const char *const kind_names[ACTION_COUNT] = {
-    [ACTION_PEEK] = "PEEK",
-    [ACTION_CHECK] = "CHECK",
-    [ACTION_LOOK] = "LOOK",
-    [ACTION_TAKE] = "TAKE",
-    [ACTION_FENCE] = "FENCE",
-    [ACTION_OPEN] = "OPEN",
-    [ACTION_SETTLE_FIND] = "SETTLE_FIND",
-    [ACTION_SETTLE_DELETE] = "SETTLE_DELETE",
-    [ACTION_SETTLE_RECORD] = "SETTLE_RECORD",
-    [ACTION_GUARD] = "GUARD",
-    [ACTION_VERIFY] = "VERIFY",
-    [ACTION_CUT] = "CUT",
-    [ACTION_CREATE] = "CREATE",
-    [ACTION_APPEND] = "APPEND",
-    [ACTION_COMMIT] = "COMMIT",
-    [ACTION_CLOSE] = "CLOSE",
-    [ACTION_UNLOCK] = "UNLOCK",
-    [ACTION_LEAVE] = "LEAVE",
-    [ACTION_READ] = "READ",
-    [ACTION_DELETE] = "DELETE",
-    [ACTION_RENEW] = "RENEW",
+    [ACTION_PEEK] = "PEEK",     [ACTION_CHECK] = "CHECK",   [ACTION_LOOK] = "LOOK",     [ACTION_TAKE] = "TAKE",
+    [ACTION_FENCE] = "FENCE",   [ACTION_OPEN] = "OPEN",     [ACTION_SETTLE] = "SETTLE", [ACTION_BEGIN] = "BEGIN",
+    [ACTION_APPEND] = "APPEND", [ACTION_COMMIT] = "COMMIT", [ACTION_CLOSE] = "CLOSE",   [ACTION_UNLOCK] = "UNLOCK",
+    [ACTION_LEAVE] = "LEAVE",   [ACTION_READ] = "READ",     [ACTION_DELETE] = "DELETE", [ACTION_RENEW] = "RENEW",
 };
 
 static const char *const result_names[RESULT_COUNT] = {
-    [RESULT_YES] = "YES",           [RESULT_NO] = "NO",           [RESULT_UNKNOWN] = "UNKNOWN",
-    [RESULT_CHANGED] = "CHANGED",   [RESULT_REFUSED] = "REFUSED", [RESULT_NEWER] = "NEWER",
-    [RESULT_NO_SPACE] = "NO_SPACE", [RESULT_SPENT] = "SPENT",     [RESULT_FAILED] = "FAILED",
+    [RESULT_YES] = "YES",         [RESULT_NO] = "NO",       [RESULT_UNKNOWN] = "UNKNOWN",   [RESULT_CHANGED] = "CHANGED",
+    [RESULT_REFUSED] = "REFUSED", [RESULT_NEWER] = "NEWER", [RESULT_NO_SPACE] = "NO_SPACE", [RESULT_SPENT] = "SPENT",
+    [RESULT_FAILED] = "FAILED",   [RESULT_LEFT] = "LEFT",   [RESULT_STOPPED] = "STOPPED",
 };
 
 #define MAY(result) (1u << RESULT_##result)
@@ -47,27 +30,24 @@ static const unsigned answers[ACTION_COUNT] = {
     [ACTION_TAKE] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
     [ACTION_FENCE] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED) | MAY(FAILED),
     [ACTION_OPEN] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED) | MAY(NEWER),
-    [ACTION_SETTLE_FIND] = MAY(YES) | MAY(REFUSED) | MAY(NEWER),
-    [ACTION_SETTLE_DELETE] = MAY(YES) | MAY(UNKNOWN) | MAY(REFUSED),
-    [ACTION_SETTLE_RECORD] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
-    [ACTION_GUARD] = MAY(YES) | MAY(FAILED),
-    [ACTION_VERIFY] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED),
-    [ACTION_CUT] = MAY(YES) | MAY(FAILED),
-    [ACTION_CREATE] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(NO_SPACE) | MAY(SPENT) | MAY(REFUSED) | MAY(FAILED),
-    [ACTION_APPEND] = MAY(YES) | MAY(NO_SPACE) | MAY(FAILED),
+    [ACTION_SETTLE] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(STOPPED) | MAY(REFUSED) | MAY(NEWER) | MAY(LEFT),
+    [ACTION_BEGIN] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(STOPPED) | MAY(NO_SPACE) | MAY(SPENT) | MAY(REFUSED) | MAY(FAILED),
+    [ACTION_APPEND] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(NO_SPACE) | MAY(FAILED),
     [ACTION_COMMIT] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
-    [ACTION_CLOSE] = MAY(YES) | MAY(NO_SPACE) | MAY(FAILED),
+    [ACTION_CLOSE] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(NO_SPACE) | MAY(FAILED),
     [ACTION_UNLOCK] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
     [ACTION_LEAVE] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
     [ACTION_READ] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED),
-    [ACTION_DELETE] = MAY(YES) | MAY(UNKNOWN) | MAY(REFUSED),
+    [ACTION_DELETE] = MAY(YES) | MAY(UNKNOWN) | MAY(LEFT),
     [ACTION_RENEW] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
 };
 
 bool rig_may_answer(const struct action *action, enum result result)
 {
-  if (action->kind == ACTION_CLOSE && !action->write_close)
-    return result == RESULT_YES; /* nothing is written, so nothing can fail */
+  if (action->kind == ACTION_CLOSE && !action->write_close && (result == RESULT_NO_SPACE || result == RESULT_FAILED))
+    return false; /* nothing is written, so nothing can fail */
+  if (action->kind == ACTION_CLOSE && !action->commits && (result == RESULT_NO || result == RESULT_UNKNOWN))
+    return false;
   if (action->kind == ACTION_READ && result == RESULT_REFUSED)
     return action->begin; /* the database is checked before a pass */
   return (answers[action->kind] & 1u << result) != 0;
@@ -182,13 +162,6 @@ static struct load *load_make(size_t ids, uint32_t messages, int64_t seq_last)
   return load;
 }
 
-static struct load *settle_load(const struct rig *rig, const struct action *action)
-{
-  int64_t last = action->settled + rig->load_messages;
-  last = last < action->end.seq ? last : action->end.seq;
-  return load_make(rig->load_ids, (uint32_t)(last - action->settled), last);
-}
-
 static struct committed end_after(const struct committed *end, int64_t bytes, uint32_t messages)
 {
   struct committed after = *end;
@@ -216,15 +189,15 @@ static void answer_fence(struct rig *rig, const struct action *action, struct co
   completion->ledger = rig->ledger;
   completion->ledger.epoch = action->epoch_seen;
   completion->ledger.guarded = rig->vouched ? action->epoch_seen : 0;
-  completion->place = action->place != PLACE_UNASKED ? action->place : rig->ground.local ? PLACE_LOCAL : PLACE_NETWORK;
+  completion->place = action->place != PLACE_UNASKED ? action->place : rig->network ? PLACE_NETWORK : PLACE_LOCAL;
   rig->vouched = completion->place == PLACE_LOCAL && (rig->vouched || rig->ledger.clean);
   rig->ledger.epoch = action->epoch_seen + 1;
   rig->ledger.clean = false;
 }
 
-static void answer_commit(struct rig *rig, const struct ledger_commit *commit)
+static void answer_commit(struct rig *rig, const struct ledger_commit *commit, const struct committed *after)
 {
-  rig->ledger.end = commit->after;
+  rig->ledger.end = *after;
   if (commit->settled > rig->ledger.settled)
     rig->ledger.settled = commit->settled;
   if (commit->set_clean)
@@ -253,27 +226,52 @@ static void answer_acquire(struct rig *rig, const struct action *action, struct 
   mine->pause_ms = rig->view.left_ms >= 0 && rig->view.left_ms < pause_ms ? rig->view.left_ms + 1 : pause_ms;
 }
 
-static void answer_yes(struct rig *rig, const struct action *action, struct completion *completion)
+static int64_t settled_next(const struct rig *rig, const struct action *action)
+{
+  int64_t last = action->settled + rig->load_messages;
+  return last < action->end.seq ? last : action->end.seq;
+}
+
+/* What was done before the result was known: with UNKNOWN all but the commit. */
+static void answer_written(struct rig *rig, const struct action *action, struct completion *completion)
 {
   const struct committed *committed = &rig->watch.committed;
+  completion->end = *committed;
+  if (action->kind == ACTION_BEGIN) {
+    completion->created =
+        completion->result == RESULT_YES ? action->fresh || rig->segment : completion->result == RESULT_UNKNOWN && rig->segment;
+    completion->guarded = rig->watch.place == PLACE_LOCAL && (completion->created || completion->result == RESULT_YES);
+    completion->unnamed = completion->result == RESULT_SPENT || (completion->result == RESULT_STOPPED && rig->discard_fails);
+    if (completion->created)
+      completion->end = end_created(rig, action);
+  } else if (action->kind == ACTION_APPEND) {
+    completion->end = end_after(committed, rig->block_bytes, action->load->messages);
+  } else if (action->kind == ACTION_CLOSE && action->write_close) {
+    completion->end = end_after(committed, 160, 0);
+  }
+}
+
+static void answer_committed(struct rig *rig, const struct action *action, const struct completion *completion)
+{
+  struct ledger_commit commit = action->commit;
+  commit.guarded = action->kind == ACTION_BEGIN ? completion->guarded : commit.guarded;
+  if (action->kind == ACTION_COMMIT)
+    answer_commit(rig, &commit, &commit.after);
+  else if (action->kind == ACTION_APPEND || (action->kind == ACTION_BEGIN && completion->created) ||
+           (action->kind == ACTION_CLOSE && action->commits))
+    answer_commit(rig, &commit, &completion->end);
+}
+
+static void answer_yes(struct rig *rig, const struct action *action, struct completion *completion)
+{
   if (action->kind == ACTION_FENCE)
     answer_fence(rig, action, completion);
-  else if (action->kind == ACTION_GUARD)
-    completion->ground = rig->ground;
-  else if (action->kind == ACTION_CREATE)
-    completion->end = end_created(rig, action);
-  else if (action->kind == ACTION_APPEND)
-    completion->end = end_after(committed, rig->block_bytes, action->load->messages);
-  else if (action->kind == ACTION_CLOSE)
-    completion->end = action->write_close ? end_after(committed, 160, 0) : *committed;
   else if (action->kind == ACTION_READ)
     completion->load = rig->names_document ? NULL : load_make(rig->load_ids, rig->load_messages, 0);
-  else if (action->kind == ACTION_SETTLE_FIND)
-    completion->load = settle_load(rig, action);
-  else if (action->kind == ACTION_COMMIT)
-    answer_commit(rig, &action->commit);
-  else if (action->kind == ACTION_SETTLE_RECORD)
-    rig->ledger.settled = action->settled;
+  else if (action->kind == ACTION_SETTLE)
+    rig->ledger.settled = completion->settled = settled_next(rig, action);
+  else
+    answer_committed(rig, action, completion);
 }
 
 /* ---- events ---- */
@@ -370,12 +368,12 @@ void rig_answer(struct rig *rig, enum activity activity, enum result result)
   completion.load = action.load;
   completion.judged = action.judge;
   completion.missed_is_there = action.missed[0] != 0 && rig->late_files;
-  completion.unnamed = action.kind == ACTION_CLOSE && action.discard && rig->discard_fails;
   if (action.kind == ACTION_CHECK && result != RESULT_UNKNOWN) {
     completion.ledger = rig->ledger;
     completion.ledger.guarded = rig->vouched ? rig->ledger.epoch : 0;
   }
   answer_acquire(rig, &action, &completion);
+  answer_written(rig, &action, &completion);
   completion.awaited = action.kind == ACTION_RENEW && result == RESULT_YES && rig->awaited;
   if (result == RESULT_YES)
     answer_yes(rig, &action, &completion);
@@ -412,15 +410,13 @@ static void variant_apply(struct rig *rig, enum action_kind kind, const char *va
     rig->view.stealable = strcmp(variant, "expired") == 0;
     rig->view.left_ms = rig->view.stealable ? -5 : 20000;
   } else if (kind == ACTION_CHECK || kind == ACTION_FENCE) {
-    variant_ledger(rig, variant);
-  } else if (kind == ACTION_GUARD) {
-    bool exact = strcmp(variant, "exact") == 0 || strcmp(variant, "local-exact") == 0;
-    bool local = strncmp(variant, "local", 5) == 0, busy = strcmp(variant, "busy") == 0;
-    rig->ground = (struct writer_ground){.local = local || busy, .guarded = local, .exact = exact};
+    rig->network = strncmp(variant, "network-", 8) == 0;
+    variant_ledger(rig, variant + (rig->network ? 8 : 0));
+  } else if (kind == ACTION_BEGIN) {
+    rig->segment = strcmp(variant, "segment") == 0;
+    rig->discard_fails = strcmp(variant, "left") == 0;
   } else if (kind == ACTION_APPEND) {
     rig->block_bytes = (int64_t)1 << 30;
-  } else if (kind == ACTION_CLOSE) {
-    rig->discard_fails = true;
   } else if (kind == ACTION_RENEW) {
     rig->awaited = true;
   } else if (kind == ACTION_READ) {
@@ -528,7 +524,6 @@ void rig_init(struct rig *rig, const struct consumer_options *options, uint64_t 
   rig->block_bytes = 1000;
   rig->ledger = (struct ledger){.v = 1, .epoch = 7, .clean = true, .settled = 100};
   rig->ledger.end = (struct committed){.file = "t1.bin", .length = 50000, .tail = 49000, .link = 77, .seq = 100, .items = 100};
-  rig->ground = (struct writer_ground){.local = true, .guarded = true, .exact = true};
   rig->vouched = true;
   rig->view = (struct lock_view){.owner = {{1, 2, 3}}, .ttl_ms = 30000, .left_ms = 20000};
   consumer_init(&rig->consumer, "t1", options);

@@ -43,15 +43,14 @@ struct rig_watch {
   int64_t epoch;
   bool before_clean, before_vouched, rolled, fenced, failed, spent;
   enum place place;
-  bool guarded, verified, may_append; /* conditions of the first block; guarded: and the end may be continued in place */
-  bool vouches;                       /* the epoch's commits vouch for the end */
-  bool appended, wrote, closed;       /* APPEND was sent; a block was synced; CLOSE was written */
-  bool unnamed;                       /* there may be a segment that the ledger does not name */
+  bool may_append;              /* it is decided which file this epoch writes */
+  bool vouches;                 /* the epoch's commits vouch for the end */
+  bool appended, wrote, closed; /* APPEND was sent; a block was synced; CLOSE was written */
+  bool unnamed;                 /* there may be a segment that the ledger does not name */
   bool clean_sent;
   struct committed committed, written;
-  bool pending, pending_segment, pending_sent; /* `written` is not known to be committed; it is a new segment; COMMIT was sent */
+  bool pending, pending_segment; /* `written` is not known to be committed; it is a new segment */
   int64_t settled;
-  struct rig_load settle;
   struct rig_load loads[RIG_LOADS]; /* of this epoch, in the order in which they were read */
   int loads_read, loads_committed, loads_deleted;
 };
@@ -67,7 +66,8 @@ struct rig {
   /* the world */
   struct ledger ledger;
   bool vouched; /* the ledger's end is vouched for */
-  struct writer_ground ground;
+  bool network; /* the directory is on a network file system */
+  bool segment; /* BEGIN makes a segment where it need not */
   struct lock_view view;
   bool awaited;           /* a tool waits for the lock */
   size_t load_ids;        /* delete commands per load */
@@ -92,10 +92,10 @@ uint64_t rig_random(struct rig *rig, uint64_t below);
 
 /*
  * Plays one event. Variants: `LOOK YES:expired`; `RENEW YES:awaited`; `CHECK` and `FENCE YES:none` (no ledger), `:clean`, `:unclean`,
- * `:unsettled`, `:moved` (others wrote since), `:unvouched` and `:unvouched-clean`; `GUARD YES:local`, `:local-exact`, `:busy`,
- * and on a network `:exact`, `:longer`; `APPEND YES:large`; `CLOSE YES:left`; `READ YES:many` (ids for two commands); `READ
- * YES:named`, `PEEK NO:named` (a document that cannot be taken, and no load); `DELETE YES:last` (of several deletes the one
- * started last). Without a variant the world stays as it is.
+ * `:unsettled`, `:moved` (others wrote since), `:unvouched` and `:unvouched-clean`, each also as `:network-…`; `BEGIN YES:segment` and
+ * `BEGIN UNKNOWN:segment` (a new one was made; after UNKNOWN its commit is open), `BEGIN STOPPED:left` (it could not be unlinked);
+ * `APPEND YES:large`; `READ YES:many` (ids for two commands); `READ YES:named`, `PEEK NO:named` (a document that cannot be
+ * taken, and no load); `DELETE YES:last` (of several deletes the one started last). Without a variant the world stays as it is.
  */
 void rig_play(struct rig *rig, const char *event);
 /* Plays several events, separated by "; ". */

@@ -46,11 +46,10 @@ static void epoch_forget(struct rig_watch *watch)
   watch->epoch = 0;
   watch->before_clean = watch->before_vouched = watch->fenced = watch->failed = watch->spent = false;
   watch->place = PLACE_UNASKED;
-  watch->guarded = watch->vouches = watch->verified = watch->may_append = false;
+  watch->vouches = watch->may_append = false;
   watch->appended = watch->wrote = watch->closed = watch->unnamed = watch->clean_sent = false;
-  watch->pending = watch->pending_segment = watch->pending_sent = false;
+  watch->pending = watch->pending_segment = false;
   watch->loads_read = watch->loads_committed = watch->loads_deleted = 0;
-  memset(&watch->settle, 0, sizeof watch->settle);
 }
 
 /* ---- which actions may start ---- */
@@ -83,19 +82,22 @@ static void started_settle(struct rig *rig, const struct action *action)
   struct rig_watch *watch = &rig->watch;
   rig_assert(rig, alive(rig));
   rig_assert(rig, !watch->appended && !watch->clean_sent);
-  if (action->kind == ACTION_SETTLE_FIND) {
-    rig_assert(rig, action->settled == watch->settled && watch->settled < watch->committed.seq);
-    rig_assert(rig, same_end(&action->end, &watch->committed));
-  } else if (action->kind == ACTION_SETTLE_DELETE) {
-    rig_assert(rig, action->load == watch->settle.load && action->load->ids_deleted == watch->settle.deleted);
-    rig_assert(rig, watch->settle.deleted < watch->settle.ids);
-  } else {
-    rig_assert(rig, watch->settle.load != NULL && watch->settle.deleted == watch->settle.ids);
-    rig_assert(rig, action->settled == watch->settle.seq_last);
-  }
+  rig_assert(rig, action->settled == watch->settled && watch->settled < watch->committed.seq);
+  rig_assert(rig, same_end(&action->end, &watch->committed));
 }
 
-/* GUARD, VERIFY, CUT, CREATE, APPEND: the steps to a block in the file. */
+/* What an action commits at its end follows on what is known to be committed. */
+static void commit_follows(struct rig *rig, const struct ledger_commit *commit)
+{
+  struct rig_watch *watch = &rig->watch;
+  rig_assert(rig, !watch->fenced && !watch->failed);
+  rig_assert(rig, commit->epoch == watch->epoch && same_owner(&commit->owner, &watch->owner));
+  rig_assert(rig, same_end(&commit->before, &watch->committed));
+  rig_assert(rig, commit->settled == watch->settled && commit->settled <= commit->after.seq);
+  rig_assert(rig, commit->guarded == watch->vouches);
+}
+
+/* BEGIN, APPEND: the steps to a block in the file. */
 static void started_write(struct rig *rig, const struct action *action)
 {
   struct rig_watch *watch = &rig->watch;
@@ -105,6 +107,8 @@ static void started_write(struct rig *rig, const struct action *action)
   rig_assert(rig, !watch->clean_sent && !watch->closed && !watch->failed && !watch->spent);
   rig_assert(rig, watch->loads_committed < watch->loads_read);
   rig_assert(rig, watch->loads_committed - watch->loads_deleted < LOADS_COMMITTED_MAX);
+  commit_follows(rig, &action->commit);
+  rig_assert(rig, !action->commit.set_clean);
   if (action->kind == ACTION_APPEND) {
     rig_assert(rig, watch->may_append);
     rig_assert(rig, action->load == watch->loads[watch->loads_committed].load);
@@ -112,45 +116,38 @@ static void started_write(struct rig *rig, const struct action *action)
     return;
   }
   rig_assert(rig, !watch->may_append && !watch->appended); /* once an epoch, before its first block */
-  if (action->kind == ACTION_GUARD)
-    rig_assert(rig, watch->committed.file[0] != 0 && !watch->rolled);
-  else if (action->kind == ACTION_VERIFY)
-    rig_assert(rig, watch->guarded);
-  else if (action->kind == ACTION_CUT)
-    rig_assert(rig, watch->guarded && watch->before_vouched && watch->verified);
-  else
-    rig_assert(rig, !watch->guarded);
+  rig_assert(rig, action->fresh == (watch->rolled || watch->committed.file[0] == 0));
+  rig_assert(rig, action->ledger.epoch == watch->epoch - 1 && action->ledger.clean == watch->before_clean);
+  rig_assert(rig, ledger_vouched(&action->ledger) == watch->before_vouched);
+  rig_assert(rig, same_end(&action->ledger.end, &watch->committed));
 }
 
-/* The last commit of an epoch: `clean`. */
-static void started_clean(struct rig *rig, const struct ledger_commit *commit)
+/* The last commit of an epoch: `clean`. `closes`: with the CLOSE of the same action. */
+static void started_clean(struct rig *rig, const struct ledger_commit *commit, bool closes)
 {
   struct rig_watch *watch = &rig->watch;
-  rig_assert(rig, commit->clean);
+  bool closed = closes || watch->closed;
+  rig_assert(rig, commit->set_clean && commit->clean);
   rig_assert(rig, !runs(rig, ACTIVITY_READ) && !deletes(rig));
-  rig_assert(rig, !watch->failed && !watch->fenced);
-  rig_assert(rig, watch->closed || !watch->appended);
-  rig_assert(rig, watch->closed || (watch->before_clean && !watch->unnamed));
-  rig_assert(rig, same_end(&commit->after, watch->closed ? &watch->written : &watch->committed));
+  rig_assert(rig, closed || !watch->appended);
+  rig_assert(rig, closed || (watch->before_clean && !watch->unnamed));
   watch->clean_sent = true;
 }
 
+/* Again what has no answer, and nothing else. */
 static void started_commit(struct rig *rig, const struct action *action)
 {
   struct rig_watch *watch = &rig->watch;
   const struct ledger_commit *commit = &action->commit;
-  rig_assert(rig, !watch->fenced && !watch->failed);
-  rig_assert(rig, commit->epoch == watch->epoch && same_owner(&commit->owner, &watch->owner));
-  rig_assert(rig, same_end(&commit->before, &watch->committed));
-  rig_assert(rig, commit->settled == watch->settled && commit->settled <= commit->after.seq);
-  rig_assert(rig, commit->guarded == watch->vouches);
+  commit_follows(rig, commit);
   if (commit->set_clean) {
-    started_clean(rig, commit);
+    rig_assert(rig, watch->clean_sent);
+    started_clean(rig, commit, false);
+    rig_assert(rig, same_end(&commit->after, watch->closed ? &watch->written : &watch->committed));
     return;
   }
   rig_assert(rig, !watch->clean_sent && watch->pending && !watch->closed);
   rig_assert(rig, same_end(&commit->after, &watch->written));
-  watch->pending_sent = true;
 }
 
 static void started_close(struct rig *rig, const struct action *action)
@@ -158,13 +155,14 @@ static void started_close(struct rig *rig, const struct action *action)
   struct rig_watch *watch = &rig->watch;
   rig_assert(rig, !runs(rig, ACTIVITY_READ) && !deletes(rig));
   rig_assert(rig, !watch->clean_sent && !watch->closed);
-  if (action->write_close) {
-    rig_assert(rig, watch->wrote && !watch->fenced && !watch->failed);
-    rig_assert(rig, !watch->pending); /* after a DATA block nothing is written before that block is committed */
-  }
-  rig_assert(rig, action->discard == (watch->pending && watch->pending_segment && !watch->pending_sent));
   if (!watch->fenced && !watch->failed)
-    rig_assert(rig, !watch->pending || action->discard); /* what may be in the file is committed first */
+    rig_assert(rig, !watch->pending); /* what may be in the file is committed first */
+  if (action->write_close)
+    rig_assert(rig, watch->wrote && !watch->fenced && !watch->failed && action->commits);
+  if (!action->commits)
+    return;
+  commit_follows(rig, &action->commit);
+  started_clean(rig, &action->commit, action->write_close);
 }
 
 static void started_read(struct rig *rig, const struct action *action)
@@ -216,15 +214,10 @@ static void started_kind(struct rig *rig, const struct action *action)
   case ACTION_OPEN:
     rig_assert(rig, !watch->appended && !watch->closed && action->ledger.epoch == watch->epoch - 1);
     return;
-  case ACTION_SETTLE_FIND:
-  case ACTION_SETTLE_DELETE:
-  case ACTION_SETTLE_RECORD:
+  case ACTION_SETTLE:
     started_settle(rig, action);
     return;
-  case ACTION_GUARD:
-  case ACTION_VERIFY:
-  case ACTION_CUT:
-  case ACTION_CREATE:
+  case ACTION_BEGIN:
   case ACTION_APPEND:
     started_write(rig, action);
     return;
@@ -309,75 +302,85 @@ static void answered_fence(struct rig_watch *watch, const struct action *action,
 
 static void answered_settle(struct rig_watch *watch, const struct completion *completion)
 {
-  struct load *load = completion->load;
-  bool yes = completion->result == RESULT_YES;
-  if (completion->kind == ACTION_SETTLE_FIND && yes)
-    watch->settle = (struct rig_load){.load = load, .ids = load->ids_count, .seq_last = load->seq_last};
-  else if (completion->kind == ACTION_SETTLE_DELETE && yes)
-    watch->settle.deleted++;
-  else if (completion->kind == ACTION_SETTLE_RECORD && yes)
-    watch->settled = watch->settle.seq_last, watch->settle.load = NULL;
-  else if (completion->kind == ACTION_SETTLE_RECORD && completion->result == RESULT_NO)
-    watch->fenced = true;
+  if (completion->result == RESULT_YES)
+    watch->settled = completion->settled;
+  watch->fenced = watch->fenced || completion->result == RESULT_NO;
 }
 
-static void answered_write(struct rig *rig, const struct completion *completion)
+static void answered_begin(struct rig_watch *watch, const struct completion *completion)
 {
-  struct rig_watch *watch = &rig->watch;
-  bool yes = completion->result == RESULT_YES;
-  watch->failed = watch->failed || completion->result == RESULT_FAILED;
-  if (completion->kind == ACTION_GUARD && yes) {
-    bool in_order = watch->before_clean && completion->ground.exact;
-    watch->guarded = completion->ground.local && completion->ground.guarded && (watch->before_vouched || in_order);
-    watch->vouches = watch->guarded;
-    watch->may_append = !completion->ground.local && in_order;
-  } else if (completion->kind == ACTION_VERIFY) {
-    watch->verified = yes;
-    watch->may_append = yes && !watch->before_vouched;
-    watch->fenced = completion->result == RESULT_NO || completion->result == RESULT_REFUSED;
-  } else if (completion->kind == ACTION_CUT) {
-    watch->may_append = yes;
-  } else if (completion->kind == ACTION_CREATE) {
-    watch->spent = completion->result == RESULT_SPENT || completion->result == RESULT_REFUSED;
-    watch->fenced = watch->fenced || completion->result == RESULT_NO;
-    watch->unnamed = watch->unnamed || completion->result == RESULT_SPENT;
-    watch->pending = watch->pending_segment = yes;
-    watch->vouches = yes && watch->place == PLACE_LOCAL;
-    watch->pending_sent = false;
-    watch->written = completion->end;
-  } else if (completion->kind == ACTION_APPEND && yes) {
-    watch->wrote = watch->pending = true;
-    watch->pending_segment = watch->pending_sent = false;
-    watch->written = completion->end;
-  } else if (completion->kind == ACTION_APPEND && completion->result == RESULT_NO_SPACE) {
+  enum result result = completion->result;
+  watch->failed = watch->failed || result == RESULT_FAILED;
+  watch->fenced = watch->fenced || result == RESULT_NO;
+  watch->spent = watch->spent || result == RESULT_SPENT || result == RESULT_REFUSED;
+  watch->unnamed = watch->unnamed || completion->unnamed;
+  watch->vouches = completion->guarded;
+  watch->may_append = result == RESULT_YES;
+  watch->pending = watch->pending_segment = result == RESULT_UNKNOWN && completion->created;
+  watch->written = completion->end;
+  if (result == RESULT_YES && completion->created)
+    watch->committed = completion->end;
+}
+
+static void load_committed(struct rig_watch *watch, const struct committed *end)
+{
+  watch->committed = *end;
+  watch->loads[watch->loads_committed++].seq_last = end->seq;
+}
+
+static void answered_append(struct rig_watch *watch, const struct completion *completion)
+{
+  enum result result = completion->result;
+  watch->failed = watch->failed || result == RESULT_FAILED;
+  watch->fenced = watch->fenced || result == RESULT_NO;
+  watch->wrote = watch->wrote || result == RESULT_YES || result == RESULT_UNKNOWN;
+  watch->pending = result == RESULT_UNKNOWN;
+  watch->pending_segment = false;
+  watch->written = completion->end;
+  if (result == RESULT_YES)
+    load_committed(watch, &completion->end);
+  else if (result == RESULT_NO_SPACE)
     watch->appended = watch->wrote; /* nothing was written */
-  }
 }
 
-static void answered_commit(struct rig *rig, const struct action *action, const struct completion *completion)
+/* Next: unlock, or roll. */
+static void clean_committed(struct rig_watch *watch)
 {
-  struct rig_watch *watch = &rig->watch;
+  watch->epoch_checked = watch->epoch;
+  watch->clean_checked = true;
+  watch->vouched_checked = watch->vouches;
+  bool unlock_tried = watch->unlock_tried;
+  epoch_forget(watch);
+  watch->unlock_tried = unlock_tried;
+  watch->rolled = true;
+}
+
+static void answered_commit(struct rig_watch *watch, const struct action *action, const struct completion *completion)
+{
   watch->fenced = watch->fenced || completion->result == RESULT_NO;
   if (completion->result != RESULT_YES)
     return;
-  if (action->commit.set_clean) { /* next: unlock, or roll */
-    watch->epoch_checked = watch->epoch;
-    watch->clean_checked = action->commit.clean;
-    watch->vouched_checked = watch->vouches;
-    bool unlock_tried = watch->unlock_tried;
-    epoch_forget(watch);
-    watch->unlock_tried = unlock_tried;
-    watch->rolled = true;
+  if (action->commit.set_clean) {
+    clean_committed(watch);
     return;
   }
-  watch->committed = watch->written;
   watch->pending = false;
-  if (watch->pending_segment) {
-    watch->may_append = true;
-    return;
-  }
-  struct rig_load *load = &watch->loads[watch->loads_committed++];
-  load->seq_last = watch->committed.seq;
+  watch->may_append = true;
+  if (watch->pending_segment)
+    watch->committed = watch->written;
+  else
+    load_committed(watch, &watch->written);
+}
+
+static void answered_close(struct rig_watch *watch, const struct action *action, const struct completion *completion)
+{
+  enum result result = completion->result;
+  watch->failed = watch->failed || result == RESULT_FAILED;
+  watch->fenced = watch->fenced || result == RESULT_NO;
+  watch->closed = action->write_close && (result == RESULT_YES || result == RESULT_UNKNOWN);
+  watch->written = completion->end;
+  if (result == RESULT_YES && action->commits)
+    clean_committed(watch);
 }
 
 static void answered_read(struct rig *rig, const struct completion *completion)
@@ -404,18 +407,6 @@ static void answered_delete(struct rig *rig, const struct completion *completion
     watch->settled = load->seq_last;
     watch->loads_deleted++;
   }
-}
-
-static void answered_close(struct rig *rig, const struct action *action, const struct completion *completion)
-{
-  struct rig_watch *watch = &rig->watch;
-  watch->unnamed = watch->unnamed || completion->unnamed;
-  if (action->write_close) {
-    watch->closed = completion->result == RESULT_YES;
-    watch->failed = watch->failed || completion->result == RESULT_FAILED;
-    watch->written = completion->end;
-  }
-  watch->pending = watch->pending && !action->discard;
 }
 
 void watch_answered(struct rig *rig, const struct action *action, const struct completion *completion)
@@ -447,23 +438,20 @@ void watch_answered(struct rig *rig, const struct action *action, const struct c
   case ACTION_FENCE:
     answered_fence(watch, action, completion);
     return;
-  case ACTION_SETTLE_FIND:
-  case ACTION_SETTLE_DELETE:
-  case ACTION_SETTLE_RECORD:
+  case ACTION_SETTLE:
     answered_settle(watch, completion);
     return;
-  case ACTION_GUARD:
-  case ACTION_VERIFY:
-  case ACTION_CUT:
-  case ACTION_CREATE:
+  case ACTION_BEGIN:
+    answered_begin(watch, completion);
+    return;
   case ACTION_APPEND:
-    answered_write(rig, completion);
+    answered_append(watch, completion);
     return;
   case ACTION_COMMIT:
-    answered_commit(rig, action, completion);
+    answered_commit(watch, action, completion);
     return;
   case ACTION_CLOSE:
-    answered_close(rig, action, completion);
+    answered_close(watch, action, completion);
     return;
   case ACTION_READ:
     answered_read(rig, completion);

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-enum { WALKS = 3000, STEPS = 250, STEPS_TO_END_MAX = 300 };
+enum { WALKS = 8000, STEPS = 250, STEPS_TO_END_MAX = 300 };
 
 static uint64_t seed_only;
 static const struct rig *walking;
@@ -43,9 +43,8 @@ static void world_change(struct rig *rig)
   rig->awaited = rig_random(rig, 4) == 0;
   rig->view.stealable = rig_random(rig, 3) == 0;
   rig->view.left_ms = (int64_t)rig_random(rig, 30000) - 10;
-  rig->ground.local = rig_random(rig, 2) == 0;
-  rig->ground.guarded = rig->ground.local && rig_random(rig, 3) > 0;
-  rig->ground.exact = rig_random(rig, 2) == 0;
+  rig->network = rig_random(rig, 2) == 0;
+  rig->segment = rig_random(rig, 2) == 0;
   if (rig->watch.locked)
     return; /* here nothing changes the ledger under a holder: a fenced one learns of it by its answers */
   ledger->clean = rig_random(rig, 2) == 0;
@@ -66,7 +65,7 @@ static enum result result_random(struct rig *rig, const struct action *action)
   for (;;) {
     enum result result = (enum result)rig_random(rig, RESULT_COUNT);
     /* These results end a consumer; most walks do not have them. */
-    bool end = result == RESULT_REFUSED && (action->kind == ACTION_PEEK || action->kind == ACTION_READ || action->kind == ACTION_CREATE);
+    bool end = result == RESULT_REFUSED && (action->kind == ACTION_PEEK || action->kind == ACTION_READ || action->kind == ACTION_BEGIN);
     if (rig_may_answer(action, result) && (!end || rig->seed % 16 == 0))
       return result;
   }
@@ -116,13 +115,13 @@ static void step(struct rig *rig)
   }
 }
 
-/* ---- a world that behaves ---- */
+/* ---- a world that behaves, or whose database is away when it is left ---- */
 
 static void answer_well(struct rig *rig, enum activity activity)
 {
-  enum action_kind kind = rig->slots[activity].action.kind;
-  bool no = kind == ACTION_PEEK || kind == ACTION_READ;
-  rig_answer(rig, activity, no ? RESULT_NO : RESULT_YES);
+  const struct action *action = &rig->slots[activity].action;
+  bool no = action->kind == ACTION_PEEK || action->kind == ACTION_READ, away = rig->seed % 4 == 1 && rig->consumer.state == STATE_RELEASING;
+  rig_answer(rig, activity, away && rig_may_answer(action, RESULT_UNKNOWN) ? RESULT_UNKNOWN : no ? RESULT_NO : RESULT_YES);
 }
 
 static void walk_to_end(struct rig *rig)
@@ -179,25 +178,22 @@ static bool constant_is_rightly_quick(enum action_kind kind, enum result result)
     return result == RESULT_REFUSED;
   case ACTION_READ: /* an endless backlog is an endless drain; refused: the type stops */
     return result == RESULT_YES || result == RESULT_REFUSED;
-  case ACTION_SETTLE_DELETE:
   case ACTION_DELETE: /* the type stops */
-    return result == RESULT_REFUSED;
+    return result == RESULT_LEFT;
   case ACTION_FENCE: /* the ledger has moved on */
+    return result == RESULT_NO || result == RESULT_REFUSED;
   case ACTION_OPEN:
-  case ACTION_VERIFY:
   case ACTION_COMMIT:
-  case ACTION_SETTLE_RECORD:
-    return result == RESULT_NO || (kind != ACTION_OPEN && result == RESULT_REFUSED);
-  case ACTION_CREATE:
-    return result == RESULT_REFUSED || result == RESULT_SPENT || result == RESULT_NO; /* a new segment in every epoch; fenced */
+  case ACTION_APPEND:
+  case ACTION_CLOSE:
+    return result == RESULT_NO;
+  case ACTION_SETTLE:
+    return result == RESULT_NO || result == RESULT_LEFT;
+  case ACTION_BEGIN: /* a new segment in every epoch; fenced */
+    return result == RESULT_REFUSED || result == RESULT_SPENT || result == RESULT_NO || result == RESULT_STOPPED;
   case ACTION_CHECK:
   case ACTION_LOOK:
   case ACTION_TAKE:
-  case ACTION_SETTLE_FIND:
-  case ACTION_GUARD:
-  case ACTION_CUT:
-  case ACTION_APPEND:
-  case ACTION_CLOSE:
   case ACTION_UNLOCK:
   case ACTION_LEAVE:
   case ACTION_RENEW:
@@ -225,7 +221,8 @@ static void constant_walk(enum action_kind kind, enum result result, bool local)
   struct consumer_options options = rig_options();
   struct rig rig;
   rig_init(&rig, &options, 1);
-  rig.ground = (struct writer_ground){.local = local, .guarded = local};
+  rig.network = !local;
+  rig.segment = !local;
   rig.ledger.clean = false;
   int64_t start = rig.moment.now_ms;
   rig_timer(&rig, 0);
@@ -255,7 +252,7 @@ static void test_nothing_makes_it_spin(void **state)
   (void)state;
   for (enum action_kind kind = 0; kind < ACTION_COUNT; kind++)
     for (enum result result = 0; result < RESULT_COUNT; result++) {
-      struct action action = {.kind = kind, .write_close = true};
+      struct action action = {.kind = kind, .write_close = true, .commits = true};
       if (!rig_may_answer(&action, result) || constant_is_rightly_quick(kind, result))
         continue;
       constant_walk(kind, result, true);

@@ -1,0 +1,47 @@
+/*
+ * perform_private: shared by perform.c (the way to the lock, the epoch, reading), perform_delete.c (deleting and settling) and
+ * perform_write.c (what is written to the file and committed). Private to these files.
+ */
+#ifndef PAWL_WORKER_PERFORM_PRIVATE_H
+#define PAWL_WORKER_PERFORM_PRIVATE_H
+
+#include "worker/perform.h"
+
+enum result result_of_outcome(enum outcome outcome);
+enum result result_of_writer(enum writer_status status);
+/* The same of a request to the database, which the completion then tells of. */
+enum result perform_asked(struct completion *completion, enum outcome outcome);
+
+/* Whether the action may go on to its next step (performer_until). */
+bool perform_may_go_on(const struct performer *performer);
+/*
+ * Checks server, collections and indexes once, and again after a failure to read the queue or to delete, or when the server went
+ * away.
+ */
+MUST_CHECK enum outcome perform_prepare(struct performer *performer, struct error *error);
+/* Adds the database's name to what is said of a ledger: the wrong one is as likely as the wrong directory. */
+void perform_name_database(const struct performer *performer, struct error *error);
+/* Of a refusal that is the last before the verdict: finds out also whether files that the ledger does not fit could be adopted. */
+enum result perform_judged(const struct performer *performer, const struct action *action, enum result result, int64_t seq,
+                           struct completion *completion);
+/*
+ * YES: the ledger has my epoch. NO: fenced. `now`: not as a primary may still see it that has been replaced. That takes the
+ * server up to a tenth of a second.
+ */
+enum result perform_verify(struct performer *performer, const struct action *action, bool now, struct completion *completion);
+/*
+ * A refusal is believed only while the epoch is mine: others may have written since, and a primary that was replaced would not
+ * know of it. UNKNOWN: that could not be seen; NO: fenced.
+ */
+enum result perform_refused_or_fenced(struct performer *performer, const struct action *action, enum result refused,
+                                      struct completion *completion);
+
+enum result perform_settle(struct performer *performer, const struct action *action, struct completion *completion);
+enum result perform_delete(struct performer *performer, const struct action *action, struct completion *completion);
+
+enum result perform_begin(struct performer *performer, const struct action *action, struct completion *completion);
+enum result perform_append(struct performer *performer, const struct action *action, struct completion *completion);
+enum result perform_commit(struct performer *performer, const struct action *action, struct completion *completion);
+enum result perform_close(struct performer *performer, const struct action *action, struct completion *completion);
+
+#endif
