@@ -129,7 +129,7 @@ static void notes_write(const struct station *station, const struct effects *eff
       [NOTE_ERROR] = CONFIG_LOG_ERROR, [NOTE_WARN] = CONFIG_LOG_WARN, [NOTE_INFO] = CONFIG_LOG_INFO, [NOTE_DEBUG] = CONFIG_LOG_DEBUG};
   for (int i = 0; i < effects->note_count; i++) {
     const struct note *note = &effects->notes[i];
-    struct log_subject subject = {.type = station->consumer.type, .epoch = note->epoch, .seq = note->seq};
+    struct log_subject subject = {.type = station->consumer.core.type, .epoch = note->epoch, .seq = note->seq};
     log_line(levels[note->level], &subject, note->event, note->text);
   }
 }
@@ -356,7 +356,7 @@ static void empty_check(struct loop *loop)
   for (size_t i = 0; i < loop->options->type_count; i++) {
     const struct consumer *consumer = &loop->stations[i].consumer;
     if (consumer_is_quiet(consumer))
-      empty->types[empty->type_count++] = consumer->type;
+      empty->types[empty->type_count++] = consumer->core.type;
     else if (!consumer_is_over(consumer))
       return;
   }
@@ -391,8 +391,8 @@ static int exit_code(const struct loop *loop)
   int code = loop->timed_out ? loop->denied ? EXIT_USAGE : EXIT_UNAVAILABLE : EXIT_DONE;
   for (size_t i = 0; i < loop->options->type_count; i++) {
     const struct consumer *consumer = &loop->stations[i].consumer;
-    if (consumer->state == STATE_STOPPED)
-      return consumer->refused ? EXIT_USAGE : EXIT_UNTRUSTED;
+    if (consumer->core.state == STATE_STOPPED)
+      return consumer->core.refused ? EXIT_USAGE : EXIT_UNTRUSTED;
   }
   return code;
 }

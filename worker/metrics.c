@@ -52,8 +52,8 @@ static void counters_write(FILE *out, const struct metrics_view *view)
     family(out, counters[row].name, "counter", counters[row].help);
     for (size_t i = 0; i < view->consumer_count; i++) {
       int64_t value;
-      memcpy(&value, (const char *)&view->consumers[i]->counts + counters[row].offset, sizeof value);
-      fprintf(out, "%s{type=\"%s\"} %" PRId64 "\n", counters[row].name, view->consumers[i]->type, value);
+      memcpy(&value, (const char *)&view->consumers[i]->core.counts + counters[row].offset, sizeof value);
+      fprintf(out, "%s{type=\"%s\"} %" PRId64 "\n", counters[row].name, view->consumers[i]->core.type, value);
     }
   }
 }
@@ -65,7 +65,7 @@ static int64_t holder(const struct consumer *consumer)
 
 static int64_t storage_agrees(const struct consumer *consumer)
 {
-  return consumer->storage == STORAGE_AGREES;
+  return consumer->trust.view == STORAGE_AGREES;
 }
 
 static int64_t queue_empty(const struct consumer *consumer)
@@ -75,17 +75,17 @@ static int64_t queue_empty(const struct consumer *consumer)
 
 static int64_t epoch(const struct consumer *consumer)
 {
-  return consumer->epoch > 0 ? consumer->epoch : consumer->epoch_seen;
+  return consumer->core.epoch > 0 ? consumer->core.epoch : consumer->core.epoch_seen;
 }
 
 static int64_t committed_seq(const struct consumer *consumer)
 {
-  return consumer->seq_seen;
+  return consumer->core.seq_seen;
 }
 
 static int64_t settled_seq(const struct consumer *consumer)
 {
-  return consumer->settled;
+  return consumer->core.settled;
 }
 
 static void gauges_write(FILE *out, const struct metrics_view *view)
@@ -104,7 +104,7 @@ static void gauges_write(FILE *out, const struct metrics_view *view)
   for (size_t row = 0; row < sizeof gauges / sizeof *gauges; row++) {
     family(out, gauges[row].name, "gauge", gauges[row].help);
     for (size_t i = 0; i < view->consumer_count; i++)
-      fprintf(out, "%s{type=\"%s\"} %" PRId64 "\n", gauges[row].name, view->consumers[i]->type, gauges[row].value(view->consumers[i]));
+      fprintf(out, "%s{type=\"%s\"} %" PRId64 "\n", gauges[row].name, view->consumers[i]->core.type, gauges[row].value(view->consumers[i]));
   }
 }
 
@@ -114,14 +114,15 @@ static void times_write(FILE *out, const struct metrics_view *view)
   for (size_t i = 0; i < view->consumer_count; i++) {
     const struct consumer *consumer = view->consumers[i];
     if (consumer_holds(consumer))
-      fprintf(out, "pawl_lease_remaining_seconds{type=\"%s\"} %.3f\n", consumer->type,
+      fprintf(out, "pawl_lease_remaining_seconds{type=\"%s\"} %.3f\n", consumer->core.type,
               seconds(consumer_lease_end_ms(consumer) - view->now_ms));
   }
   family(out, "pawl_last_commit_age_seconds", "gauge", "Since this process last committed a block; only where it has.");
   for (size_t i = 0; i < view->consumer_count; i++) {
     const struct consumer *consumer = view->consumers[i];
-    if (consumer->commit_ms >= 0)
-      fprintf(out, "pawl_last_commit_age_seconds{type=\"%s\"} %.3f\n", consumer->type, seconds(view->now_ms - consumer->commit_ms));
+    if (consumer->core.commit_ms >= 0)
+      fprintf(out, "pawl_last_commit_age_seconds{type=\"%s\"} %.3f\n", consumer->core.type,
+              seconds(view->now_ms - consumer->core.commit_ms));
   }
 }
 
@@ -130,8 +131,8 @@ static void states_write(FILE *out, const struct metrics_view *view)
   family(out, "pawl_state", "gauge", "1 for the state that the type is in, 0 for all others.");
   for (size_t i = 0; i < view->consumer_count; i++)
     for (enum consumer_state state = 0; state < STATE_COUNT; state++)
-      fprintf(out, "pawl_state{type=\"%s\",state=\"%s\"} %d\n", view->consumers[i]->type, consumer_state_name(state),
-              view->consumers[i]->state == state);
+      fprintf(out, "pawl_state{type=\"%s\",state=\"%s\"} %d\n", view->consumers[i]->core.type, consumer_state_name(state),
+              view->consumers[i]->core.state == state);
 }
 
 static void problems_write(FILE *out, const struct metrics_view *view)
@@ -139,8 +140,8 @@ static void problems_write(FILE *out, const struct metrics_view *view)
   family(out, "pawl_problems_total", "counter", "Warnings and errors in the log, by their event.");
   for (size_t i = 0; i < view->consumer_count; i++)
     for (enum problem problem = 0; problem < PROBLEM_COUNT; problem++)
-      fprintf(out, "pawl_problems_total{type=\"%s\",event=\"%s\"} %" PRId64 "\n", view->consumers[i]->type, problem_name(problem),
-              view->consumers[i]->counts.problems[problem]);
+      fprintf(out, "pawl_problems_total{type=\"%s\",event=\"%s\"} %" PRId64 "\n", view->consumers[i]->core.type, problem_name(problem),
+              view->consumers[i]->core.counts.problems[problem]);
 }
 
 char *metrics_text(const struct metrics_view *view, size_t *bytes)
@@ -174,12 +175,12 @@ bool metrics_ready(const struct metrics_view *view, struct error *why)
     return false;
   }
   for (size_t i = 0; i < view->consumer_count; i++)
-    if (view->consumers[i]->state == STATE_STOPPED) {
-      if (view->consumers[i]->refused)
-        error_set(why, "the type %s has stopped: the database is not as it should be", view->consumers[i]->type);
+    if (view->consumers[i]->core.state == STATE_STOPPED) {
+      if (view->consumers[i]->core.refused)
+        error_set(why, "the type %s has stopped: the database is not as it should be", view->consumers[i]->core.type);
       else
-        error_set(why, "the type %s has stopped: its storage cannot be trusted: %.700s", view->consumers[i]->type,
-                  view->consumers[i]->storage_why.text);
+        error_set(why, "the type %s has stopped: its storage cannot be trusted: %.700s", view->consumers[i]->core.type,
+                  view->consumers[i]->trust.why.text);
       return false;
     }
   for (size_t i = 0; i < view->consumer_count; i++)
@@ -195,15 +196,15 @@ enum standing { HOLDS, STOPPED, DISTRUSTS, PAUSES, WAITS, IDLE, DONE, STANDINGS 
 
 static enum standing standing_of(const struct consumer *consumer)
 {
-  if (consumer->state == STATE_STOPPED || consumer->state == STATE_DONE)
-    return consumer->state == STATE_STOPPED ? STOPPED : DONE;
+  if (consumer->core.state == STATE_STOPPED || consumer->core.state == STATE_DONE)
+    return consumer->core.state == STATE_STOPPED ? STOPPED : DONE;
   if (consumer_holds(consumer))
     return HOLDS;
-  if (consumer->state == STATE_BACKING_OFF)
+  if (consumer->core.state == STATE_BACKING_OFF)
     return PAUSES;
-  if (consumer->storage == STORAGE_DISAGREES)
+  if (consumer->trust.view == STORAGE_DISAGREES)
     return DISTRUSTS;
-  return consumer->state == STATE_IDLE ? IDLE : WAITS;
+  return consumer->core.state == STATE_IDLE ? IDLE : WAITS;
 }
 
 /* Types beyond the room there is are not named. */
@@ -211,7 +212,7 @@ static size_t standing_write(const struct metrics_view *view, enum standing stan
 {
   size_t used = 0, named = 0;
   for (size_t i = 0; i < view->consumer_count; i++) {
-    const char *type = view->consumers[i]->type;
+    const char *type = view->consumers[i]->core.type;
     if (standing_of(view->consumers[i]) != standing)
       continue;
     if (used + strlen(type) + 40 > size)

@@ -11,7 +11,8 @@
 #define PAWL_WORKER_PERFORM_H
 
 #include "base.h"
-#include "worker/consumer.h"
+#include "storage/writer.h"
+#include "worker/action.h"
 #include "worker/queue.h"
 
 #include <stdatomic.h>

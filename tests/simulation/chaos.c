@@ -111,7 +111,7 @@ static void others_die(void *context, uint64_t type)
 {
   for (int i = 0; i < chaos_plan.processes && world.faults; i++)
     for (int j = 0; j < processes[i].station_count && &processes[i] != context && processes[i].up; j++)
-      if (processes[i].stations[j].type == (int)type && processes[i].stations[j].consumer.wrote) {
+      if (processes[i].stations[j].type == (int)type && processes[i].stations[j].consumer.epoch.wrote) {
         process_crash_soon(&processes[i]);
         break;
       }

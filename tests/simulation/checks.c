@@ -404,7 +404,8 @@ void checks_not_fenced(const struct station *station)
 {
   struct ledger ledger;
   server_ledger(station->type, &ledger);
-  if (ledger.epoch == station->consumer.epoch_seen + 1 && memcmp(&ledger.owner, &station->consumer.owner, sizeof ledger.owner) == 0)
+  if (ledger.epoch == station->consumer.core.epoch_seen + 1 &&
+      memcmp(&ledger.owner, &station->consumer.core.owner, sizeof ledger.owner) == 0)
     world_fail("t%d: worker %d takes epoch %lld for another's, and it is its own", station->type, station->process->index,
                (long long)ledger.epoch);
 }

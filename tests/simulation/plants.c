@@ -110,8 +110,8 @@ static void say_clean(const struct station *station)
 static void clean_while_hanging(void *context, uint64_t number)
 {
   const struct station *station = context;
-  if (!station->process->up || !station->consumer.activity[ACTIVITY_MAIN].running ||
-      station->consumer.activity[ACTIVITY_MAIN].number != number)
+  if (!station->process->up || !station->consumer.core.activity[ACTIVITY_MAIN].running ||
+      station->consumer.core.activity[ACTIVITY_MAIN].number != number)
     return;
   say_clean(station);
   server_theft(station->type);
@@ -120,7 +120,8 @@ static void clean_while_hanging(void *context, uint64_t number)
 void plants_write_begins(void)
 {
   if (plant == PLANT_HANGCLEAN && fiber_process() != NULL && fiber_action()->kind == ACTION_APPEND && !fiber_dead())
-    world_at(world.now_us + fiber_station()->consumer.options.lease_ms * MS, clean_while_hanging, fiber_station(), fiber_action()->number);
+    world_at(world.now_us + fiber_station()->consumer.core.options.lease_ms * MS, clean_while_hanging, fiber_station(),
+             fiber_action()->number);
 }
 
 /* ---- on the way to a consumer ---- */
@@ -139,8 +140,8 @@ static void delete_early(const struct station *station, const struct load *load)
 
 static void fence_completion(struct station *station, struct completion *completion)
 {
-  bool again = station->consumer.unknown_row > 0 && completion->result == RESULT_YES;
-  if (plant == PLANT_FENCEOLD && again && !station->consumer.rolling)
+  bool again = station->consumer.core.unknown_row > 0 && completion->result == RESULT_YES;
+  if (plant == PLANT_FENCEOLD && again && !station->consumer.epoch.rolling)
     completion->ledger = station->checked;
   else if (plant == PLANT_FENCECLEAN && again)
     completion->ledger.clean = true;
@@ -205,13 +206,13 @@ void plants_completion(struct station *station, struct completion *completion)
   if (plant == PLANT_NOSETTLE && completion->kind == ACTION_FENCE && yes)
     completion->ledger.settled = completion->ledger.end.seq;
   else if (plant == PLANT_INCREMENT && completion->kind == ACTION_FENCE && yes)
-    station->consumer.epoch_seen = completion->ledger.epoch;
+    station->consumer.core.epoch_seen = completion->ledger.epoch;
   else if (plant == PLANT_CLEAN && completion->kind == ACTION_CLOSE && !station->wrote)
     say_clean(station);
   else if (plant == PLANT_UNNAMED && completion->kind == ACTION_BEGIN)
     completion->unnamed = false;
   else if (plant == PLANT_PADVIEW && completion->kind == ACTION_OPEN && yes)
-    station->performer.writer.foreign = strcmp(station->consumer.before.machine, process_machine(station->process)->boot_id) != 0;
+    station->performer.writer.foreign = strcmp(station->consumer.epoch.before.machine, process_machine(station->process)->boot_id) != 0;
 }
 
 /* ---- on the way to the server ---- */

@@ -72,21 +72,21 @@ static void note_write(struct station *station, const struct note *note)
 static void edges_look(struct station *station, enum consumer_state before)
 {
   struct consumer *consumer = &station->consumer;
-  if (consumer->state == before)
+  if (consumer->core.state == before)
     return;
-  if (consumer->state == STATE_OPENING && consumer->rolling) {
+  if (consumer->core.state == STATE_OPENING && consumer->epoch.rolling) {
     world.rolls++;
-  } else if (consumer->state == STATE_OPENING) {
+  } else if (consumer->core.state == STATE_OPENING) {
     world.takeovers++;
-    world.takeovers_unclean += consumer->before.epoch > 0 && !consumer->before.clean;
-  } else if (consumer->state == STATE_STOPPED) {
+    world.takeovers_unclean += consumer->epoch.before.epoch > 0 && !consumer->epoch.before.clean;
+  } else if (consumer->core.state == STATE_STOPPED) {
     world_fail("worker %d stops %s with exit code 74 although the storage is as it was written: %.600s", station->process->index,
                type_name(station->type), station->error);
   }
-  if (consumer->state == STATE_OPENING) {
+  if (consumer->core.state == STATE_OPENING) {
     station->faults_at_opening = disk_faults(station->process->index);
-    station->epoch = consumer->epoch;
-    station->owner = consumer->owner;
+    station->epoch = consumer->core.epoch;
+    station->owner = consumer->core.owner;
     station->wrote = false;
   }
 }
@@ -137,7 +137,7 @@ static void feed(struct station *station, const struct event *event)
 {
   static struct effects effects;
   struct moment moment = moment_now(station->process);
-  enum consumer_state before = station->consumer.state;
+  enum consumer_state before = station->consumer.core.state;
   consumer_handle(&station->consumer, event, &moment, &effects);
   for (int i = 0; i < effects.note_count; i++)
     note_write(station, &effects.notes[i]);
@@ -187,7 +187,7 @@ void station_done(struct station *station, struct completion *completion)
   if (completion->kind == ACTION_APPEND && completion->result != RESULT_NO_SPACE && completion->result != RESULT_FAILED)
     checks_appended(station, completion);
   if (completion->kind == ACTION_TAKE && completion->result == RESULT_YES)
-    checks_took(station, &station->consumer.owner, completion->sent_ms);
+    checks_took(station, &station->consumer.core.owner, completion->sent_ms);
   if (completion->kind == ACTION_FENCE && completion->result == RESULT_NO)
     checks_not_fenced(station);
   feed(station, &event);
@@ -243,7 +243,7 @@ void processes_wake_waiters(int type)
   for (int i = 0; i < chaos_plan.processes; i++)
     for (int j = 0; j < processes[i].station_count; j++)
       if (processes[i].stations[j].type == type)
-        processes_wake(type, WAKEUP_LOCK, &processes[i].stations[j].consumer.acquisition.owner);
+        processes_wake(type, WAKEUP_LOCK, &processes[i].stations[j].consumer.seek.acquisition.owner);
 }
 
 /* Somebody makes up a wake-up: for all, or for the acquisition that a worker is at. */
@@ -251,7 +251,7 @@ static void wake_invent(const struct process *process)
 {
   const struct station *station = &process->stations[world_between(0, process->station_count - 1)];
   enum wakeup_about about = (enum wakeup_about)world_between(WAKEUP_MESSAGE, WAKEUP_LOST);
-  processes_wake(station->type, about, about != WAKEUP_MESSAGE ? &station->consumer.acquisition.owner : NULL);
+  processes_wake(station->type, about, about != WAKEUP_MESSAGE ? &station->consumer.seek.acquisition.owner : NULL);
 }
 
 /* The cursor for wake-ups comes or goes. */
@@ -379,7 +379,7 @@ static void last_look_start(struct process *process)
   for (int i = 0; i < process->station_count; i++) {
     if (!consumer_is_quiet(&process->stations[i].consumer))
       return;
-    process->last.types[process->last.count++] = process->stations[i].consumer.type;
+    process->last.types[process->last.count++] = process->stations[i].consumer.core.type;
   }
   process->last.began_us = world.now_us;
   process->last.fiber = fiber_start(&process->stations[0], &action, world_between(0, 3 * MS));

@@ -106,8 +106,8 @@ static bool cause_fits(const char *causes, const char *cause)
 static bool when_fits(const struct rig *rig, enum when when)
 {
   const struct consumer *consumer = &rig->consumer;
-  bool late = rig->moment.now_ms >= rig->watch.deadline_ms || rig->watch.lost || consumer->lost;
-  return when == ALWAYS || consumer->stopping || (when == LEAVING && late);
+  bool late = rig->moment.now_ms >= rig->watch.deadline_ms || rig->watch.lost || consumer->lease.lost;
+  return when == ALWAYS || consumer->core.stopping || (when == LEAVING && late);
 }
 
 bool edge_take(const struct rig *rig, enum consumer_state from, enum consumer_state to)

@@ -69,7 +69,7 @@ static void history_add(struct rig *rig, const char *event, enum consumer_state 
 {
   char *line = rig->history[rig->events++ % RIG_HISTORY];
   snprintf(line, sizeof rig->history[0], "%8lld  %-24s %s -> %s  [%s]", (long long)rig->moment.now_ms, event, consumer_state_name(before),
-           consumer_state_name(rig->consumer.state), rig_started(rig));
+           consumer_state_name(rig->consumer.core.state), rig_started(rig));
 }
 
 void rig_history(const struct rig *rig)
@@ -82,7 +82,8 @@ void rig_history(const struct rig *rig)
 void rig_fail(const struct rig *rig, const char *file, int line, const char *what)
 {
   rig_history(rig);
-  fprintf(stderr, "state %s, started [%s], running [%s]\n", consumer_state_name(rig->consumer.state), rig_started(rig), rig_running(rig));
+  fprintf(stderr, "state %s, started [%s], running [%s]\n", consumer_state_name(rig->consumer.core.state), rig_started(rig),
+          rig_running(rig));
   for (int i = 0; i < rig->effects.note_count; i++)
     fprintf(stderr, "  note: %s: %s\n", rig->effects.notes[i].event, rig->effects.notes[i].text);
   fprintf(stderr, "%s:%d: does not hold: %s\n", file, line, what);
@@ -128,7 +129,7 @@ void rig_expect_at(const struct rig *rig, enum consumer_state state, const char 
 {
   char what[256];
   snprintf(what, sizeof what, "state %s, started [%s]", consumer_state_name(state), started);
-  if (rig->consumer.state != state || strcmp(rig_started(rig), started) != 0)
+  if (rig->consumer.core.state != state || strcmp(rig_started(rig), started) != 0)
     rig_fail(rig, file, line, what);
 }
 
@@ -287,11 +288,11 @@ static void moment_fresh(struct rig *rig, int64_t ms_later)
 
 static void handle(struct rig *rig, const struct event *event, const char *text)
 {
-  enum consumer_state before = rig->consumer.state;
+  enum consumer_state before = rig->consumer.core.state;
   consumer_handle(&rig->consumer, event, &rig->moment, &rig->effects);
   history_add(rig, text, before);
   rig->cause = text;
-  rig_assert(rig, !rig->effects.drop_read || (rig->slots[ACTIVITY_READ].running && rig->consumer.leave != LEAVE_NOT));
+  rig_assert(rig, !rig->effects.drop_read || (rig->slots[ACTIVITY_READ].running && rig->consumer.epoch.leave != LEAVE_NOT));
   for (int i = 0; i < rig->effects.action_count; i++)
     watch_started(rig, &rig->effects.actions[i]);
   watch_turn(rig, before);
@@ -315,13 +316,13 @@ void rig_stop(struct rig *rig)
 void rig_wake(struct rig *rig, enum wakeup_about about)
 {
   static const char *const texts[] = {[WAKEUP_MESSAGE] = "message", [WAKEUP_LOCK] = "lock", [WAKEUP_LOST] = "lost"};
-  struct event event = {.kind = EVENT_WAKE, .about = about, .owner = rig->consumer.acquisition.owner};
-  enum consumer_state before = rig->consumer.state;
-  bool due = rig->consumer.next_ms <= rig->moment.now_ms, failed = rig->consumer.unknown_row > 0;
+  struct event event = {.kind = EVENT_WAKE, .about = about, .owner = rig->consumer.seek.acquisition.owner};
+  enum consumer_state before = rig->consumer.core.state;
+  bool due = rig->consumer.core.next_ms <= rig->moment.now_ms, failed = rig->consumer.core.unknown_row > 0;
   moment_fresh(rig, 0);
   handle(rig, &event, texts[about]);
-  rig_assert(rig, rig->consumer.state == before || about == WAKEUP_LOST); /* it may find out that the lease is over */
-  for (int i = 0; i < rig->effects.action_count && rig->consumer.state == before; i++) {
+  rig_assert(rig, rig->consumer.core.state == before || about == WAKEUP_LOST); /* it may find out that the lease is over */
+  for (int i = 0; i < rig->effects.action_count && rig->consumer.core.state == before; i++) {
     enum action_kind kind = rig->effects.actions[i].kind;
     bool look = kind == ACTION_PEEK || kind == ACTION_LOOK || kind == ACTION_READ;
     rig_assert(rig, about == WAKEUP_LOST ? kind == ACTION_RENEW : look || kind == ACTION_RENEW);
@@ -342,12 +343,12 @@ void rig_stale(struct rig *rig)
   struct completion completion = {.kind = (enum action_kind)rig_random(rig, ACTION_COUNT),
                                   .result = (enum result)rig_random(rig, RESULT_COUNT)};
   struct event event = {.kind = EVENT_COMPLETION, .completion = &completion};
-  enum consumer_state before = rig->consumer.state;
+  enum consumer_state before = rig->consumer.core.state;
   completion.number = rig->number_last + 1000;
   completion.load = load_make(1, 1, 1);
   moment_fresh(rig, 0);
   handle(rig, &event, "stale");
-  rig_assert(rig, rig->consumer.state == before && rig->effects.action_count == 0 && rig->effects.note_count == 0);
+  rig_assert(rig, rig->consumer.core.state == before && rig->effects.action_count == 0 && rig->effects.note_count == 0);
 }
 
 void rig_answer(struct rig *rig, enum activity activity, enum result result)
@@ -361,7 +362,7 @@ void rig_answer(struct rig *rig, enum activity activity, enum result result)
   rig_assert(rig, rig_may_answer(&action, result));
   completion.marked = !rig->nothing_read;
   completion.glanced = action.glance && completion.marked;
-  completion.took_ms = rig->moment.now_ms - rig->consumer.activity[action.activity].started_ms;
+  completion.took_ms = rig->moment.now_ms - rig->consumer.core.activity[action.activity].started_ms;
   completion.sent_ms = slot->started_ms;
   if (rig->late_answers)
     completion.sent_ms += (int64_t)rig_random(rig, (uint64_t)(rig->moment.now_ms - slot->started_ms + 1));

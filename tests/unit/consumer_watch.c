@@ -41,7 +41,7 @@ static bool same_end(const struct committed *a, const struct committed *b)
   return strcmp(a->file, b->file) == 0 && a->length == b->length && a->tail == b->tail && a->link == b->link && a->seq == b->seq;
 }
 
-static void epoch_forget(struct rig_watch *watch)
+static void epoch_over(struct rig_watch *watch)
 {
   watch->epoch = 0;
   watch->before_clean = watch->before_vouched = watch->fenced = watch->failed = watch->spent = false;
@@ -62,7 +62,7 @@ static void started_take(struct rig *rig, const struct action *action)
   rig_assert(rig, !runs(rig, ACTIVITY_READ) && !deletes(rig));
   rig_assert(rig, !same_owner(&action->owner, &watch->owner)); /* a new owner for every acquisition */
   rig_assert(rig, !action->acquisition.steal || watch->seen_stealable);
-  epoch_forget(watch);
+  epoch_over(watch);
   watch->locked = watch->lost = watch->rolled = watch->unlock_tried = false;
   watch->owner = action->owner;
   watch->taken_number = action->number;
@@ -193,7 +193,7 @@ static void started_renew(struct rig *rig)
   const struct rig_watch *watch = &rig->watch;
   rig_assert(rig, watch->locked && !watch->lost && !watch->unlock_tried);
   const struct rig_slot *slot = &rig->slots[ACTIVITY_MAIN];
-  rig_assert(rig, !slot->running || rig->moment.now_ms - slot->started_ms < rig->consumer.options.stall_ms);
+  rig_assert(rig, !slot->running || rig->moment.now_ms - slot->started_ms < rig->consumer.core.options.stall_ms);
 }
 
 static void started_kind(struct rig *rig, const struct action *action)
@@ -278,11 +278,11 @@ static void answered_lock(struct rig *rig, const struct completion *completion)
     watch->checked = false; /* valid for this time only */
     if (no)                 /* it goes on waiting, under the same owner */
       memset(&watch->owner, 0, sizeof watch->owner);
-    watch->deadline_ms = completion->sent_ms + rig->consumer.options.lease_ms * 2 / 3;
+    watch->deadline_ms = completion->sent_ms + rig->consumer.core.options.lease_ms * 2 / 3;
   } else if (completion->kind == ACTION_UNLOCK) {
     watch->locked = watch->locked && !yes && !no;
   } else if (completion->number > watch->taken_number && yes) {
-    watch->deadline_ms = completion->sent_ms + rig->consumer.options.lease_ms * 2 / 3;
+    watch->deadline_ms = completion->sent_ms + rig->consumer.core.options.lease_ms * 2 / 3;
   } else if (completion->number > watch->taken_number && no) {
     watch->lost = true;
   }
@@ -350,7 +350,7 @@ static void clean_committed(struct rig_watch *watch)
   watch->clean_checked = true;
   watch->vouched_checked = watch->vouches;
   bool unlock_tried = watch->unlock_tried;
-  epoch_forget(watch);
+  epoch_over(watch);
   watch->unlock_tried = unlock_tried;
   watch->rolled = true;
 }
@@ -485,7 +485,7 @@ static void watch_edges(struct rig *rig, enum consumer_state before)
     rig_assert(rig, from == at && to < STATE_COUNT && edge_take(rig, from, to));
     at = to;
   }
-  rig_assert(rig, at == rig->consumer.state || rig->effects.note_count == EFFECTS_NOTES_MAX);
+  rig_assert(rig, at == rig->consumer.core.state || rig->effects.note_count == EFFECTS_NOTES_MAX);
 }
 
 void watch_turn(struct rig *rig, enum consumer_state before)
@@ -495,14 +495,14 @@ void watch_turn(struct rig *rig, enum consumer_state before)
   watch_edges(rig, before);
   for (int i = 0; i < ACTIVITY_COUNT; i++) {
     any = any || (rig->slots[i].running && i != ACTIVITY_RENEW);
-    rig_assert(rig, consumer->activity[i].running == rig->slots[i].running);
+    rig_assert(rig, consumer->core.activity[i].running == rig->slots[i].running);
   }
   int64_t wake = consumer_wake_ms(consumer);
   rig_assert(rig, wake > rig->moment.now_ms); /* no loop without a pause */
-  bool over = consumer->state == STATE_STOPPED || consumer->state == STATE_DONE;
+  bool over = consumer->core.state == STATE_STOPPED || consumer->core.state == STATE_DONE;
   rig_assert(rig, consumer_is_over(consumer) == (over && !any));
   rig_assert(rig, over || any || runs(rig, ACTIVITY_RENEW) || wake < INT64_MAX); /* it never sleeps for ever */
   rig_assert(rig, rig->watch.loads_committed - rig->watch.loads_deleted <= LOADS_COMMITTED_MAX);
-  if (over || consumer->state == STATE_BACKING_OFF || consumer->state == STATE_IDLE)
+  if (over || consumer->core.state == STATE_BACKING_OFF || consumer->core.state == STATE_IDLE)
     rig_assert(rig, !runs(rig, ACTIVITY_READ) && !deletes(rig));
 }

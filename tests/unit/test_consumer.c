@@ -175,11 +175,11 @@ static void test_looks_less_and_less_while_lingering(void **state)
   rig_play_all(&rig, TO_DRAINING "; READ NO");
   int64_t since = rig.moment.now_ms;
   int looks = 0;
-  for (rig_play(&rig, "wake"); rig.consumer.state == STATE_DRAINING; rig_play(&rig, "wake")) {
+  for (rig_play(&rig, "wake"); rig.consumer.core.state == STATE_DRAINING; rig_play(&rig, "wake")) {
     int64_t empty = rig.moment.now_ms - since;
     rig_play(&rig, "READ NO");
     looks++;
-    assert_uint_in_range(rig.consumer.read_ms - rig.moment.now_ms, 1, empty > 2 ? empty : 2);
+    assert_uint_in_range(rig.consumer.epoch.read_ms - rig.moment.now_ms, 1, empty > 2 ? empty : 2);
   }
   assert_uint_in_range(looks, 10, 24); /* 2 ms to 5 s, each 1.5 to 2 times as long as the last */
   assert_int_equal(rig.moment.now_ms - since, options.linger_ms);
@@ -190,9 +190,9 @@ static void test_looks_no_seldomer_than_the_poll(void **state)
 {
   (void)state;
   rig_play_all(&rig, TO_DRAINING "; READ NO");
-  for (rig_play(&rig, "wake"); rig.consumer.state == STATE_DRAINING; rig_play(&rig, "wake")) {
+  for (rig_play(&rig, "wake"); rig.consumer.core.state == STATE_DRAINING; rig_play(&rig, "wake")) {
     rig_play(&rig, "READ NO");
-    assert_uint_in_range(rig.consumer.read_ms - rig.moment.now_ms, 1, rig.consumer.options.poll_ms);
+    assert_uint_in_range(rig.consumer.epoch.read_ms - rig.moment.now_ms, 1, rig.consumer.core.options.poll_ms);
   }
 }
 
@@ -208,12 +208,12 @@ static void test_four_blocks_wait_for_their_deletes(void **state)
   rig_expect(&rig, STATE_DRAINING, ""); /* and so does reading ahead */
   rig_play(&rig, "DELETE YES:last");
   rig_expect(&rig, STATE_DRAINING, "DELETE"); /* of the fourth load; the first is not deleted yet */
-  assert_int_equal(rig.consumer.settled, 100);
+  assert_int_equal(rig.consumer.core.settled, 100);
   rig_play(&rig, "DELETE YES");
   rig_expect(&rig, STATE_DRAINING, "APPEND READ");
-  assert_int_equal(rig.consumer.settled, 110);
+  assert_int_equal(rig.consumer.core.settled, 110);
   rig_play(&rig, "DELETE YES");
-  assert_int_equal(rig.consumer.settled, 130); /* the unbroken prefix */
+  assert_int_equal(rig.consumer.core.settled, 130); /* the unbroken prefix */
   assert_int_equal(running(ACTIVITY_MAIN)->load->messages, 10);
 }
 
@@ -459,8 +459,8 @@ static void test_steal(void **state)
 static void test_counts_what_is_committed(void **state)
 {
   (void)state;
-  const struct consumer_counts *counts = &rig.consumer.counts;
-  assert_int_equal(rig.consumer.commit_ms, -1);
+  const struct consumer_counts *counts = &rig.consumer.core.counts;
+  assert_int_equal(rig.consumer.core.commit_ms, -1);
   rig_play_all(&rig, TO_APPENDING "; APPEND UNKNOWN; wake");
   assert_int_equal(counts->documents, 0);
   assert_int_equal(counts->acquisitions, 1);
@@ -470,7 +470,7 @@ static void test_counts_what_is_committed(void **state)
   assert_int_equal(counts->blocks, 1);
   assert_int_equal(counts->bytes, rig.block_bytes);
   assert_int_equal(counts->deleted, 0);
-  assert_int_equal(rig.consumer.commit_ms, rig.moment.now_ms);
+  assert_int_equal(rig.consumer.core.commit_ms, rig.moment.now_ms);
   rig_play_all(&rig, "READ NO; DELETE UNKNOWN; wake; DELETE YES");
   assert_int_equal(counts->deleted, 10);
   rig_play_all(&rig, "READ YES; APPEND NO");
@@ -482,9 +482,9 @@ static void test_counts_what_is_committed(void **state)
 static void test_counts_what_it_settles_and_makes(void **state)
 {
   (void)state;
-  const struct consumer_counts *counts = &rig.consumer.counts;
+  const struct consumer_counts *counts = &rig.consumer.core.counts;
   rig_play_all(&rig, TO_FENCING "; FENCE YES:unsettled; OPEN YES");
-  while (rig.consumer.state == STATE_SETTLING)
+  while (rig.consumer.core.state == STATE_SETTLING)
     rig_play_all(&rig, "SETTLE YES");
   assert_int_equal(counts->deleted, 30);
   assert_int_equal(counts->documents, 0);
@@ -512,7 +512,7 @@ static void test_who_holds_until_when(void **state)
   assert_true(consumer_sees_nothing(&rig.consumer));
   rig_play_all(&rig, "wait 10000; RENEW NO");
   assert_false(consumer_holds(&rig.consumer));
-  assert_int_equal(rig.consumer.counts.problems[PROBLEM_LOST], 1);
+  assert_int_equal(rig.consumer.core.counts.problems[PROBLEM_LOST], 1);
 }
 
 /* ---- unknown and lost ---- */
@@ -534,7 +534,7 @@ static void test_unlock_gives_up_with_the_lease(void **state)
 {
   (void)state;
   rig_play_all(&rig, TO_TAKING "; TAKE UNKNOWN; wait 31000; UNLOCK UNKNOWN");
-  assert_int_equal(rig.consumer.state, STATE_IDLE);
+  assert_int_equal(rig.consumer.core.state, STATE_IDLE);
 }
 
 /*
@@ -581,7 +581,7 @@ static void test_unknown_fence_is_judged(void **state)
     assert_memory_equal(&again->owner, &first.owner, sizeof first.owner);
   }
   rig_play_all(&rig, "FENCE YES:unclean; OPEN YES; READ YES");
-  assert_int_equal(rig.consumer.epoch, first.epoch_seen + 1);
+  assert_int_equal(rig.consumer.core.epoch, first.epoch_seen + 1);
 }
 
 /* The consumer asks for two thirds of the lease, renewed or not. Then it releases the lock, because other workers may reach the database.
@@ -667,7 +667,7 @@ static void test_renewal_behind_the_unlock(void **state)
   rig_expect(&rig, STATE_UNLOCKING, "UNLOCK");
   rig_play(&rig, "RENEW NO");
   assert_false(rig_noted(&rig, "lost"));
-  assert_int_equal(rig.consumer.counts.problems[PROBLEM_LOST], 0);
+  assert_int_equal(rig.consumer.core.counts.problems[PROBLEM_LOST], 0);
   rig_play(&rig, "UNLOCK YES");
   rig_expect(&rig, STATE_IDLE, "PEEK");
 }
@@ -738,7 +738,7 @@ static void test_no_space_for_a_segment(void **state)
   (void)state;
   rig_play_all(&rig, TO_DRAINING "; READ YES");
   rig_expect(&rig, STATE_DRAINING, "BEGIN READ");
-  assert_int_equal(rig.slots[ACTIVITY_MAIN].action.block_bytes, rig.consumer.hand->batch.bytes);
+  assert_int_equal(rig.slots[ACTIVITY_MAIN].action.block_bytes, rig.consumer.epoch.hand->batch.bytes);
   rig_play(&rig, "BEGIN NO_SPACE");
   assert_true(rig_noted(&rig, "no-space"));
   rig_play(&rig, "wake");
@@ -918,7 +918,7 @@ static void test_distrust(void **state)
   rig_play_all(&rig, "wait 0; PEEK YES; CHECK REFUSED");
   assert_true(rig_noted(&rig, "untrusted"));
   int64_t since = rig.moment.now_ms;
-  while (rig.consumer.state == STATE_CHECKING) {
+  while (rig.consumer.core.state == STATE_CHECKING) {
     if (!rig.slots[ACTIVITY_MAIN].running)
       rig_play(&rig, "wake");
     rig_play(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK ? "PEEK YES" : "CHECK REFUSED");
@@ -926,7 +926,7 @@ static void test_distrust(void **state)
   rig_expect(&rig, STATE_STOPPED, "");
   rig_assert(&rig, rig.moment.now_ms - since >= 60000 && rig.moment.now_ms - since < 62000);
   assert_true(consumer_is_over(&rig.consumer));
-  assert_false(rig.consumer.refused);
+  assert_false(rig.consumer.core.refused);
 }
 
 /* This machine may see each new segment late: when the segment that was missing is there by now, the minute begins anew. */
@@ -1004,7 +1004,7 @@ static void test_distrust_stops_with_an_empty_queue(void **state)
   rig_play_all(&rig, "wait 0; PEEK YES; CHECK REFUSED");
   int64_t since = rig.moment.now_ms;
   int notes = 0;
-  while (rig.consumer.state != STATE_STOPPED && rig.moment.now_ms - since < 100000) {
+  while (rig.consumer.core.state != STATE_STOPPED && rig.moment.now_ms - since < 100000) {
     if (!rig.slots[ACTIVITY_MAIN].running)
       rig_play(&rig, "wake");
     rig_play(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK ? "PEEK NO" : "CHECK REFUSED");
@@ -1067,7 +1067,7 @@ static void test_idle_looks_at_the_storage(void **state)
       rig_play(&rig, "wake");
     checks += rig.slots[ACTIVITY_MAIN].action.kind == ACTION_CHECK;
     rig_play(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK ? "PEEK NO" : "CHECK REFUSED");
-    rig_assert(&rig, rig.consumer.state == STATE_IDLE && !rig_noted(&rig, "untrusted"));
+    rig_assert(&rig, rig.consumer.core.state == STATE_IDLE && !rig_noted(&rig, "untrusted"));
   }
   assert_uint_in_range(checks, 500, 601);
   until_check("PEEK NO");
@@ -1105,11 +1105,11 @@ static void test_waiting_looks_at_the_storage(void **state)
   rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES; watch; LOOK NO; LOOK NO");
   int64_t since = rig.moment.now_ms;
   until_check("PEEK YES");
-  rig_assert(&rig, rig.consumer.state == STATE_WAITING && rig.moment.now_ms - since >= 60000 && rig.moment.now_ms - since < 62000);
-  assert_true(rig.consumer.acquisition.queued);
+  rig_assert(&rig, rig.consumer.core.state == STATE_WAITING && rig.moment.now_ms - since >= 60000 && rig.moment.now_ms - since < 62000);
+  assert_true(rig.consumer.seek.acquisition.queued);
   rig_play(&rig, "CHECK YES");
-  assert_true(rig.consumer.state == STATE_WAITING && rig.consumer.acquisition.queued && trusts());
-  rig.consumer.storage_ms = rig.moment.now_ms; /* the next check */
+  assert_true(rig.consumer.core.state == STATE_WAITING && rig.consumer.seek.acquisition.queued && trusts());
+  rig.consumer.trust.due_ms = rig.moment.now_ms; /* the next check */
   rig_play(&rig, "wait 0");
   until_check("PEEK YES");
   rig_play(&rig, "CHECK REFUSED");
@@ -1142,7 +1142,7 @@ static void test_open_refused(void **state)
   rig_play_all(&rig, "wait 0; PEEK YES");
   int64_t since = rig.moment.now_ms;
   int epochs = 0;
-  while (rig.consumer.state == STATE_CHECKING && epochs < 100) {
+  while (rig.consumer.core.state == STATE_CHECKING && epochs < 100) {
     if (!rig.slots[ACTIVITY_MAIN].running)
       rig_play(&rig, "wake");
     if (rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK)
@@ -1224,7 +1224,7 @@ static void test_delete_refused(void **state)
   assert_int_equal(running(ACTIVITY_MAIN)->commit.settled, 100);
   rig_play_all(&rig, "CLOSE YES; UNLOCK YES");
   rig_expect(&rig, STATE_STOPPED, "");
-  assert_true(rig.consumer.refused);
+  assert_true(rig.consumer.core.refused);
 }
 
 /* While a block is under way for long, no other delete begins beside it. */
@@ -1246,7 +1246,7 @@ static void test_read_refused(void **state)
   assert_false(rig_noted(&rig, "pass"));
   rig_play_all(&rig, "CLOSE YES; UNLOCK YES");
   rig_expect(&rig, STATE_STOPPED, "");
-  assert_true(rig.consumer.refused);
+  assert_true(rig.consumer.core.refused);
 }
 
 /* When several deletes are refused, the first one gives the logged reason. */
@@ -1266,7 +1266,7 @@ static void test_delete_refused_too_late(void **state)
   (void)state;
   rig_play_all(&rig, TO_APPENDING "; READ YES; APPEND YES; READ NO; APPEND FAILED; DELETE LEFT; CLOSE YES; UNLOCK YES");
   rig_expect(&rig, STATE_BACKING_OFF, "");
-  assert_false(rig.consumer.refused);
+  assert_false(rig.consumer.core.refused);
 }
 
 static void test_settling_delete_refused(void **state)
@@ -1277,7 +1277,7 @@ static void test_settling_delete_refused(void **state)
   assert_true(rig_noted(&rig, "refused"));
   rig_play_all(&rig, "CLOSE YES; UNLOCK YES");
   rig_expect(&rig, STATE_STOPPED, "");
-  assert_true(rig.consumer.refused);
+  assert_true(rig.consumer.core.refused);
   assert_int_equal(rig.ledger.settled, 70);
 }
 
@@ -1286,7 +1286,7 @@ static void test_document_named(void **state)
 {
   (void)state;
   rig_play_all(&rig, "wait 0; PEEK NO:named");
-  assert_int_equal(rig.consumer.state, STATE_IDLE);
+  assert_int_equal(rig.consumer.core.state, STATE_IDLE);
   assert_true(rig_noted(&rig, "document"));
   rig_play_all(&rig, "CHECK YES; wake; PEEK YES; CHECK YES; LOOK YES; TAKE YES; FENCE YES; OPEN YES; READ YES:named");
   rig_expect(&rig, STATE_DRAINING, "READ");
@@ -1301,7 +1301,7 @@ static void test_database_refused(void **state)
   (void)state;
   rig_play_all(&rig, "wait 0; PEEK REFUSED");
   rig_expect(&rig, STATE_STOPPED, "");
-  assert_true(rig.consumer.refused);
+  assert_true(rig.consumer.core.refused);
 }
 
 /* ---- stop ---- */
@@ -1434,7 +1434,7 @@ static void test_glances_between_dear_looks(void **state)
   assert_uint_in_range(pause_ms(), 1000, 2000); /* unless it does */
   rig_play_all(&rig, "message; PEEK UNKNOWN");
   assert_uint_in_range(pause_ms(), 50, 100);
-  rig.consumer.options.look_share = 60; /* one of three types */
+  rig.consumer.core.options.look_share = 60; /* one of three types */
   rig_play_all(&rig, "wake; wait 100; PEEK NO");
   assert_uint_in_range(pause_ms(), 3000, 6000);
 }

@@ -120,7 +120,8 @@ static void step(struct rig *rig)
 static void answer_well(struct rig *rig, enum activity activity)
 {
   const struct action *action = &rig->slots[activity].action;
-  bool no = action->kind == ACTION_PEEK || action->kind == ACTION_READ, away = rig->seed % 4 == 1 && rig->consumer.state == STATE_RELEASING;
+  bool no = action->kind == ACTION_PEEK || action->kind == ACTION_READ,
+       away = rig->seed % 4 == 1 && rig->consumer.core.state == STATE_RELEASING;
   rig_answer(rig, activity, away && rig_may_answer(action, RESULT_UNKNOWN) ? RESULT_UNKNOWN : no ? RESULT_NO : RESULT_YES);
 }
 
@@ -273,7 +274,7 @@ static void distrust(const char *begin, const char *peek)
     enum action_kind kind = rig.slots[ACTIVITY_MAIN].action.kind;
     rig_play(&rig, kind == ACTION_CHECK ? "CHECK REFUSED" : kind == ACTION_LOOK ? "LOOK NO" : kind == ACTION_LEAVE ? "LEAVE YES" : peek);
   }
-  rig_assert(&rig, rig.consumer.state == STATE_STOPPED && !rig.consumer.acquisition.queued);
+  rig_assert(&rig, rig.consumer.core.state == STATE_STOPPED && !rig.consumer.seek.acquisition.queued);
   rig_deinit(&rig);
 }
 

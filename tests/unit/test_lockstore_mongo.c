@@ -923,7 +923,8 @@ static void release_that_was_undone_is_done_again(void **state)
   lockstore_close(other);
 }
 
-/* The first or the second half of a release gets no answer: unknown. The next waiter is called all the same, at the latest by the repetition. */
+/* The first or the second half of a release gets no answer: unknown. The next waiter is called all the same, at the latest by the
+ * repetition. */
 static void unknown_release_is_repeated(void **state)
 {
   (void)state;

@@ -1,0 +1,446 @@
+#include "worker/drain.h"
+#include "worker/lease.h"
+#include "worker/leave.h"
+#include "worker/pace.h"
+#include "worker/trust.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+enum {
+  READ_UNKNOWN_MAX = 5, /* passes in a row without a message: told, and the lock is let go */
+  READ_PATIENCE_MS = 1000,
+};
+
+/* ---- the block in hand ---- */
+
+static const char *segment_reason(const struct epoch *epoch)
+{
+  return epoch->committed.file[0] == 0 ? "first" : epoch->rolling ? "roll" : "unclean";
+}
+
+static void no_space(struct turn *turn, const char *text)
+{
+  struct epoch *epoch = turn->epoch;
+  if (!epoch->said_no_space)
+    turn_note(turn, NOTE_WARN, "no-space", "%s: waits, and goes on by itself when there is space", text);
+  epoch->said_no_space = true;
+  turn->core->next_ms = turn->moment->now_ms + RECHECK_MS;
+}
+
+static void begun(struct turn *turn)
+{
+  turn->epoch->begun = true;
+  turn->epoch->uncommitted = UNCOMMITTED_NOTHING;
+}
+
+static void segment_committed(struct turn *turn, const struct committed *end)
+{
+  struct epoch *epoch = turn->epoch;
+  turn_note(turn, NOTE_INFO, "segment", "writes to %s, a new segment (%s)", end->file,
+            epoch->rolling                   ? "roll"
+            : epoch->before.end.file[0] == 0 ? "first"
+                                             : "the file cannot be continued in place");
+  epoch->committed = *end;
+  turn->core->counts.segments++;
+  begun(turn);
+}
+
+static void begin_done(struct turn *turn, const struct completion *completion)
+{
+  struct epoch *epoch = turn->epoch;
+  epoch->guarded = completion->guarded;
+  epoch->unnamed = epoch->unnamed || completion->unnamed;
+  switch (completion->result) {
+  case RESULT_YES:
+    if (completion->created)
+      segment_committed(turn, &completion->end);
+    else
+      begun(turn);
+    return;
+  case RESULT_UNKNOWN: /* without a segment it begins anew */
+    epoch->written = completion->end;
+    epoch->uncommitted = completion->created ? UNCOMMITTED_SEGMENT : UNCOMMITTED_NOTHING;
+    return;
+  case RESULT_STOPPED: /* a segment that it has unlinked again has used up the epoch's name */
+    if (epoch->leave == LEAVE_NOT)
+      leave_by(turn, LEAVE_RELEASE, STATE_IDLE, "the lease is about to end");
+    return;
+  case RESULT_NO:
+    leave_fenced(turn);
+    return;
+  case RESULT_NO_SPACE:
+    no_space(turn, completion->error.text);
+    return;
+  case RESULT_SPENT:
+    turn_note(turn, NOTE_WARN, "spent", "gives the epoch up: %s", completion->error.text);
+    leave_by(turn, LEAVE_RELEASE, STATE_IDLE, "the name of its segment is taken");
+    return;
+  case RESULT_REFUSED:
+    trust_ends(turn, completion);
+    leave_by(turn, LEAVE_RELEASE, STATE_STOPPED, "the storage cannot be trusted");
+    return;
+  case RESULT_CHANGED:
+  case RESULT_NEWER:
+  case RESULT_FAILED:
+  case RESULT_LEFT:
+  case RESULT_COUNT:
+    leave_failed_disk(turn, completion->error.text);
+    return;
+  }
+}
+
+static void block_count(struct turn *turn, const struct committed *end)
+{
+  struct epoch *epoch = turn->epoch;
+  turn->core->counts.blocks++;
+  turn->core->counts.documents += end->seq - epoch->committed.seq;
+  turn->core->counts.messages += end->items - epoch->committed.items;
+  turn->core->counts.bytes += end->length - epoch->committed.length;
+  turn->core->commit_ms = turn->moment->now_ms;
+}
+
+static void block_committed(struct turn *turn, const struct committed *end)
+{
+  struct epoch *epoch = turn->epoch;
+  struct load *load = epoch->hand;
+  block_count(turn, end);
+  epoch->committed = *end;
+  turn->core->seq_seen = epoch->committed.seq;
+  load->seq_last = epoch->committed.seq;
+  batch_deinit(&load->batch); /* only the ids are wanted from here on */
+  assert(epoch->committed_count < LOADS_COMMITTED_MAX);
+  epoch->committed_loads[epoch->committed_count++] = load;
+  epoch->hand = NULL;
+  epoch->uncommitted = UNCOMMITTED_NOTHING;
+}
+
+static void appended(struct turn *turn)
+{
+  struct epoch *epoch = turn->epoch;
+  epoch->wrote = true;
+  turn->core->failed_disks = 0;
+  if (epoch->said_no_space)
+    turn_note(turn, NOTE_INFO, "no-space", "there is space again");
+  epoch->said_no_space = false;
+}
+
+static void append_done(struct turn *turn, const struct completion *completion)
+{
+  struct epoch *epoch = turn->epoch;
+  epoch->hand = completion->load;
+  if (completion->result == RESULT_NO_SPACE) {
+    no_space(turn, completion->error.text);
+  } else if (completion->result == RESULT_YES) {
+    appended(turn);
+    block_committed(turn, &completion->end);
+  } else if (completion->result == RESULT_UNKNOWN) {
+    appended(turn);
+    epoch->written = completion->end;
+    epoch->uncommitted = UNCOMMITTED_BLOCK;
+  } else if (completion->result == RESULT_NO) {
+    leave_fenced(turn);
+  } else {
+    leave_failed_disk(turn, completion->error.text);
+  }
+}
+
+static void commit_done(struct turn *turn, const struct completion *completion)
+{
+  struct epoch *epoch = turn->epoch;
+  if (completion->result == RESULT_UNKNOWN)
+    return; /* sent again: a repetition is harmless */
+  if (completion->result != RESULT_YES)
+    leave_fenced(turn);
+  else if (epoch->uncommitted == UNCOMMITTED_SEGMENT)
+    segment_committed(turn, &epoch->written);
+  else
+    block_committed(turn, &epoch->written);
+}
+
+void drain_done(struct turn *turn, const struct completion *completion)
+{
+  if (completion->kind == ACTION_BEGIN)
+    begin_done(turn, completion);
+  else if (completion->kind == ACTION_APPEND)
+    append_done(turn, completion);
+  else
+    commit_done(turn, completion);
+}
+
+static void begin_start(struct turn *turn)
+{
+  struct epoch *epoch = turn->epoch;
+  struct action *action = turn_start(turn, ACTION_BEGIN);
+  action->ledger = epoch->before;
+  action->fresh = epoch->rolling || epoch->committed.file[0] == 0;
+  action->reason = segment_reason(epoch);
+  action->judge = true;
+  memcpy(action->uuid, turn->moment->random, sizeof action->uuid);
+  action->block_bytes = epoch->hand->batch.bytes;
+  leave_commit_fill(turn, &action->commit);
+}
+
+static void append_start(struct turn *turn)
+{
+  struct epoch *epoch = turn->epoch;
+  struct action *action = turn_start(turn, ACTION_APPEND);
+  action->load = epoch->hand;
+  epoch->hand = NULL;
+  leave_commit_fill(turn, &action->commit);
+}
+
+/* Nothing of a block is under way. */
+static bool hands_free(const struct turn *turn)
+{
+  return turn->epoch->hand == NULL && turn->epoch->uncommitted == UNCOMMITTED_NOTHING && !turn_runs(turn, ACTIVITY_MAIN);
+}
+
+/* What is synced, or may be named by the ledger already, is still tried to be committed: the epoch decides. */
+static bool must_commit(const struct epoch *epoch)
+{
+  return epoch->uncommitted != UNCOMMITTED_NOTHING && epoch->leave != LEAVE_ABANDON;
+}
+
+static void load_take_up(struct epoch *epoch)
+{
+  if (epoch->hand != NULL || epoch->ready_count == 0 || epoch->committed_count == LOADS_COMMITTED_MAX)
+    return;
+  epoch->hand = epoch->ready[0];
+  epoch->ready[0] = epoch->ready[1];
+  epoch->ready_count--;
+}
+
+static void write_step(struct turn *turn)
+{
+  struct epoch *epoch = turn->epoch;
+  if (turn_runs(turn, ACTIVITY_MAIN))
+    return;
+  if (must_commit(epoch)) {
+    if (turn_main_ready(turn))
+      leave_commit_start(turn);
+    return;
+  }
+  if (epoch->leave != LEAVE_NOT) {
+    load_free(epoch->hand);
+    epoch->hand = NULL;
+    return;
+  }
+  if (!lease_alive(turn))
+    return;
+  load_take_up(epoch);
+  if (epoch->hand == NULL || !turn_main_ready(turn))
+    return;
+  if (epoch->begun)
+    append_start(turn);
+  else
+    begin_start(turn);
+}
+
+/* ---- reading and deleting ---- */
+
+/*
+ * What is written is still committed; nothing more is read, written or deleted, and `settled` stays. An epoch that is abandoned is left as
+ * it was to be: whoever comes next finds out again.
+ */
+static void refused(struct turn *turn, const struct completion *completion)
+{
+  struct epoch *epoch = turn->epoch;
+  if (epoch->leave == LEAVE_ABANDON || turn->core->refused)
+    return;
+  turn_refused(turn, completion);
+  leave_by(turn, LEAVE_RELEASE, STATE_STOPPED, "the database is not as it should be");
+}
+
+/* One is nothing unusual: a snapshot that was too old, an election. Many in a row are noted, and another may have a better link. */
+static void pass_lost(struct turn *turn, const struct completion *completion)
+{
+  struct epoch *epoch = turn->epoch;
+  bool many = ++epoch->read_unknown_row == READ_UNKNOWN_MAX;
+  turn_note(turn, many ? NOTE_WARN : NOTE_DEBUG, "pass", "%s%s%s",
+            many ? "five passes in a row brought no message, the last because of: " : "the pass ended early: ", completion->error.text,
+            many ? "; releases the lock and pauses" : "");
+  epoch->read_ms = turn->moment->now_ms + turn_backoff(turn, epoch->read_unknown_row);
+}
+
+static void load_read(struct turn *turn, struct load *load)
+{
+  struct epoch *epoch = turn->epoch;
+  assert(epoch->ready_count < LOADS_READY_MAX);
+  epoch->pass_messages += load->messages;
+  epoch->ready[epoch->ready_count++] = load;
+  epoch->empty_since_ms = -1;
+  pace_passed(turn);
+}
+
+void epoch_read(struct turn *turn, const struct completion *completion)
+{
+  struct epoch *epoch = turn->epoch;
+  epoch->pass_open = completion->result == RESULT_YES;
+  if (completion->result == RESULT_REFUSED)
+    refused(turn, completion);
+  turn_name_document(turn, completion);
+  if (completion->load != NULL)
+    load_read(turn, completion->load);
+  if (completion->result == RESULT_UNKNOWN) {
+    pass_lost(turn, completion);
+    return;
+  }
+  epoch->read_unknown_row = 0;
+  if (completion->result != RESULT_NO || epoch->pass_messages > 0)
+    return;
+  if (epoch->empty_since_ms < 0)
+    epoch->empty_since_ms = turn->moment->now_ms;
+  epoch->read_ms = turn->moment->now_ms + pace_passed_empty(turn, completion, epoch->empty_since_ms);
+}
+
+static void read_step(struct turn *turn)
+{
+  struct epoch *epoch = turn->epoch;
+  if (turn_runs(turn, ACTIVITY_READ) || epoch->leave != LEAVE_NOT || !lease_alive(turn))
+    return;
+  if (epoch->pass_open) {
+    if (epoch->ready_count < LOADS_READY_MAX)
+      turn_start(turn, ACTION_READ);
+    return;
+  }
+  /* A pass begins only when nothing is on its way: else committed messages, not yet deleted, would be seen again. */
+  bool all_deleted = hands_free(turn) && epoch->ready_count == 0 && epoch->committed_count == 0 && turn_deletes(turn) == 0;
+  if (!all_deleted || turn->moment->now_ms < epoch->read_ms)
+    return;
+  epoch->pass_messages = 0;
+  turn->core->woken = false;
+  turn_start(turn, ACTION_READ)->begin = true;
+}
+
+void epoch_deleted(struct turn *turn, const struct completion *completion)
+{
+  struct epoch *epoch = turn->epoch;
+  struct load *load = completion->load;
+  bool yes = completion->result == RESULT_YES;
+  epoch->delete_unknown_row = yes ? 0 : epoch->delete_unknown_row + 1;
+  epoch->delete_ms = yes ? 0 : turn->moment->now_ms + turn_backoff(turn, epoch->delete_unknown_row);
+  load->deleting = false;
+  load->ids_deleted += yes;
+  if (completion->result == RESULT_LEFT)
+    refused(turn, completion);
+  /* `settled` is the end of the unbroken prefix. */
+  int done = 0;
+  while (done < epoch->committed_count && !epoch->committed_loads[done]->deleting &&
+         epoch->committed_loads[done]->ids_deleted == epoch->committed_loads[done]->ids_count) {
+    turn->core->settled = epoch->committed_loads[done]->seq_last;
+    turn->core->counts.deleted += epoch->committed_loads[done]->messages;
+    load_free(epoch->committed_loads[done++]);
+  }
+  epoch->committed_count -= done;
+  memmove(epoch->committed_loads, epoch->committed_loads + done, (size_t)epoch->committed_count * sizeof epoch->committed_loads[0]);
+}
+
+static void delete_step(struct turn *turn)
+{
+  struct epoch *epoch = turn->epoch;
+  if (epoch->leave == LEAVE_ABANDON || turn->core->refused || !lease_alive(turn) || turn->moment->now_ms < epoch->delete_ms)
+    return;
+  int free_deletes = DELETES_MAX - turn_deletes(turn);
+  for (int i = 0; i < epoch->committed_count && free_deletes > 0; i++) {
+    struct load *load = epoch->committed_loads[i];
+    if (load->deleting || load->ids_deleted == load->ids_count)
+      continue;
+    load->deleting = true;
+    turn_start(turn, ACTION_DELETE)->load = load;
+    free_deletes--;
+  }
+}
+
+/* ---- when to leave ---- */
+
+/* A tool waits, and this epoch has got on: it has written, settled, or found nothing to do. */
+static bool tools_turn(const struct turn *turn)
+{
+  const struct epoch *epoch = turn->epoch;
+  bool got_on = epoch->wrote || turn->core->settled > epoch->before.settled || epoch->empty_since_ms >= 0 || epoch->said_no_space;
+  return turn->lease->awaited && got_on;
+}
+
+static bool segment_is_full(const struct turn *turn)
+{
+  const struct epoch *epoch = turn->epoch;
+  int64_t bytes = turn->core->options.segment_bytes;
+  return epoch->wrote && bytes > 0 && epoch->committed.length >= bytes;
+}
+
+static void leave_decide(struct turn *turn)
+{
+  struct epoch *epoch = turn->epoch;
+  bool idle = hands_free(turn) && epoch->ready_count == 0 && !turn_runs(turn, ACTIVITY_READ);
+  int64_t empty_ms = epoch->empty_since_ms >= 0 ? turn->moment->now_ms - epoch->empty_since_ms : -1;
+  if (epoch->leave != LEAVE_NOT)
+    return;
+  if (turn->lease->lost || turn->core->stopping) {
+    leave_by(turn, LEAVE_RELEASE, STATE_IDLE, turn->lease->lost ? "the lease was lost" : "asked to stop");
+  } else if (tools_turn(turn)) {
+    leave_by(turn, LEAVE_RELEASE, STATE_IDLE, "a tool waits for the lock");
+  } else if (idle && epoch->read_unknown_row >= READ_UNKNOWN_MAX) {
+    turn->core->failed_holds = epoch->read_unknown_row;
+    leave_by(turn, LEAVE_RELEASE, STATE_IDLE, "the queue cannot be read");
+  } else if (idle && empty_ms >= turn->core->options.linger_ms) {
+    leave_by(turn, LEAVE_RELEASE, STATE_IDLE, "the queue is empty");
+  } else if (hands_free(turn) && segment_is_full(turn) && lease_alive(turn)) {
+    leave_by(turn, LEAVE_ROLL, STATE_IDLE, "the segment is large enough: roll");
+  }
+}
+
+/* It may take as long as its bytes come; a cursor of which one is lost has to be opened anew, so it has a moment to come. */
+static int64_t read_drop_ms(const struct epoch *epoch, const struct core *core)
+{
+  bool waits = epoch->leave != LEAVE_NOT && core->activity[ACTIVITY_READ].running && !core->activity[ACTIVITY_READ].dropped;
+  return waits ? core->activity[ACTIVITY_READ].started_ms + READ_PATIENCE_MS : INT64_MAX;
+}
+
+static void drop_step(struct turn *turn)
+{
+  bool drop = turn->moment->now_ms >= read_drop_ms(turn->epoch, turn->core);
+  turn->core->activity[ACTIVITY_READ].dropped |= drop;
+  turn->effects->drop_read |= drop;
+}
+
+void epoch_wake(struct turn *turn)
+{
+  if (turn_runs(turn, ACTIVITY_READ))
+    turn->core->woken = true;
+  else if (turn->epoch->read_unknown_row == 0)
+    turn->epoch->read_ms = turn->moment->now_ms;
+}
+
+static int64_t sooner(const struct core *core, int64_t ms, int64_t than)
+{
+  return ms > core->now_ms && ms < than ? ms : than;
+}
+
+int64_t epoch_wake_ms(const struct epoch *epoch, const struct core *core)
+{
+  int64_t wake = sooner(core, read_drop_ms(epoch, core), INT64_MAX);
+  if (!core->activity[ACTIVITY_READ].running)
+    wake = sooner(core, epoch->read_ms, wake);
+  wake = sooner(core, epoch->delete_ms, wake);
+  if (epoch->empty_since_ms >= 0)
+    wake = sooner(core, epoch->empty_since_ms + core->options.linger_ms, wake);
+  return wake;
+}
+
+void drain_step(struct turn *turn)
+{
+  struct epoch *epoch = turn->epoch;
+  leave_decide(turn);
+  drop_step(turn);
+  write_step(turn);
+  delete_step(turn);
+  read_step(turn);
+  if (epoch->leave == LEAVE_NOT || turn_runs(turn, ACTIVITY_MAIN) || turn_runs(turn, ACTIVITY_READ) || turn_deletes(turn) > 0)
+    return;
+  /* Who is asked to stop while the database is away leaves them to the next holder; so does who must stop because of one of them. */
+  bool hopeless = turn->core->refused || (turn->core->stopping && epoch->delete_unknown_row > 0);
+  bool deletes_left = epoch->committed_count > 0 && epoch->leave != LEAVE_ABANDON && lease_alive(turn) && !hopeless;
+  if (!must_commit(epoch) && !deletes_left)
+    leave_release(turn, turn->core->after, epoch->leave_why);
+}

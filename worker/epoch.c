@@ -1,0 +1,149 @@
+#include "worker/epoch.h"
+#include "worker/drain.h"
+#include "worker/lease.h"
+#include "worker/leave.h"
+#include "worker/trust.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+void epoch_begin(struct turn *turn, const struct completion *completion)
+{
+  struct epoch *epoch = turn->epoch;
+  struct core *core = turn->core;
+  core->epoch = ++core->epoch_seen;
+  core->seq_seen = completion->ledger.end.seq;
+  core->settled = completion->ledger.settled;
+  core->counts.acquisitions += !epoch->rolling;
+  epoch->before = completion->ledger;
+  epoch->committed = completion->ledger.end;
+  epoch->place = completion->place;
+  turn_enter(turn, STATE_OPENING, "the epoch is mine");
+}
+
+/* ---- opening ---- */
+
+static void open_start(struct turn *turn)
+{
+  struct action *action = turn_start(turn, ACTION_OPEN);
+  action->ledger = turn->epoch->before;
+  action->place = turn->epoch->place;
+  action->judge = trust_judges_open(turn, turn->epoch->before.end.link);
+}
+
+static void takeover_note(struct turn *turn)
+{
+  const struct ledger *before = &turn->epoch->before;
+  const char *end = before->clean ? "clean" : before->epoch == 0 ? "none, this is the first" : "unclean";
+  int64_t left = before->end.seq - before->settled;
+  turn_note(turn, NOTE_INFO, "takeover", "holder after seq %" PRId64 "; the last end was %s; %" PRId64 " committed message%s to be settled",
+            before->end.seq, end, left, left == 1 ? " is" : "s are");
+}
+
+static void opened(struct turn *turn, const struct completion *completion)
+{
+  if (completion->result == RESULT_YES) {
+    trust_opened(turn);
+    if (!turn->epoch->rolling)
+      takeover_note(turn);
+    turn_enter(turn, STATE_SETTLING, "the file agrees with the ledger");
+  } else if (completion->result == RESULT_NO) {
+    leave_fenced(turn);
+  } else if (completion->result == RESULT_UNKNOWN) {
+    if (turn_hurries(turn))
+      leave_release(turn, STATE_IDLE, "asked to stop");
+  } else if (trust_open_refused(turn, completion, turn->epoch->before.end.link)) {
+    leave_release(turn, STATE_CHECKING, "the storage is not what the ledger says");
+  } else {
+    leave_release(turn, STATE_STOPPED, "the storage cannot be trusted");
+  }
+}
+
+/* ---- settling: the `_id`s come from the files, and are deleted ---- */
+
+static void settle_refused(struct turn *turn, const struct completion *completion)
+{
+  struct epoch *epoch = turn->epoch;
+  int64_t now = turn->moment->now_ms;
+  if (completion->result == RESULT_NEWER) {
+    turn_note(turn, NOTE_WARN, "newer", "leaves, a newer pawl is needed: %s", completion->error.text);
+    leave_release(turn, STATE_CHECKING, "a newer pawl is needed");
+    return;
+  }
+  if (epoch->settle_refused_since_ms < 0) {
+    epoch->settle_refused_since_ms = now;
+    turn_note(turn, NOTE_WARN, "untrusted", "cannot settle, and tries again: %s", completion->error.text);
+  }
+  trust_is(turn, STORAGE_DISAGREES, &completion->error);
+  turn->core->next_ms = now + RECHECK_MS;
+  if (!completion->judged)
+    return;
+  trust_ends(turn, completion);
+  leave_release(turn, STATE_STOPPED, "the storage cannot be trusted");
+}
+
+static void settled_to(struct turn *turn, int64_t seq)
+{
+  turn->core->counts.deleted += seq - turn->core->settled;
+  turn->core->settled = seq;
+  turn->epoch->settle_refused_since_ms = -1;
+  if (turn->trust->view == STORAGE_DISAGREES)
+    trust_is(turn, STORAGE_AGREES, NULL);
+}
+
+static void settled(struct turn *turn, const struct completion *completion)
+{
+  if (completion->result == RESULT_YES) {
+    settled_to(turn, completion->settled);
+  } else if (completion->result == RESULT_NO) {
+    leave_fenced(turn);
+  } else if (completion->result == RESULT_LEFT) {
+    turn_refused(turn, completion);
+    leave_release(turn, STATE_STOPPED, "what is committed cannot be deleted");
+  } else if (completion->result == RESULT_REFUSED || completion->result == RESULT_NEWER) {
+    settle_refused(turn, completion);
+  }
+}
+
+static void settle_step(struct turn *turn)
+{
+  const struct epoch *epoch = turn->epoch;
+  if (turn_runs(turn, ACTIVITY_MAIN))
+    return;
+  if (turn->core->stopping || turn->lease->lost) {
+    leave_release(turn, STATE_IDLE, turn->lease->lost ? "the lease was lost" : "asked to stop");
+  } else if (turn->core->settled >= epoch->committed.seq) {
+    turn_enter(turn, STATE_DRAINING, "all that is committed is settled");
+  } else if (turn_main_ready(turn) && lease_alive(turn)) {
+    struct action *action = turn_start(turn, ACTION_SETTLE);
+    action->end = epoch->committed;
+    action->settled = turn->core->settled;
+    action->judge = trust_judges(turn, epoch->settle_refused_since_ms);
+  }
+}
+
+/* ---- by state ---- */
+
+void epoch_main(struct turn *turn, const struct completion *completion)
+{
+  if (turn->core->state == STATE_OPENING)
+    opened(turn, completion);
+  else if (turn->core->state == STATE_SETTLING)
+    settled(turn, completion);
+  else if (turn->core->state == STATE_DRAINING)
+    drain_done(turn, completion);
+  else
+    leave_done(turn, completion);
+}
+
+void epoch_step(struct turn *turn)
+{
+  if (turn->core->state == STATE_SETTLING)
+    settle_step(turn);
+  else if (turn->core->state == STATE_DRAINING)
+    drain_step(turn);
+  else if (turn->core->state == STATE_RELEASING)
+    leave_step(turn);
+  else if (turn_main_ready(turn))
+    open_start(turn);
+}

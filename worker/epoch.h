@@ -1,0 +1,75 @@
+/*
+ * epoch: what a holder does, from the fence to the release: open, settle, drain, leave. docs/protocol.md, Life of a holder.
+ *
+ * epoch.c opens and settles, drain.c drains, leave.c ends; each calls only those that follow.
+ */
+#ifndef PAWL_WORKER_EPOCH_H
+#define PAWL_WORKER_EPOCH_H
+
+#include "worker/turn.h"
+
+enum { LOADS_READY_MAX = 2, LOADS_COMMITTED_MAX = 4 };
+
+/* What is in the file, and not known to be in the ledger: only the commit is repeated. */
+enum uncommitted {
+  UNCOMMITTED_NOTHING,
+  UNCOMMITTED_SEGMENT,
+  UNCOMMITTED_BLOCK,
+  UNCOMMITTED_CLEAN, /* nothing more is written; the ledger's `clean` is open */
+};
+
+enum leave { LEAVE_NOT, LEAVE_RELEASE, LEAVE_ROLL, LEAVE_ABANDON };
+
+struct epoch {
+  struct ledger before;            /* as the fence found it */
+  struct committed committed;      /* the known committed end */
+  bool rolling;                    /* the lock is held from before: the first block makes a new segment, reason "roll" */
+  int64_t settle_refused_since_ms; /* SETTLE has been refused since then; -1: it has not */
+  enum place place;
+
+  /* the file */
+  bool begun;        /* it is decided which file this epoch writes */
+  bool guarded;      /* that file is local and I hold its guard: commits vouch for the end */
+  bool wrote;        /* this epoch has written a block */
+  bool unnamed;      /* a segment of this epoch is there that the ledger does not name */
+  struct load *hand; /* the load being written */
+  enum uncommitted uncommitted;
+  struct committed written; /* where what is uncommitted ends */
+  bool said_no_space;
+
+  /* the queue */
+  struct load *ready[LOADS_READY_MAX]; /* read and not yet written */
+  int ready_count;
+  bool pass_open;
+  int64_t pass_messages; /* read in this pass */
+  int64_t read_ms;       /* no pass begins before */
+  int64_t read_unknown_row;
+  int64_t empty_since_ms;                            /* the queue has been empty since; -1: it is not */
+  struct load *committed_loads[LOADS_COMMITTED_MAX]; /* committed and not yet deleted; oldest first */
+  int committed_count;
+  int64_t delete_ms; /* no delete begins before (back-off) */
+  int64_t delete_unknown_row;
+
+  /* the end */
+  enum leave leave;
+  const char *leave_why; /* static text */
+};
+
+void epoch_init(struct epoch *epoch);
+void epoch_deinit(struct epoch *epoch);
+/* FENCE came back with YES. */
+void epoch_begin(struct turn *turn, const struct completion *completion);
+/* There is none; and what would have been of it is forgotten. */
+void epoch_forget(struct turn *turn);
+
+/* Completions while the epoch lasts, by activity; and what can be started now, is. */
+void epoch_main(struct turn *turn, const struct completion *completion);
+void epoch_read(struct turn *turn, const struct completion *completion);
+void epoch_deleted(struct turn *turn, const struct completion *completion);
+void epoch_step(struct turn *turn);
+/* A wake-up while it drains: the pause between two passes ends now. */
+void epoch_wake(struct turn *turn);
+/* While it drains: when the timer is due, of all that lies ahead of now_ms; INT64_MAX: not. */
+int64_t epoch_wake_ms(const struct epoch *epoch, const struct core *core);
+
+#endif

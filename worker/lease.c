@@ -1,0 +1,99 @@
+#include "worker/lease.h"
+#include "lockstore/lease.h"
+
+#include <inttypes.h>
+
+void lease_taken(struct turn *turn, const struct completion *completion)
+{
+  int64_t lease_ms = turn->core->options.lease_ms;
+  *turn->lease = (struct lease){.held = true,
+                                .taken_number = completion->number,
+                                .deadline_ms = completion->sent_ms + lease_safe_ms(lease_ms),
+                                .renew_ms = completion->sent_ms + lease_renew_ms(lease_ms)};
+}
+
+void lease_lose(struct turn *turn)
+{
+  turn->lease->lost = true;
+}
+
+void lease_drop(struct turn *turn)
+{
+  turn->lease->held = false;
+}
+
+bool lease_alive(const struct turn *turn)
+{
+  return !turn->lease->lost && turn->moment->now_ms < turn->lease->deadline_ms;
+}
+
+int64_t lease_end_ms(const struct lease *lease, int64_t lease_ms)
+{
+  return lease->deadline_ms + lease_ms - lease_safe_ms(lease_ms);
+}
+
+void lease_renewed(struct turn *turn, const struct completion *completion)
+{
+  struct lease *lease = turn->lease;
+  int64_t lease_ms = turn->core->options.lease_ms;
+  if (!lease->held || completion->number < lease->taken_number)
+    return;
+  if (completion->result == RESULT_YES) {
+    lease->deadline_ms = completion->sent_ms + lease_safe_ms(lease_ms);
+    lease->renew_ms = completion->sent_ms + lease_renew_ms(lease_ms);
+    lease->awaited = completion->awaited;
+  } else if (completion->result != RESULT_NO) {
+    lease->renew_ms = turn->moment->now_ms + turn_jitter(turn, lease_ms / 12);
+  } else if (turn->core->state != STATE_UNLOCKING) { /* there it came behind the delete */
+    lease->lost = true;
+    turn_note(turn, NOTE_WARN, "lost", "the lease was lost");
+  }
+}
+
+void lease_warned(struct turn *turn)
+{
+  struct lease *lease = turn->lease;
+  if (lease->held && !lease->lost && !turn_runs(turn, ACTIVITY_RENEW))
+    lease->renew_ms = turn->moment->now_ms;
+}
+
+/*
+ * A stuck action must not keep the lease; a slow one may. Only MAIN's can be stuck, in the disk: a delete may have waited for a thread, and
+ * its requests have a time-out; a reply that READ waits for may take long, and ends when its bytes do.
+ */
+static bool stalled(struct turn *turn)
+{
+  struct lease *lease = turn->lease;
+  int64_t ms = turn->moment->now_ms - turn->core->activity[ACTIVITY_MAIN].started_ms;
+  if (!turn_runs(turn, ACTIVITY_MAIN) || ms < turn->core->options.stall_ms)
+    return false;
+  if (!lease->said_stall)
+    turn_note(turn, NOTE_WARN, "stall", "an action has run for %" PRId64 " s: the lease is let go", ms / 1000);
+  lease->said_stall = true;
+  return true;
+}
+
+void lease_step(struct turn *turn)
+{
+  struct lease *lease = turn->lease;
+  int64_t lease_ms = turn->core->options.lease_ms;
+  if (!lease->held || lease->lost || turn->core->state == STATE_UNLOCKING || turn_runs(turn, ACTIVITY_RENEW) ||
+      turn->moment->now_ms < lease->renew_ms)
+    return;
+  /*
+   * Over by this machine's clock, which counts from before the request: nothing will bring it back. Leaving now closes the file, so
+   * that the next holder can go on in it.
+   */
+  if (turn->moment->now_ms >= lease_end_ms(lease, lease_ms)) {
+    lease->lost = true;
+    turn_note(turn, NOTE_WARN, "lost", "the lease ran out, and no renewal was answered");
+  } else if (stalled(turn))
+    lease->renew_ms = turn->moment->now_ms + lease_renew_ms(lease_ms) / 4;
+  else
+    turn_start(turn, ACTION_RENEW);
+}
+
+int64_t lease_wake_ms(const struct lease *lease, bool renewing)
+{
+  return lease->held && !lease->lost && !renewing ? lease->renew_ms : INT64_MAX;
+}

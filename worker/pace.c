@@ -1,0 +1,127 @@
+#include "worker/pace.h"
+
+enum {
+  HEARING_PAUSE_MS = 1000,      /* while wake-ups come, an idle or waiting consumer polls no more often than this by itself */
+  POLL_WHILE_WAITING_MS = 1000, /* a waiter sees this often whether there still is anything to wait for */
+  LOOK_LONG_MS = 1000,          /* a poll without an answer took long because of what it goes over, or as well as if it had */
+  REST_MAX_MS = 10000,
+  EMPTY_PAUSE_MIN_MS = 2,
+};
+
+void pace_init(struct pace *pace)
+{
+  *pace = (struct pace){.empty_until_ms = -1};
+}
+
+/*
+ * By its duration: a poll from the beginning goes over all that was deleted in the last minutes, because the server keeps it that long.
+ * A tail poll begins at the last `_id` that was read, and may miss a message with a smaller `_id`; until the rest is over, only tail polls
+ * are made.
+ */
+static int64_t rest_ms(const struct turn *turn, const struct completion *completion)
+{
+  int64_t rest = completion->took_ms * turn->core->options.look_share;
+  return rest < REST_MAX_MS ? rest : REST_MAX_MS;
+}
+
+void pace_poll_start(struct turn *turn)
+{
+  turn_start(turn, ACTION_PEEK)->glance = turn->moment->now_ms < turn->pace->thorough_ms;
+  turn->core->woken = false;
+}
+
+int64_t pace_polled(struct turn *turn, const struct completion *completion)
+{
+  struct pace *pace = turn->pace;
+  int64_t rest = rest_ms(turn, completion);
+  bool unknown = completion->result == RESULT_UNKNOWN, timed_out = unknown && completion->took_ms >= LOOK_LONG_MS;
+  if (!completion->glanced && (!unknown || timed_out))
+    pace->thorough_ms = turn->moment->now_ms + rest;
+  if (unknown || completion->result == RESULT_REFUSED)
+    return rest;
+  pace->polled_ms = turn->moment->now_ms;
+  pace->empty = completion->result == RESULT_NO;
+  return completion->marked && !completion->glanced ? 0 : rest; /* the next one is a tail poll */
+}
+
+bool pace_polled_lately(const struct turn *turn)
+{
+  return turn->moment->now_ms - turn->pace->polled_ms < POLL_WHILE_WAITING_MS;
+}
+
+/*
+ * The longer the queue has been empty, the longer: where messages flow, the next one comes soon, with or without a wake-up. But polls take
+ * no more than a fifth of the time.
+ */
+static int64_t empty_pause(const struct turn *turn, int64_t rest, int64_t empty_since_ms)
+{
+  int64_t pause = turn->moment->now_ms - empty_since_ms, most = turn->core->options.poll_ms, least = rest / 5;
+  if (pause < EMPTY_PAUSE_MIN_MS)
+    pause = EMPTY_PAUSE_MIN_MS;
+  if (pause > most)
+    pause = most;
+  return turn_jitter(turn, pause > least ? pause : least);
+}
+
+int64_t pace_passed_empty(struct turn *turn, const struct completion *completion, int64_t empty_since_ms)
+{
+  struct pace *pace = turn->pace;
+  int64_t now = turn->moment->now_ms, rest = rest_ms(turn, completion);
+  bool woken = turn->core->woken;
+  pace->thorough_ms = now + rest;
+  pace->empty_until_ms = woken ? -1 : now + turn_jitter(turn, turn->core->options.poll_ms);
+  return woken ? 0 : empty_pause(turn, rest, empty_since_ms);
+}
+
+void pace_passed(struct turn *turn)
+{
+  turn->pace->empty_until_ms = -1;
+}
+
+void pace_pause_until(struct turn *turn, int64_t at_ms)
+{
+  struct core *core = turn->core;
+  core->next_ms = core->woken ? turn->moment->now_ms : at_ms;
+  core->wakeable = true;
+  core->woken = false;
+}
+
+void pace_pause(struct turn *turn, int64_t ms)
+{
+  /* Where no process holds it any more, and nothing was there for the next one at that moment, this process alone may see a message. */
+  bool next = turn->moment->now_ms - turn->pace->called_ms < HEARING_PAUSE_MS;
+  bool longer = turn->pace->hears && !next && ms < HEARING_PAUSE_MS;
+  pace_pause_until(turn, turn->moment->now_ms + turn_jitter(turn, longer ? HEARING_PAUSE_MS : ms));
+}
+
+void pace_released(struct turn *turn, bool lost)
+{
+  struct pace *pace = turn->pace;
+  int64_t until = lost ? -1 : pace->empty_until_ms;
+  pace->empty_until_ms = -1;
+  if (until <= turn->moment->now_ms)
+    return;
+  pace->empty = turn->core->wakeable = true;
+  pace->polled_ms = turn->moment->now_ms;
+  turn->core->next_ms = until;
+}
+
+void pace_wake(struct turn *turn)
+{
+  if (turn_runs(turn, ACTIVITY_MAIN))
+    turn->core->woken = true;
+  else if (turn->core->wakeable)
+    turn->core->next_ms = turn->moment->now_ms;
+}
+
+void pace_heard(struct turn *turn)
+{
+  turn->pace->empty_until_ms = -1;
+}
+
+void pace_called(struct turn *turn)
+{
+  turn->pace->called_ms = turn->moment->now_ms;
+  pace_heard(turn);
+  pace_wake(turn);
+}
