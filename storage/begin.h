@@ -23,6 +23,6 @@ enum begin_way {
   BEGIN_VERIFY_CUT, /* the same, and cut off what is beyond the committed end before */
 };
 /* `clean`: the last epoch ended with CLOSE. `vouched`: ledger_vouched, of the ledger as the fence found it. */
-enum begin_way begin_decide(const struct writer_ground *ground, bool clean, bool vouched);
+enum begin_way begin_decide(const struct continue_check *check, bool clean, bool vouched);
 
 #endif

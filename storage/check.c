@@ -5,7 +5,7 @@
 
 /* ---- unexpected segments ---- */
 
-struct strangers {
+struct unexpected {
   const char *dir, *type;
   int64_t epoch;      /* the ledger's */
   int64_t file_epoch; /* in the name of the ledger's segment; `T.bin`: 0 */
@@ -28,27 +28,27 @@ static bool name_size(const char *dir, const char *name, int64_t *size)
  * The ledger names a new segment before its first block is written. So no segment can have blocks if the ledger names no file, nor if the
  * segment's epoch is above the ledger's epoch or above that of the segment that the ledger names.
  */
-static void strangers_look(void *context, const char *name)
+static void unexpected_look(void *context, const char *name)
 {
-  struct strangers *strangers = context;
+  struct unexpected *unexpected = context;
   char type[TYPE_BYTES_MAX + 1];
   int64_t epoch = 0, size = 0;
-  if (strangers->found || !segment_name_parse(name, type, &epoch) || strcmp(type, strangers->type) != 0)
+  if (unexpected->found || !segment_name_parse(name, type, &epoch) || strcmp(type, unexpected->type) != 0)
     return;
-  bool strange = epoch > strangers->epoch || !strangers->has_file || epoch > strangers->file_epoch;
-  if (!strange || !name_size(strangers->dir, name, &size) || size <= FORMAT_HEADER_BYTES)
+  bool later = epoch > unexpected->epoch || !unexpected->has_file || epoch > unexpected->file_epoch;
+  if (!later || !name_size(unexpected->dir, name, &size) || size <= FORMAT_HEADER_BYTES)
     return; /* a bare header, left by a holder that died before its commit: writer_create handles it */
-  strangers->found = true;
-  if (epoch > strangers->epoch)
-    error_set(&strangers->error,
+  unexpected->found = true;
+  if (epoch > unexpected->epoch)
+    error_set(&unexpected->error,
               "%s/%s was made in epoch %" PRId64 ", and the ledger is at %" PRId64 ": it is not the ledger of these files",
-              path_show(strangers->dir).text, name, epoch, strangers->epoch);
-  else if (strangers->has_file)
-    error_set(&strangers->error, "%s/%s holds %" PRId64 " bytes, and the ledger names an earlier segment: an older ledger was restored",
-              path_show(strangers->dir).text, name, size);
+              path_show(unexpected->dir).text, name, epoch, unexpected->epoch);
+  else if (unexpected->has_file)
+    error_set(&unexpected->error, "%s/%s holds %" PRId64 " bytes, and the ledger names an earlier segment: an older ledger was restored",
+              path_show(unexpected->dir).text, name, size);
   else
-    error_set(&strangers->error, "%s/%s holds %" PRId64 " bytes, and the ledger knows no file of this type", path_show(strangers->dir).text,
-              name, size);
+    error_set(&unexpected->error, "%s/%s holds %" PRId64 " bytes, and the ledger knows no file of this type",
+              path_show(unexpected->dir).text, name, size);
 }
 
 /* ---- the committed end ---- */
@@ -156,17 +156,17 @@ static enum check_status segment_check(struct reader *reader, const char *dir, c
 enum check_status check_storage(struct reader *reader, const char *dir, const char *type, const struct committed *end, int64_t epoch,
                                 struct error *error)
 {
-  struct strangers strangers = {.dir = dir, .type = type, .epoch = epoch, .has_file = end->file[0] != 0};
+  struct unexpected unexpected = {.dir = dir, .type = type, .epoch = epoch, .has_file = end->file[0] != 0};
   char named[TYPE_BYTES_MAX + 1];
-  if (strangers.has_file && !segment_name_parse(end->file, named, &strangers.file_epoch))
-    strangers.file_epoch = epoch; /* segment_check finds the error when it opens the file */
-  if (file_list(dir, strangers_look, &strangers, error) != FILE_OK)
+  if (unexpected.has_file && !segment_name_parse(end->file, named, &unexpected.file_epoch))
+    unexpected.file_epoch = epoch; /* segment_check finds the error when it opens the file */
+  if (file_list(dir, unexpected_look, &unexpected, error) != FILE_OK)
     return CHECK_UNTRUSTED;
-  if (strangers.found) {
-    *error = strangers.error;
+  if (unexpected.found) {
+    *error = unexpected.error;
     return CHECK_UNTRUSTED;
   }
-  return strangers.has_file ? segment_check(reader, dir, type, end, epoch, error) : CHECK_OK;
+  return unexpected.has_file ? segment_check(reader, dir, type, end, epoch, error) : CHECK_OK;
 }
 
 bool check_adoptable(const char *dir, const char *type, int64_t seq)

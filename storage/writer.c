@@ -76,11 +76,11 @@ enum writer_status writer_close(struct writer *writer, struct error *error)
 
 /* ---- continuing a file ---- */
 
-enum writer_status writer_guard(struct writer *writer, struct writer_ground *ground, struct error *error)
+enum writer_status writer_guard(struct writer *writer, struct continue_check *check, struct error *error)
 {
   int64_t size = 0;
   enum file_status status = FILE_OK;
-  *ground = (struct writer_ground){.local = writer->local};
+  *check = (struct continue_check){.local = writer->local};
   bool counts = writer->local;
   if (counts && file_local(&writer->file, &counts, error) != FILE_OK)
     return WRITER_FAILED;
@@ -88,10 +88,10 @@ enum writer_status writer_guard(struct writer *writer, struct writer_ground *gro
     status = file_guard(&writer->file, error);
   if (status != FILE_OK && status != FILE_BUSY)
     return WRITER_FAILED;
-  ground->guarded = counts && status == FILE_OK;
+  check->guarded = counts && status == FILE_OK;
   if (file_size(&writer->file, &size, error) != FILE_OK)
     return WRITER_FAILED;
-  ground->exact = size == writer->end.length;
+  check->exact = size == writer->end.length;
   return WRITER_OK;
 }
 

@@ -72,13 +72,13 @@ MUST_CHECK enum check_status writer_open(struct writer *writer, const struct wri
 MUST_CHECK enum writer_status writer_close(struct writer *writer, struct error *error);
 
 /* The facts that decide whether the file may be continued (docs/protocol.md, "May the file be continued?"). */
-struct writer_ground {
+struct continue_check {
   bool local;   /* as in writer_start */
   bool guarded; /* directory and open file are local, and the writer has taken the guard now */
   bool exact;   /* the file is exactly as long as committed; measured after the guard was taken */
 };
-/* Takes the guard where guards count, and fills *ground. WRITER_OK also if the guard is busy. */
-MUST_CHECK enum writer_status writer_guard(struct writer *writer, struct writer_ground *ground, struct error *error);
+/* Takes the guard where guards count, and fills *check. WRITER_OK also if the guard is busy. */
+MUST_CHECK enum writer_status writer_guard(struct writer *writer, struct continue_check *check, struct error *error);
 /* Cuts off the bytes beyond the committed end. Call it only with the guard held, and after a check that the ledger still has this epoch. */
 MUST_CHECK enum writer_status writer_cut(struct writer *writer, struct error *error);
 

@@ -2,7 +2,7 @@
  * action: what the consumer wants done, and how it went. The consumer (worker/consumer.h) starts actions and gets completions;
  * worker/perform.h performs one. Both know nothing more of each other.
  *
- * Plain values. A load belongs to whoever has the action or the completion. Times are milliseconds of the boot-time clock, which
+ * Plain values. An item belongs to whoever has the action or the completion. Times are milliseconds of the boot-time clock, which
  * goes on while the machine sleeps, as a lease does.
  */
 #ifndef PAWL_WORKER_ACTION_H
@@ -10,7 +10,7 @@
 
 #include "base.h"
 #include "lockstore/acquire.h"
-#include "worker/load.h"
+#include "worker/work_item.h"
 
 /*
  * The actions; one call of perform does each. An action is a sequence that needs no decision of this machine. Where it may be
@@ -19,7 +19,7 @@
  */
 enum action_kind {
   /* activity MAIN */
-  ACTION_PEEK,   /* is there a message? YES, NO; REFUSED: the database check failed */
+  ACTION_POLL,   /* is there a message? YES, NO; REFUSED: the database check failed */
   ACTION_CHECK,  /* ledger, files, ledger again: YES (ledger), CHANGED, REFUSED (ledger did not move), NEWER */
   ACTION_LOOK,   /* may the mutex be taken? YES: it is its turn, NO: busy, and it waits (acquisition), REFUSED */
   ACTION_TAKE,   /* YES, NO: another was faster */
@@ -35,7 +35,7 @@ enum action_kind {
   ACTION_UNLOCK, /* YES, NO: the lock was not mine */
   ACTION_LEAVE,  /* leave the wait queue: YES, NO */
   /* activity READ */
-  ACTION_READ, /* the next batch of the pass: YES (load, or an error), NO: the pass is over; UNKNOWN: it ended early */
+  ACTION_READ, /* the next batch of the pass: YES (item, or an error), NO: the pass is over; UNKNOWN: it ended early */
   /* activities DELETE to DELETE_LAST */
   ACTION_DELETE, /* YES, LEFT */
   /* activity RENEW, on a thread of its own */
@@ -76,9 +76,9 @@ struct action {
   struct ledger_commit commit;    /* BEGIN, APPEND, CLOSE: `after` and what follows from it are filled in when it is known; COMMIT */
   struct committed end;           /* SETTLE */
   int64_t settled;                /* SETTLE: begin after this seq */
-  struct load *load;              /* APPEND, DELETE: comes back in the completion */
+  struct work_item *item;         /* APPEND, DELETE: comes back in the completion */
   bool begin;                     /* READ: a new pass */
-  bool glance;                    /* PEEK: a tail poll is enough */
+  bool tail;                      /* POLL: a tail poll is enough */
   bool write_close, commits;      /* CLOSE: append CLOSE; commit `clean` */
   bool again;                     /* FENCE: it was sent before, and the answer is unknown */
   bool judge;                     /* CHECK, OPEN, SETTLE, BEGIN: a refusal now is final; also find out whether --adopt may help */
@@ -111,21 +111,21 @@ struct completion {
   uint64_t number;
   enum result result;
   bool asked;                     /* the result tells whether the database answers */
-  struct error error;             /* unless YES or NO; PEEK and READ: if set with YES or NO, it names a document that cannot be taken */
+  struct error error;             /* unless YES or NO; POLL and READ: if set with YES or NO, it names a document that cannot be taken */
   int64_t sent_ms;                /* TAKE, RENEW: when the request was about to be sent, boot-time clock */
   struct ledger ledger;           /* CHECK, FENCE */
   struct acquisition acquisition; /* LOOK, TAKE, LEAVE */
   bool awaited;                   /* RENEW: a tool waits for the mutex */
-  bool glanced;                   /* PEEK: it was a tail poll */
-  bool marked;                    /* PEEK: the next one can be a tail poll */
-  int64_t took_ms;                /* PEEK, READ: time until the answer */
+  bool tail;                      /* POLL: it was a tail poll */
+  bool tail_next;                 /* POLL: the next one can be a tail poll */
+  int64_t took_ms;                /* POLL, READ: time until the answer */
   enum place place;               /* FENCE */
   int64_t settled;                /* SETTLE YES: the new value */
   bool created;                   /* BEGIN: a new segment, which ends at `end` */
   bool guarded;                   /* BEGIN: the file is local, and its guard is held */
   bool unnamed;                   /* BEGIN: it left a segment of this epoch that the ledger does not name */
   struct committed end;           /* BEGIN, APPEND, CLOSE */
-  struct load *load;              /* READ: new; APPEND, DELETE: given back */
+  struct work_item *item;         /* READ: new; APPEND, DELETE: given back */
   bool judged;                    /* the action's `judge` */
   bool adoptable;                 /* with a refusal: pawl-setup --adopt may help */
   bool missed_is_there;           /* CHECK: the action's `missed` segment exists by now */

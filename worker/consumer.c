@@ -46,7 +46,7 @@ static void completion_handle(struct turn *turn, const struct completion *comple
   struct core *core = turn->core;
   enum activity activity = completion->activity;
   if (!core->activity[activity].running || core->activity[activity].number != completion->number) {
-    load_free(completion->load);
+    work_item_free(completion->item);
     return;
   }
   core->activity[activity].running = false;
@@ -97,11 +97,11 @@ static void wake_handle(struct turn *turn, const struct event *event)
 }
 
 /* When wake-ups begin, some may just have been missed: it looks at once. When they end, the long pause in hand does so too. */
-static void watch_handle(struct turn *turn, bool hears)
+static void notifications_handle(struct turn *turn, bool notified)
 {
-  if (turn->pace->hears != hears)
+  if (turn->pace->notified != notified)
     wake(turn);
-  turn->pace->hears = hears;
+  turn->pace->notified = notified;
 }
 
 /* ---- events in, actions out ---- */
@@ -159,8 +159,8 @@ static void event_handle(struct turn *turn, const struct event *event)
   case EVENT_WAKE:
     wake_handle(turn, event);
     return;
-  case EVENT_WATCH:
-    watch_handle(turn, event->watching);
+  case EVENT_NOTIFICATIONS:
+    notifications_handle(turn, event->notified);
     return;
   case EVENT_COUNT:
     assert(!"no event");
@@ -177,7 +177,7 @@ void consumer_handle(struct consumer *consumer, const struct event *event, const
                       .epoch = &consumer->epoch,
                       .moment = moment,
                       .effects = effects};
-  effects->action_count = effects->note_count = 0;
+  effects->action_count = effects->event_count = 0;
   effects->drop_read = false;
   consumer->core.now_ms = moment->now_ms;
   event_handle(&turn, event);
@@ -229,14 +229,14 @@ int64_t consumer_wake_ms(const struct consumer *consumer)
   wake_by(core, lease_wake_ms(&consumer->lease, core->activity[ACTIVITY_RENEW].running), &wake);
   if (core->state == STATE_DRAINING) {
     wake_by(core, epoch_wake_ms(&consumer->epoch, core), &wake);
-    wake_by(core, consumer->lease.deadline_ms, &wake);
+    wake_by(core, consumer->lease.safe_until_ms, &wake);
   }
   return wake;
 }
 
 int64_t consumer_until_ms(const struct consumer *consumer)
 {
-  return consumer->core.stopping || consumer->lease.lost ? 0 : consumer->lease.deadline_ms;
+  return consumer->core.stopping || consumer->lease.lost ? 0 : consumer->lease.safe_until_ms;
 }
 
 bool consumer_holds(const struct consumer *consumer)
@@ -257,7 +257,7 @@ bool consumer_sees_nothing(const struct consumer *consumer)
 bool consumer_is_quiet(const struct consumer *consumer)
 {
   const struct core *core = &consumer->core;
-  bool runs = core->activity[ACTIVITY_MAIN].running, polls = runs && core->activity[ACTIVITY_MAIN].kind == ACTION_PEEK;
+  bool runs = core->activity[ACTIVITY_MAIN].running, polls = runs && core->activity[ACTIVITY_MAIN].kind == ACTION_POLL;
   bool waits = core->state == STATE_IDLE || core->state == STATE_WAITING;
   return waits && consumer->pace.empty && (polls || !runs);
 }
@@ -275,7 +275,7 @@ bool consumer_trusts(const struct consumer *consumer, int64_t now_ms, struct err
 {
   if (!trust_tells(&consumer->trust, &consumer->core, now_ms, why))
     return false;
-  if (consumer->epoch.said_no_space)
+  if (consumer->epoch.no_space)
     error_set(why, "%s waits for space: the file system of its storage is full", consumer->core.type);
   else if (consumer->core.state == STATE_BACKING_OFF)
     error_set(why, "%s pauses: writing to its storage failed, the log says how", consumer->core.type);

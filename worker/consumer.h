@@ -24,20 +24,20 @@
 #include "worker/trust.h"
 
 enum event_kind {
-  EVENT_TIMER,      /* some time has passed */
-  EVENT_COMPLETION, /* an action has come back */
-  EVENT_STOP,       /* finish the current batch and leave */
-  EVENT_WAKE,       /* a wake-up: poll, or read the lock, at once; it may be late, doubled or wrong */
-  EVENT_WATCH,      /* wake-ups come from now on, or no longer */
+  EVENT_TIMER,         /* some time has passed */
+  EVENT_COMPLETION,    /* an action has come back */
+  EVENT_STOP,          /* finish the current batch and leave */
+  EVENT_WAKE,          /* a wake-up: poll, or read the lock, at once; it may be late, doubled or wrong */
+  EVENT_NOTIFICATIONS, /* wake-ups come from now on, or no longer */
   EVENT_COUNT,
 };
 
 struct event {
   enum event_kind kind;
-  struct completion *completion; /* EVENT_COMPLETION; its load passes to the consumer */
+  struct completion *completion; /* EVENT_COMPLETION; its item passes to the consumer */
   enum wakeup_about about;       /* EVENT_WAKE */
   struct owner owner;            /* EVENT_WAKE: the acquisition that it is for, unless it is about messages */
-  bool watching;                 /* EVENT_WATCH */
+  bool notified;                 /* EVENT_NOTIFICATIONS */
 };
 
 struct consumer { /* the machines, each with its own fields */

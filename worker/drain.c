@@ -22,9 +22,9 @@ static const char *segment_reason(const struct epoch *epoch)
 static void no_space(struct turn *turn, const char *text)
 {
   struct epoch *epoch = turn->epoch;
-  if (!epoch->said_no_space)
-    turn_note(turn, NOTE_WARN, "no-space", "%s: waits, and goes on by itself when there is space", text);
-  epoch->said_no_space = true;
+  if (!epoch->no_space)
+    turn_log(turn, LEVEL_WARN, "no-space", "%s: waits, and goes on by itself when there is space", text);
+  epoch->no_space = true;
   turn->core->next_ms = turn->moment->now_ms + RECHECK_MS;
 }
 
@@ -37,10 +37,10 @@ static void begun(struct turn *turn)
 static void segment_committed(struct turn *turn, const struct committed *end)
 {
   struct epoch *epoch = turn->epoch;
-  turn_note(turn, NOTE_INFO, "segment", "writes to %s, a new segment (%s)", end->file,
-            epoch->rolling                   ? "roll"
-            : epoch->before.end.file[0] == 0 ? "first"
-                                             : "the file cannot be continued in place");
+  turn_log(turn, LEVEL_INFO, "segment", "writes to %s, a new segment (%s)", end->file,
+           epoch->rolling                   ? "roll"
+           : epoch->before.end.file[0] == 0 ? "first"
+                                            : "the file cannot be continued in place");
   epoch->committed = *end;
   turn->core->counts.segments++;
   begun(turn);
@@ -73,7 +73,7 @@ static void begin_done(struct turn *turn, const struct completion *completion)
     no_space(turn, completion->error.text);
     return;
   case RESULT_SPENT:
-    turn_note(turn, NOTE_WARN, "spent", "gives the epoch up: %s", completion->error.text);
+    turn_log(turn, LEVEL_WARN, "spent", "gives the epoch up: %s", completion->error.text);
     leave_by(turn, LEAVE_RELEASE, STATE_IDLE, "the name of its segment is taken");
     return;
   case RESULT_REFUSED:
@@ -103,15 +103,15 @@ static void block_count(struct turn *turn, const struct committed *end)
 static void block_committed(struct turn *turn, const struct committed *end)
 {
   struct epoch *epoch = turn->epoch;
-  struct load *load = epoch->hand;
+  struct work_item *item = epoch->current;
   block_count(turn, end);
   epoch->committed = *end;
   turn->core->seq_seen = epoch->committed.seq;
-  load->seq_last = epoch->committed.seq;
-  batch_deinit(&load->batch); /* only the ids are wanted from here on */
-  assert(epoch->committed_count < LOADS_COMMITTED_MAX);
-  epoch->committed_loads[epoch->committed_count++] = load;
-  epoch->hand = NULL;
+  item->seq_last = epoch->committed.seq;
+  batch_deinit(&item->batch); /* only the ids are wanted from here on */
+  assert(epoch->committed_count < ITEMS_COMMITTED_MAX);
+  epoch->committed_items[epoch->committed_count++] = item;
+  epoch->current = NULL;
   epoch->uncommitted = UNCOMMITTED_NOTHING;
 }
 
@@ -120,15 +120,15 @@ static void appended(struct turn *turn)
   struct epoch *epoch = turn->epoch;
   epoch->wrote = true;
   turn->core->failed_disks = 0;
-  if (epoch->said_no_space)
-    turn_note(turn, NOTE_INFO, "no-space", "there is space again");
-  epoch->said_no_space = false;
+  if (epoch->no_space)
+    turn_log(turn, LEVEL_INFO, "no-space", "there is space again");
+  epoch->no_space = false;
 }
 
 static void append_done(struct turn *turn, const struct completion *completion)
 {
   struct epoch *epoch = turn->epoch;
-  epoch->hand = completion->load;
+  epoch->current = completion->item;
   if (completion->result == RESULT_NO_SPACE) {
     no_space(turn, completion->error.text);
   } else if (completion->result == RESULT_YES) {
@@ -177,7 +177,7 @@ static void begin_start(struct turn *turn)
   action->reason = segment_reason(epoch);
   action->judge = true;
   memcpy(action->uuid, turn->moment->random, sizeof action->uuid);
-  action->block_bytes = epoch->hand->batch.bytes;
+  action->block_bytes = epoch->current->batch.bytes;
   leave_commit_fill(turn, &action->commit);
 }
 
@@ -185,15 +185,15 @@ static void append_start(struct turn *turn)
 {
   struct epoch *epoch = turn->epoch;
   struct action *action = turn_start(turn, ACTION_APPEND);
-  action->load = epoch->hand;
-  epoch->hand = NULL;
+  action->item = epoch->current;
+  epoch->current = NULL;
   leave_commit_fill(turn, &action->commit);
 }
 
 /* Nothing of a block is under way. */
-static bool hands_free(const struct turn *turn)
+static bool writes_nothing(const struct turn *turn)
 {
-  return turn->epoch->hand == NULL && turn->epoch->uncommitted == UNCOMMITTED_NOTHING && !turn_runs(turn, ACTIVITY_MAIN);
+  return turn->epoch->current == NULL && turn->epoch->uncommitted == UNCOMMITTED_NOTHING && !turn_runs(turn, ACTIVITY_MAIN);
 }
 
 /* What is synced, or may be named by the ledger already, is still tried to be committed: the epoch decides. */
@@ -202,11 +202,11 @@ static bool must_commit(const struct epoch *epoch)
   return epoch->uncommitted != UNCOMMITTED_NOTHING && epoch->leave != LEAVE_ABANDON;
 }
 
-static void load_take_up(struct epoch *epoch)
+static void item_take_up(struct epoch *epoch)
 {
-  if (epoch->hand != NULL || epoch->ready_count == 0 || epoch->committed_count == LOADS_COMMITTED_MAX)
+  if (epoch->current != NULL || epoch->ready_count == 0 || epoch->committed_count == ITEMS_COMMITTED_MAX)
     return;
-  epoch->hand = epoch->ready[0];
+  epoch->current = epoch->ready[0];
   epoch->ready[0] = epoch->ready[1];
   epoch->ready_count--;
 }
@@ -222,14 +222,14 @@ static void write_step(struct turn *turn)
     return;
   }
   if (epoch->leave != LEAVE_NOT) {
-    load_free(epoch->hand);
-    epoch->hand = NULL;
+    work_item_free(epoch->current);
+    epoch->current = NULL;
     return;
   }
   if (!lease_alive(turn))
     return;
-  load_take_up(epoch);
-  if (epoch->hand == NULL || !turn_main_ready(turn))
+  item_take_up(epoch);
+  if (epoch->current == NULL || !turn_main_ready(turn))
     return;
   if (epoch->begun)
     append_start(turn);
@@ -257,18 +257,18 @@ static void pass_lost(struct turn *turn, const struct completion *completion)
 {
   struct epoch *epoch = turn->epoch;
   bool many = ++epoch->read_unknown_row == READ_UNKNOWN_MAX;
-  turn_note(turn, many ? NOTE_WARN : NOTE_DEBUG, "pass", "%s%s%s",
-            many ? "five passes in a row brought no message, the last because of: " : "the pass ended early: ", completion->error.text,
-            many ? "; releases the lock and pauses" : "");
+  turn_log(turn, many ? LEVEL_WARN : LEVEL_DEBUG, "pass", "%s%s%s",
+           many ? "five passes in a row brought no message, the last because of: " : "the pass ended early: ", completion->error.text,
+           many ? "; releases the lock and pauses" : "");
   epoch->read_ms = turn->moment->now_ms + turn_backoff(turn, epoch->read_unknown_row);
 }
 
-static void load_read(struct turn *turn, struct load *load)
+static void item_read(struct turn *turn, struct work_item *item)
 {
   struct epoch *epoch = turn->epoch;
-  assert(epoch->ready_count < LOADS_READY_MAX);
-  epoch->pass_messages += load->messages;
-  epoch->ready[epoch->ready_count++] = load;
+  assert(epoch->ready_count < ITEMS_READY_MAX);
+  epoch->pass_messages += item->messages;
+  epoch->ready[epoch->ready_count++] = item;
   epoch->empty_since_ms = -1;
   pace_passed(turn);
 }
@@ -280,8 +280,8 @@ void epoch_read(struct turn *turn, const struct completion *completion)
   if (completion->result == RESULT_REFUSED)
     refused(turn, completion);
   turn_name_document(turn, completion);
-  if (completion->load != NULL)
-    load_read(turn, completion->load);
+  if (completion->item != NULL)
+    item_read(turn, completion->item);
   if (completion->result == RESULT_UNKNOWN) {
     pass_lost(turn, completion);
     return;
@@ -300,12 +300,12 @@ static void read_step(struct turn *turn)
   if (turn_runs(turn, ACTIVITY_READ) || epoch->leave != LEAVE_NOT || !lease_alive(turn))
     return;
   if (epoch->pass_open) {
-    if (epoch->ready_count < LOADS_READY_MAX)
+    if (epoch->ready_count < ITEMS_READY_MAX)
       turn_start(turn, ACTION_READ);
     return;
   }
   /* A pass begins only when nothing is on its way: else committed messages, not yet deleted, would be seen again. */
-  bool all_deleted = hands_free(turn) && epoch->ready_count == 0 && epoch->committed_count == 0 && turn_deletes(turn) == 0;
+  bool all_deleted = writes_nothing(turn) && epoch->ready_count == 0 && epoch->committed_count == 0 && turn_deletes(turn) == 0;
   if (!all_deleted || turn->moment->now_ms < epoch->read_ms)
     return;
   epoch->pass_messages = 0;
@@ -316,24 +316,24 @@ static void read_step(struct turn *turn)
 void epoch_deleted(struct turn *turn, const struct completion *completion)
 {
   struct epoch *epoch = turn->epoch;
-  struct load *load = completion->load;
+  struct work_item *item = completion->item;
   bool yes = completion->result == RESULT_YES;
   epoch->delete_unknown_row = yes ? 0 : epoch->delete_unknown_row + 1;
   epoch->delete_ms = yes ? 0 : turn->moment->now_ms + turn_backoff(turn, epoch->delete_unknown_row);
-  load->deleting = false;
-  load->ids_deleted += yes;
+  item->deleting = false;
+  item->ids_deleted += yes;
   if (completion->result == RESULT_LEFT)
     refused(turn, completion);
   /* `settled` is the end of the unbroken prefix. */
   int done = 0;
-  while (done < epoch->committed_count && !epoch->committed_loads[done]->deleting &&
-         epoch->committed_loads[done]->ids_deleted == epoch->committed_loads[done]->ids_count) {
-    turn->core->settled = epoch->committed_loads[done]->seq_last;
-    turn->core->counts.deleted += epoch->committed_loads[done]->messages;
-    load_free(epoch->committed_loads[done++]);
+  while (done < epoch->committed_count && !epoch->committed_items[done]->deleting &&
+         epoch->committed_items[done]->ids_deleted == epoch->committed_items[done]->ids_count) {
+    turn->core->settled = epoch->committed_items[done]->seq_last;
+    turn->core->counts.deleted += epoch->committed_items[done]->messages;
+    work_item_free(epoch->committed_items[done++]);
   }
   epoch->committed_count -= done;
-  memmove(epoch->committed_loads, epoch->committed_loads + done, (size_t)epoch->committed_count * sizeof epoch->committed_loads[0]);
+  memmove(epoch->committed_items, epoch->committed_items + done, (size_t)epoch->committed_count * sizeof epoch->committed_items[0]);
 }
 
 static void delete_step(struct turn *turn)
@@ -343,11 +343,11 @@ static void delete_step(struct turn *turn)
     return;
   int free_deletes = DELETES_MAX - turn_deletes(turn);
   for (int i = 0; i < epoch->committed_count && free_deletes > 0; i++) {
-    struct load *load = epoch->committed_loads[i];
-    if (load->deleting || load->ids_deleted == load->ids_count)
+    struct work_item *item = epoch->committed_items[i];
+    if (item->deleting || item->ids_deleted == item->ids_count)
       continue;
-    load->deleting = true;
-    turn_start(turn, ACTION_DELETE)->load = load;
+    item->deleting = true;
+    turn_start(turn, ACTION_DELETE)->item = item;
     free_deletes--;
   }
 }
@@ -358,7 +358,7 @@ static void delete_step(struct turn *turn)
 static bool tools_turn(const struct turn *turn)
 {
   const struct epoch *epoch = turn->epoch;
-  bool got_on = epoch->wrote || turn->core->settled > epoch->before.settled || epoch->empty_since_ms >= 0 || epoch->said_no_space;
+  bool got_on = epoch->wrote || turn->core->settled > epoch->before.settled || epoch->empty_since_ms >= 0 || epoch->no_space;
   return turn->lease->awaited && got_on;
 }
 
@@ -372,7 +372,7 @@ static bool segment_is_full(const struct turn *turn)
 static void leave_decide(struct turn *turn)
 {
   struct epoch *epoch = turn->epoch;
-  bool idle = hands_free(turn) && epoch->ready_count == 0 && !turn_runs(turn, ACTIVITY_READ);
+  bool idle = writes_nothing(turn) && epoch->ready_count == 0 && !turn_runs(turn, ACTIVITY_READ);
   int64_t empty_ms = epoch->empty_since_ms >= 0 ? turn->moment->now_ms - epoch->empty_since_ms : -1;
   if (epoch->leave != LEAVE_NOT)
     return;
@@ -385,7 +385,7 @@ static void leave_decide(struct turn *turn)
     leave_by(turn, LEAVE_RELEASE, STATE_IDLE, "the queue cannot be read");
   } else if (idle && empty_ms >= turn->core->options.linger_ms) {
     leave_by(turn, LEAVE_RELEASE, STATE_IDLE, "the queue is empty");
-  } else if (hands_free(turn) && segment_is_full(turn) && lease_alive(turn)) {
+  } else if (writes_nothing(turn) && segment_is_full(turn) && lease_alive(turn)) {
     leave_by(turn, LEAVE_ROLL, STATE_IDLE, "the segment is large enough: roll");
   }
 }

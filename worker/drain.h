@@ -1,6 +1,6 @@
 /*
- * drain: reading, writing and deleting beside one another. Reading runs ahead by at most LOADS_READY_MAX loads; a block is
- * written only when the one before it is committed; deletes come last, of at most LOADS_COMMITTED_MAX loads. Private to epoch.c.
+ * drain: reading, writing and deleting beside one another. Reading runs ahead by at most ITEMS_READY_MAX items; a block is
+ * written only when the one before it is committed; deletes come last, of at most ITEMS_COMMITTED_MAX items. Private to epoch.c.
  */
 #ifndef PAWL_WORKER_DRAIN_H
 #define PAWL_WORKER_DRAIN_H

@@ -36,8 +36,8 @@ static void takeover_note(struct turn *turn)
   const struct ledger *before = &turn->epoch->before;
   const char *end = before->clean ? "clean" : before->epoch == 0 ? "none, this is the first" : "unclean";
   int64_t left = before->end.seq - before->settled;
-  turn_note(turn, NOTE_INFO, "takeover", "holder after seq %" PRId64 "; the last end was %s; %" PRId64 " committed message%s to be settled",
-            before->end.seq, end, left, left == 1 ? " is" : "s are");
+  turn_log(turn, LEVEL_INFO, "takeover", "holder after seq %" PRId64 "; the last end was %s; %" PRId64 " committed message%s to be settled",
+           before->end.seq, end, left, left == 1 ? " is" : "s are");
 }
 
 static void opened(struct turn *turn, const struct completion *completion)
@@ -66,13 +66,13 @@ static void settle_refused(struct turn *turn, const struct completion *completio
   struct epoch *epoch = turn->epoch;
   int64_t now = turn->moment->now_ms;
   if (completion->result == RESULT_NEWER) {
-    turn_note(turn, NOTE_WARN, "newer", "leaves, a newer pawl is needed: %s", completion->error.text);
+    turn_log(turn, LEVEL_WARN, "newer", "leaves, a newer pawl is needed: %s", completion->error.text);
     leave_release(turn, STATE_CHECKING, "a newer pawl is needed");
     return;
   }
   if (epoch->settle_refused_since_ms < 0) {
     epoch->settle_refused_since_ms = now;
-    turn_note(turn, NOTE_WARN, "untrusted", "cannot settle, and tries again: %s", completion->error.text);
+    turn_log(turn, LEVEL_WARN, "untrusted", "cannot settle, and tries again: %s", completion->error.text);
   }
   trust_is(turn, STORAGE_DISAGREES, &completion->error);
   turn->core->next_ms = now + RECHECK_MS;

@@ -8,7 +8,7 @@
 
 #include "worker/turn.h"
 
-enum { LOADS_READY_MAX = 2, LOADS_COMMITTED_MAX = 4 };
+enum { ITEMS_READY_MAX = 2, ITEMS_COMMITTED_MAX = 4 };
 
 /* What is in the file, and not known to be in the ledger: only the commit is repeated. */
 enum uncommitted {
@@ -28,24 +28,24 @@ struct epoch {
   enum place place;
 
   /* the file */
-  bool begun;        /* it is decided which file this epoch writes */
-  bool guarded;      /* that file is local and I hold its guard: commits vouch for the end */
-  bool wrote;        /* this epoch has written a block */
-  bool unnamed;      /* a segment of this epoch is there that the ledger does not name */
-  struct load *hand; /* the load being written */
+  bool begun;                /* it is decided which file this epoch writes */
+  bool guarded;              /* that file is local and I hold its guard: commits vouch for the end */
+  bool wrote;                /* this epoch has written a block */
+  bool unnamed;              /* a segment of this epoch is there that the ledger does not name */
+  struct work_item *current; /* the item being written */
   enum uncommitted uncommitted;
   struct committed written; /* where what is uncommitted ends */
-  bool said_no_space;
+  bool no_space;
 
   /* the queue */
-  struct load *ready[LOADS_READY_MAX]; /* read and not yet written */
+  struct work_item *ready[ITEMS_READY_MAX]; /* read and not yet written */
   int ready_count;
   bool pass_open;
   int64_t pass_messages; /* read in this pass */
   int64_t read_ms;       /* no pass begins before */
   int64_t read_unknown_row;
-  int64_t empty_since_ms;                            /* the queue has been empty since; -1: it is not */
-  struct load *committed_loads[LOADS_COMMITTED_MAX]; /* committed and not yet deleted; oldest first */
+  int64_t empty_since_ms;                                 /* the queue has been empty since; -1: it is not */
+  struct work_item *committed_items[ITEMS_COMMITTED_MAX]; /* committed and not yet deleted; oldest first */
   int committed_count;
   int64_t delete_ms; /* no delete begins before (back-off) */
   int64_t delete_unknown_row;

@@ -8,7 +8,7 @@ void lease_taken(struct turn *turn, const struct completion *completion)
   int64_t lease_ms = turn->core->options.lease_ms;
   *turn->lease = (struct lease){.held = true,
                                 .taken_number = completion->number,
-                                .deadline_ms = completion->sent_ms + lease_safe_ms(lease_ms),
+                                .safe_until_ms = completion->sent_ms + lease_safe_ms(lease_ms),
                                 .renew_ms = completion->sent_ms + lease_renew_ms(lease_ms)};
 }
 
@@ -24,12 +24,12 @@ void lease_drop(struct turn *turn)
 
 bool lease_alive(const struct turn *turn)
 {
-  return !turn->lease->lost && turn->moment->now_ms < turn->lease->deadline_ms;
+  return !turn->lease->lost && turn->moment->now_ms < turn->lease->safe_until_ms;
 }
 
 int64_t lease_end_ms(const struct lease *lease, int64_t lease_ms)
 {
-  return lease->deadline_ms + lease_ms - lease_safe_ms(lease_ms);
+  return lease->safe_until_ms + lease_ms - lease_safe_ms(lease_ms);
 }
 
 void lease_renewed(struct turn *turn, const struct completion *completion)
@@ -39,14 +39,14 @@ void lease_renewed(struct turn *turn, const struct completion *completion)
   if (!lease->held || completion->number < lease->taken_number)
     return;
   if (completion->result == RESULT_YES) {
-    lease->deadline_ms = completion->sent_ms + lease_safe_ms(lease_ms);
+    lease->safe_until_ms = completion->sent_ms + lease_safe_ms(lease_ms);
     lease->renew_ms = completion->sent_ms + lease_renew_ms(lease_ms);
     lease->awaited = completion->awaited;
   } else if (completion->result != RESULT_NO) {
     lease->renew_ms = turn->moment->now_ms + turn_jitter(turn, lease_ms / 12);
   } else if (turn->core->state != STATE_UNLOCKING) { /* there it came behind the delete */
     lease->lost = true;
-    turn_note(turn, NOTE_WARN, "lost", "the lease was lost");
+    turn_log(turn, LEVEL_WARN, "lost", "the lease was lost");
   }
 }
 
@@ -67,9 +67,9 @@ static bool stalled(struct turn *turn)
   int64_t ms = turn->moment->now_ms - turn->core->activity[ACTIVITY_MAIN].started_ms;
   if (!turn_runs(turn, ACTIVITY_MAIN) || ms < turn->core->options.stall_ms)
     return false;
-  if (!lease->said_stall)
-    turn_note(turn, NOTE_WARN, "stall", "an action has run for %" PRId64 " s: the lease is let go", ms / 1000);
-  lease->said_stall = true;
+  if (!lease->logged_stall)
+    turn_log(turn, LEVEL_WARN, "stall", "an action has run for %" PRId64 " s: the lease is let go", ms / 1000);
+  lease->logged_stall = true;
   return true;
 }
 
@@ -86,7 +86,7 @@ void lease_step(struct turn *turn)
    */
   if (turn->moment->now_ms >= lease_end_ms(lease, lease_ms)) {
     lease->lost = true;
-    turn_note(turn, NOTE_WARN, "lost", "the lease ran out, and no renewal was answered");
+    turn_log(turn, LEVEL_WARN, "lost", "the lease ran out, and no renewal was answered");
   } else if (stalled(turn))
     lease->renew_ms = turn->moment->now_ms + lease_renew_ms(lease_ms) / 4;
   else

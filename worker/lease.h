@@ -10,8 +10,8 @@ struct lease {
   bool held;    /* the lock document may be there */
   bool lost;    /* and it is known not to be mine any more */
   bool awaited; /* a tool waits for it */
-  bool said_stall;
-  int64_t deadline_ms;   /* two thirds of the lease: no new block and no delete after that */
+  bool logged_stall;
+  int64_t safe_until_ms; /* two thirds of the lease: no new block and no delete after that */
   int64_t renew_ms;      /* when the next renewal is due */
   uint64_t taken_number; /* of the TAKE: a renewal with a lower number belongs to an earlier lock */
 };

@@ -2,14 +2,14 @@
 #include "worker/lease.h"
 #include "worker/trust.h"
 
-static void loads_drop(struct epoch *epoch)
+static void items_drop(struct epoch *epoch)
 {
-  load_free(epoch->hand);
-  epoch->hand = NULL;
+  work_item_free(epoch->current);
+  epoch->current = NULL;
   for (int i = 0; i < epoch->ready_count; i++)
-    load_free(epoch->ready[i]);
+    work_item_free(epoch->ready[i]);
   for (int i = 0; i < epoch->committed_count; i++)
-    load_free(epoch->committed_loads[i]);
+    work_item_free(epoch->committed_items[i]);
   epoch->ready_count = epoch->committed_count = 0;
 }
 
@@ -20,12 +20,12 @@ void epoch_init(struct epoch *epoch)
 
 void epoch_deinit(struct epoch *epoch)
 {
-  loads_drop(epoch);
+  items_drop(epoch);
 }
 
 void epoch_forget(struct turn *turn)
 {
-  loads_drop(turn->epoch);
+  items_drop(turn->epoch);
   epoch_init(turn->epoch);
   turn->core->epoch = 0;
 }
@@ -41,7 +41,7 @@ void leave_by(struct turn *turn, enum leave leave, enum consumer_state after, co
 
 void leave_release(struct turn *turn, enum consumer_state after, const char *why)
 {
-  loads_drop(turn->epoch);
+  items_drop(turn->epoch);
   if (turn->epoch->leave == LEAVE_NOT)
     turn->epoch->leave = LEAVE_RELEASE;
   turn->core->after = after;
@@ -59,14 +59,14 @@ static void abandon(struct turn *turn, enum consumer_state after)
 void leave_fenced(struct turn *turn)
 {
   lease_lose(turn);
-  turn_note(turn, NOTE_WARN, "fenced", "another holder has taken over: what was not committed is dropped");
+  turn_log(turn, LEVEL_WARN, "fenced", "another holder has taken over: what was not committed is dropped");
   abandon(turn, STATE_IDLE);
 }
 
 void leave_failed_disk(struct turn *turn, const char *text)
 {
   turn->core->failed_disks++;
-  turn_note(turn, NOTE_ERROR, "disk", "%s: nothing more is written in this epoch", text);
+  turn_log(turn, LEVEL_ERROR, "disk", "%s: nothing more is written in this epoch", text);
   abandon(turn, STATE_BACKING_OFF);
 }
 
@@ -120,14 +120,14 @@ static void close_failed(struct turn *turn, const struct completion *completion)
     turn->core->failed_disks++;
     turn->core->after = STATE_BACKING_OFF;
   }
-  turn_note(turn, NOTE_WARN, "close", "the file is left without a clean end: %s", completion->error.text);
+  turn_log(turn, LEVEL_WARN, "close", "the file is left without a clean end: %s", completion->error.text);
   unlock(turn, "the file is closed");
 }
 
 /* Asked to stop while the database is away: nothing is uncommitted, and the lease ends by itself. */
 static void leave_to_lease(struct turn *turn, const struct completion *completion)
 {
-  turn_note(turn, NOTE_WARN, "lock", "the lock is left to its lease: %s", completion->error.text);
+  turn_log(turn, LEVEL_WARN, "lock", "the lock is left to its lease: %s", completion->error.text);
   epoch_forget(turn);
   lease_drop(turn);
   turn_enter(turn, turn->core->after == STATE_STOPPED ? STATE_STOPPED : STATE_DONE, "asked to stop");

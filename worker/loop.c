@@ -5,8 +5,8 @@
 #include "worker/executor.h"
 #include "worker/health.h"
 #include "worker/log.h"
+#include "worker/notifications.h"
 #include "worker/notify.h"
-#include "worker/watch.h"
 
 #include <assert.h>
 #include <ev.h>
@@ -38,7 +38,7 @@ enum {
 
 struct loop;
 
-struct station { /* what belongs to one type */
+struct type_context { /* what belongs to one type */
   struct loop *loop;
   struct consumer consumer;
   struct performer performer;
@@ -46,7 +46,7 @@ struct station { /* what belongs to one type */
 
 struct action_job {
   struct job job; /* first: a job is an action_job */
-  struct station *station;
+  struct type_context *served;
   struct action action;
   struct completion completion;
 };
@@ -77,23 +77,23 @@ struct loop {
   ev_io health_io;
   ev_timer health_timer, notify_timer;
   struct executor *executor, *poller, *deleter, *renewer;
-  struct watch *watch; /* NULL: it could not be started */
-  bool watching;       /* wake-ups come */
-  bool said_unwatched; /* that they do not */
-  struct station *stations;
+  struct notifications *notifications; /* NULL: it could not be started */
+  bool notified;                       /* wake-ups come */
+  bool logged_unnotified;              /* that they do not */
+  struct type_context *contexts;
   struct health *health; /* NULL: none is wanted */
   struct notify notify;
   char summary[NOTIFY_STATUS_SIZE];
-  const struct consumer **consumers; /* the stations', for those two */
+  const struct consumer **consumers; /* the contexts', for those two */
   int64_t started_wall_us;
   struct empty_job empty;
   struct renew_job renew;
   int64_t empty_next_ms;
-  bool told_ready;                  /* the service manager */
+  bool ready_sent;                  /* the service manager */
   struct error described;           /* what was said last of what the server is */
   bool asked;                       /* the database has answered, or not, at least once */
   bool away;                        /* it did not answer the last time */
-  bool said_away;                   /* and that was said */
+  bool logged_away;                 /* and that was said */
   unsigned refused;                 /* kinds of action, as bits, that it refuses: user, password, rights */
   int64_t refused_ms[ACTION_COUNT]; /* when it did so last */
   bool denied;                      /* and what it said last is that a right is missing */
@@ -103,7 +103,7 @@ struct loop {
 
 int loop_connections(size_t type_count)
 {
-  /* A pass keeps one while it is open, and each eraser its own. */
+  /* A pass keeps one while it is open, and each deleter its own. */
   return (int)type_count * (THREADS_PER_TYPE + 1 + DELETES_MAX) + DELETERS + 2;
 }
 
@@ -123,14 +123,14 @@ static void say(enum config_log_level level, const char *event, const char *text
   log_line(level, &process, event, text);
 }
 
-static void notes_write(const struct station *station, const struct effects *effects)
+static void events_write(const struct type_context *served, const struct effects *effects)
 {
   static const enum config_log_level levels[] = {
-      [NOTE_ERROR] = CONFIG_LOG_ERROR, [NOTE_WARN] = CONFIG_LOG_WARN, [NOTE_INFO] = CONFIG_LOG_INFO, [NOTE_DEBUG] = CONFIG_LOG_DEBUG};
-  for (int i = 0; i < effects->note_count; i++) {
-    const struct note *note = &effects->notes[i];
-    struct log_subject subject = {.type = station->consumer.core.type, .epoch = note->epoch, .seq = note->seq};
-    log_line(levels[note->level], &subject, note->event, note->text);
+      [LEVEL_ERROR] = CONFIG_LOG_ERROR, [LEVEL_WARN] = CONFIG_LOG_WARN, [LEVEL_INFO] = CONFIG_LOG_INFO, [LEVEL_DEBUG] = CONFIG_LOG_DEBUG};
+  for (int i = 0; i < effects->event_count; i++) {
+    const struct log_event *event = &effects->events[i];
+    struct log_subject subject = {.type = served->consumer.core.type, .epoch = event->epoch, .seq = event->seq};
+    log_line(levels[event->level], &subject, event->name, event->text);
   }
 }
 
@@ -159,10 +159,10 @@ static void away_note(struct loop *loop, const struct completion *completion)
   if (refused && !(loop->refused & kind)) {
     error_set(&text, "%.800s; trying again", why);
     say(CONFIG_LOG_WARN, "database", text.text);
-  } else if (away && !refused && !loop->said_away) {
+  } else if (away && !refused && !loop->logged_away) {
     error_set(&text, "MongoDB gives no answer: %.800s; trying again until it does", why);
     say(CONFIG_LOG_WARN, "database", text.text);
-  } else if (!away && (loop->said_away || loop->refused & kind)) {
+  } else if (!away && (loop->logged_away || loop->refused & kind)) {
     say(CONFIG_LOG_INFO, "database", "MongoDB answers again");
   }
   loop->asked = true;
@@ -173,7 +173,7 @@ static void away_note(struct loop *loop, const struct completion *completion)
     refusals_forget(loop, clock_boot_ms());
   loop->denied = loop->refused != 0 && (refused ? completion->error.reason == ERROR_RIGHT : loop->denied);
   loop->away = away && !refused;
-  loop->said_away = away && (!refused || loop->said_away);
+  loop->logged_away = away && (!refused || loop->logged_away);
 }
 
 /* A look at the queue that was answered has also prepared the database, where that was to be done: at first, and after an upgrade. */
@@ -181,7 +181,7 @@ static void database_note(struct loop *loop, const struct completion *completion
 {
   struct error text;
   struct lockstore *store = loop->options->performer.store;
-  bool looked = completion->kind == ACTION_PEEK || completion->kind == ACTION_READ;
+  bool looked = completion->kind == ACTION_POLL || completion->kind == ACTION_READ;
   if (!looked || (completion->result != RESULT_YES && completion->result != RESULT_NO) || !lockstore_is_known(store))
     return;
   queue_describe(store, &text);
@@ -189,8 +189,8 @@ static void database_note(struct loop *loop, const struct completion *completion
     return;
   loop->described = text;
   say(CONFIG_LOG_INFO, "database", text.text);
-  if (loop->watch != NULL && !loop->stopping)
-    watch_go(loop->watch);
+  if (loop->notifications != NULL && !loop->stopping)
+    notifications_go(loop->notifications);
 }
 
 /* ---- what others are told ---- */
@@ -206,7 +206,7 @@ static void look(void *context, struct metrics_view *view)
       .asked = loop->asked,
       .away = loop->away,
       .refuses = loop->refused != 0,
-      .wakes = loop->watching,
+      .wakes = loop->notified,
       .stopping = loop->stopping,
   };
 }
@@ -253,9 +253,9 @@ static void on_notify(struct ev_loop *ev, ev_timer *watcher, int events)
 /* Once the database was asked the first time, whatever the answer: a refusal is a start that failed, an absent database is not. */
 static void ready_tell(struct loop *loop)
 {
-  if (loop->told_ready || !loop->asked)
+  if (loop->ready_sent || !loop->asked)
     return;
-  loop->told_ready = true;
+  loop->ready_sent = true;
   notify_ready(&loop->notify, summary(loop));
 }
 
@@ -263,29 +263,29 @@ static void ready_tell(struct loop *loop)
 
 static struct executor *executor_for(const struct loop *loop, enum action_kind kind)
 {
-  return kind == ACTION_DELETE ? loop->deleter : kind == ACTION_PEEK ? loop->poller : loop->executor;
+  return kind == ACTION_DELETE ? loop->deleter : kind == ACTION_POLL ? loop->poller : loop->executor;
 }
 
 static void action_work(struct job *job)
 {
   struct action_job *work = (struct action_job *)job;
-  if (work->action.kind == ACTION_PEEK && atomic_load(&work->station->loop->stopping))
+  if (work->action.kind == ACTION_POLL && atomic_load(&work->served->loop->stopping))
     perform_skip(&work->action, &work->completion); /* of many types many wait for a thread */
   else
-    perform(&work->station->performer, &work->action, &work->completion);
+    perform(&work->served->performer, &work->action, &work->completion);
 }
 
-static void action_submit(struct station *station, const struct action *action)
+static void action_submit(struct type_context *served, const struct action *action)
 {
-  struct loop *loop = station->loop;
+  struct loop *loop = served->loop;
   struct action_job *work = calloc(1, sizeof *work);
   if (work == NULL)
     abort(); /* a few kilobytes; there is nothing sensible left to do, and a crash is safe */
   work->job.work = action_work;
-  work->station = station;
+  work->served = served;
   work->action = *action;
   if (action->kind == ACTION_READ && action->begin)
-    performer_take_up_read(&station->performer);
+    performer_take_up_read(&served->performer);
   if (action->kind == ACTION_RENEW)
     loop->renew.waiting[loop->renew.waiting_count++] = work; /* one a type, so there is room */
   else
@@ -305,24 +305,24 @@ static void renewals_submit(struct loop *loop)
     return;
   for (size_t i = 0; i < renew->waiting_count; i++) {
     struct action_job *work = renew->running[i] = renew->waiting[i];
-    renew->renewals[i] = (struct renewal){.performer = &work->station->performer, .action = &work->action, .completion = &work->completion};
+    renew->renewals[i] = (struct renewal){.performer = &work->served->performer, .action = &work->action, .completion = &work->completion};
   }
   renew->running_count = renew->waiting_count;
   renew->waiting_count = 0;
   executor_submit(loop->renewer, &renew->job);
 }
 
-static void feed(struct station *station, const struct event *event)
+static void dispatch(struct type_context *served, const struct event *event)
 {
   struct effects effects;
   struct moment moment = moment_now();
-  consumer_handle(&station->consumer, event, &moment, &effects);
-  notes_write(station, &effects);
-  performer_until(&station->performer, consumer_until_ms(&station->consumer));
+  consumer_handle(&served->consumer, event, &moment, &effects);
+  events_write(served, &effects);
+  performer_until(&served->performer, consumer_until_ms(&served->consumer));
   for (int i = 0; i < effects.action_count; i++)
-    action_submit(station, &effects.actions[i]);
+    action_submit(served, &effects.actions[i]);
   if (effects.drop_read)
-    performer_drop_read(&station->performer);
+    performer_drop_read(&served->performer);
 }
 
 /* ---- the end ---- */
@@ -335,7 +335,7 @@ static void stop_all(struct loop *loop)
   loop->stopping = true;
   ev_timer_start(loop->ev, &loop->stop_limit);
   for (size_t i = 0; i < loop->options->type_count; i++)
-    feed(&loop->stations[i], &stop);
+    dispatch(&loop->contexts[i], &stop);
   notify_stopping(&loop->notify, summary(loop));
 }
 
@@ -343,7 +343,7 @@ static void empty_work(struct job *job)
 {
   struct empty_job *empty = (struct empty_job *)job;
   struct error ignored; /* it is asked again */
-  empty->outcome = perform_last_look(empty->store, empty->types, empty->type_count, &ignored);
+  empty->outcome = perform_last_poll(empty->store, empty->types, empty->type_count, &ignored);
 }
 
 /* --exit-when-empty: when each type has found its queue empty, all are looked at once more, together. */
@@ -354,7 +354,7 @@ static void empty_check(struct loop *loop)
     return;
   empty->type_count = 0;
   for (size_t i = 0; i < loop->options->type_count; i++) {
-    const struct consumer *consumer = &loop->stations[i].consumer;
+    const struct consumer *consumer = &loop->contexts[i].consumer;
     if (consumer_is_quiet(consumer))
       empty->types[empty->type_count++] = consumer->core.type;
     else if (!consumer_is_over(consumer))
@@ -381,7 +381,7 @@ static void empty_done(struct loop *loop)
 static bool all_over(const struct loop *loop)
 {
   for (size_t i = 0; i < loop->options->type_count; i++)
-    if (!consumer_is_over(&loop->stations[i].consumer))
+    if (!consumer_is_over(&loop->contexts[i].consumer))
       return false;
   return !loop->empty.running;
 }
@@ -390,7 +390,7 @@ static int exit_code(const struct loop *loop)
 {
   int code = loop->timed_out ? loop->denied ? EXIT_USAGE : EXIT_UNAVAILABLE : EXIT_DONE;
   for (size_t i = 0; i < loop->options->type_count; i++) {
-    const struct consumer *consumer = &loop->stations[i].consumer;
+    const struct consumer *consumer = &loop->contexts[i].consumer;
     if (consumer->core.state == STATE_STOPPED)
       return consumer->core.refused ? EXIT_USAGE : EXIT_UNTRUSTED;
   }
@@ -410,7 +410,7 @@ static void settle_down(struct loop *loop)
   }
   ready_tell(loop);
   for (size_t i = 0; i < loop->options->type_count; i++) {
-    int64_t at = consumer_wake_ms(&loop->stations[i].consumer);
+    int64_t at = consumer_wake_ms(&loop->contexts[i].consumer);
     wake = at < wake ? at : wake;
   }
   ev_timer_stop(loop->ev, &loop->timer);
@@ -428,7 +428,7 @@ static void action_done(struct loop *loop, struct action_job *work)
   struct event event = {.kind = EVENT_COMPLETION, .completion = &work->completion};
   away_note(loop, &work->completion);
   database_note(loop, &work->completion);
-  feed(work->station, &event);
+  dispatch(work->served, &event);
   free(work);
 }
 
@@ -456,28 +456,28 @@ static void take_done(struct loop *loop, struct executor *executor)
 }
 
 /* Said once a change; at the start only that they cannot come. */
-static void watch_say(struct loop *loop, const struct watch_news *news)
+static void notifications_log(struct loop *loop, const struct notification *news)
 {
   struct error text;
-  bool denied = news->kind == WATCH_DENIED;
-  if (news->kind == WATCH_BEGUN && loop->said_unwatched) {
+  bool denied = news->kind == NOTIFICATIONS_DENIED;
+  if (news->kind == NOTIFICATIONS_BEGUN && loop->logged_unnotified) {
     say(CONFIG_LOG_INFO, "wakeups", "wake-ups come again");
-    loop->said_unwatched = false;
-  } else if (news->kind != WATCH_BEGUN && !loop->said_unwatched) {
+    loop->logged_unnotified = false;
+  } else if (news->kind != NOTIFICATIONS_BEGUN && !loop->logged_unnotified) {
     error_set(&text, "%s: %.800s; goes on by its timers alone", denied ? "no wake-ups come" : "wake-ups are lost", news->error.text);
     say(denied ? CONFIG_LOG_WARN : CONFIG_LOG_INFO, "wakeups", text.text);
-    loop->said_unwatched = true;
+    loop->logged_unnotified = true;
   }
 }
 
-static void watch_change(struct loop *loop, const struct watch_news *news)
+static void notifications_change(struct loop *loop, const struct notification *news)
 {
-  struct event event = {.kind = EVENT_WATCH, .watching = news->kind == WATCH_BEGUN};
-  bool changed = loop->watching != event.watching;
-  loop->watching = event.watching;
-  watch_say(loop, news);
+  struct event event = {.kind = EVENT_NOTIFICATIONS, .notified = news->kind == NOTIFICATIONS_BEGUN};
+  bool changed = loop->notified != event.notified;
+  loop->notified = event.notified;
+  notifications_log(loop, news);
   for (size_t i = 0; changed && i < loop->options->type_count; i++)
-    feed(&loop->stations[i], &event);
+    dispatch(&loop->contexts[i], &event);
 }
 
 static void wake_type(struct loop *loop, const struct wakeup *wakeup)
@@ -491,18 +491,18 @@ static void wake_type(struct loop *loop, const struct wakeup *wakeup)
       continue;
     error_set(&text, "woken for %s", abouts[wakeup->about]);
     log_line(CONFIG_LOG_DEBUG, &subject, "wakeups", text.text);
-    feed(&loop->stations[i], &event);
+    dispatch(&loop->contexts[i], &event);
   }
 }
 
 static void take_news(struct loop *loop)
 {
-  struct watch_news news;
-  while (loop->watch != NULL && watch_take(loop->watch, &news)) {
-    if (news.kind == WATCH_WOKEN)
+  struct notification news;
+  while (loop->notifications != NULL && notifications_take(loop->notifications, &news)) {
+    if (news.kind == NOTIFICATION_WAKEUP)
       wake_type(loop, &news.wakeup);
     else
-      watch_change(loop, &news);
+      notifications_change(loop, &news);
   }
 }
 
@@ -525,8 +525,8 @@ static void on_timer(struct ev_loop *ev, ev_timer *watcher, int events)
   int64_t now = clock_boot_ms();
   (void)ev, (void)events;
   for (size_t i = 0; i < loop->options->type_count; i++)
-    if (consumer_wake_ms(&loop->stations[i].consumer) <= now)
-      feed(&loop->stations[i], &timer);
+    if (consumer_wake_ms(&loop->contexts[i].consumer) <= now)
+      dispatch(&loop->contexts[i], &timer);
   settle_down(loop);
 }
 
@@ -616,23 +616,24 @@ static void notify_start(struct loop *loop)
 static void wakeups_start(struct loop *loop)
 {
   const struct loop_options *options = loop->options;
-  struct watch_news denied = {.kind = WATCH_DENIED};
-  struct watcher *watcher = watcher_open(options->performer.store, options->watch, options->types, options->type_count, &denied.error);
-  loop->watch = watch_start(watcher, notify, loop, &denied.error);
-  if (loop->watch == NULL)
-    watch_say(loop, &denied);
+  struct notification denied = {.kind = NOTIFICATIONS_DENIED};
+  struct watcher *watcher =
+      watcher_open(options->performer.store, options->notifications, options->types, options->type_count, &denied.error);
+  loop->notifications = notifications_start(watcher, notify, loop, &denied.error);
+  if (loop->notifications == NULL)
+    notifications_log(loop, &denied);
 }
 
-static void stations_init(struct loop *loop)
+static void contexts_init(struct loop *loop)
 {
   for (size_t i = 0; i < loop->options->type_count; i++) {
-    struct station *station = &loop->stations[i];
+    struct type_context *served = &loop->contexts[i];
     struct performer_options performer = loop->options->performer;
     performer.writer.type = loop->options->types[i];
-    station->loop = loop;
-    performer_init(&station->performer, &performer);
-    consumer_init(&station->consumer, loop->options->types[i], &loop->options->consumer);
-    loop->consumers[i] = &station->consumer;
+    served->loop = loop;
+    performer_init(&served->performer, &performer);
+    consumer_init(&served->consumer, loop->options->types[i], &loop->options->consumer);
+    loop->consumers[i] = &served->consumer;
   }
 }
 
@@ -641,7 +642,7 @@ _Noreturn void loop_run(const struct loop_options *options)
   struct loop loop = {.options = options, .ev = ev_default_loop(0), .started_wall_us = clock_wall_us()};
   struct error error = {.text = "no memory, or libev cannot start"};
   size_t count = options->type_count;
-  loop.stations = calloc(count, sizeof *loop.stations);
+  loop.contexts = calloc(count, sizeof *loop.contexts);
   loop.consumers = calloc(count, sizeof *loop.consumers);
   loop.empty.types = calloc(count, sizeof *loop.empty.types);
   loop.renew.waiting = calloc(count, sizeof *loop.renew.waiting);
@@ -650,7 +651,7 @@ _Noreturn void loop_run(const struct loop_options *options)
   loop.renew.job.work = renew_work;
   loop.empty.job.work = empty_work;
   loop.empty.store = options->performer.store;
-  if (loop.ev == NULL || loop.stations == NULL || loop.consumers == NULL || loop.empty.types == NULL || loop.renew.waiting == NULL ||
+  if (loop.ev == NULL || loop.contexts == NULL || loop.consumers == NULL || loop.empty.types == NULL || loop.renew.waiting == NULL ||
       loop.renew.running == NULL || loop.renew.renewals == NULL ||
       (loop.executor = executor_new((int)count * THREADS_PER_TYPE, notify, &loop, &error)) == NULL ||
       (loop.poller = executor_new(count < POLLERS ? (int)count : POLLERS, notify, &loop, &error)) == NULL ||
@@ -660,11 +661,11 @@ _Noreturn void loop_run(const struct loop_options *options)
     stop_now(EXIT_FAILED);
   }
   watchers_start(&loop);
-  stations_init(&loop);
+  contexts_init(&loop);
   notify_start(&loop);
   struct event timer = {.kind = EVENT_TIMER};
   for (size_t i = 0; i < count; i++)
-    feed(&loop.stations[i], &timer);
+    dispatch(&loop.contexts[i], &timer);
   settle_down(&loop);
   wakeups_start(&loop);
   ev_run(loop.ev, 0);

@@ -15,8 +15,8 @@ struct loop_options {
   const char *const *types; /* borrowed, like all pointers here */
   size_t type_count;
   struct consumer_options consumer;
-  struct performer_options performer;    /* the loop sets writer.type for each type */
-  const struct lockstore_options *watch; /* the store's options with await_ms, for the wake-ups */
+  struct performer_options performer;            /* the loop sets writer.type for each type */
+  const struct lockstore_options *notifications; /* the store's options with await_ms, for the wake-ups */
   bool exit_when_empty;
   int64_t timeout_ms;  /* -1: none */
   int health_listener; /* from health_listen; belongs to the loop from now on; -1: none */

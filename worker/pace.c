@@ -26,7 +26,7 @@ static int64_t rest_ms(const struct turn *turn, const struct completion *complet
 
 void pace_poll_start(struct turn *turn)
 {
-  turn_start(turn, ACTION_PEEK)->glance = turn->moment->now_ms < turn->pace->thorough_ms;
+  turn_start(turn, ACTION_POLL)->tail = turn->moment->now_ms < turn->pace->poll_all_ms;
   turn->core->woken = false;
 }
 
@@ -35,13 +35,13 @@ int64_t pace_polled(struct turn *turn, const struct completion *completion)
   struct pace *pace = turn->pace;
   int64_t rest = rest_ms(turn, completion);
   bool unknown = completion->result == RESULT_UNKNOWN, timed_out = unknown && completion->took_ms >= LOOK_LONG_MS;
-  if (!completion->glanced && (!unknown || timed_out))
-    pace->thorough_ms = turn->moment->now_ms + rest;
+  if (!completion->tail && (!unknown || timed_out))
+    pace->poll_all_ms = turn->moment->now_ms + rest;
   if (unknown || completion->result == RESULT_REFUSED)
     return rest;
   pace->polled_ms = turn->moment->now_ms;
   pace->empty = completion->result == RESULT_NO;
-  return completion->marked && !completion->glanced ? 0 : rest; /* the next one is a tail poll */
+  return completion->tail_next && !completion->tail ? 0 : rest; /* the next one is a tail poll */
 }
 
 bool pace_polled_lately(const struct turn *turn)
@@ -68,7 +68,7 @@ int64_t pace_passed_empty(struct turn *turn, const struct completion *completion
   struct pace *pace = turn->pace;
   int64_t now = turn->moment->now_ms, rest = rest_ms(turn, completion);
   bool woken = turn->core->woken;
-  pace->thorough_ms = now + rest;
+  pace->poll_all_ms = now + rest;
   pace->empty_until_ms = woken ? -1 : now + turn_jitter(turn, turn->core->options.poll_ms);
   return woken ? 0 : empty_pause(turn, rest, empty_since_ms);
 }
@@ -90,7 +90,7 @@ void pace_pause(struct turn *turn, int64_t ms)
 {
   /* Where no process holds it any more, and nothing was there for the next one at that moment, this process alone may see a message. */
   bool next = turn->moment->now_ms - turn->pace->called_ms < HEARING_PAUSE_MS;
-  bool longer = turn->pace->hears && !next && ms < HEARING_PAUSE_MS;
+  bool longer = turn->pace->notified && !next && ms < HEARING_PAUSE_MS;
   pace_pause_until(turn, turn->moment->now_ms + turn_jitter(turn, longer ? HEARING_PAUSE_MS : ms));
 }
 

@@ -8,8 +8,8 @@
 #include "worker/turn.h"
 
 struct pace {
-  bool hears;             /* wake-ups come */
-  int64_t thorough_ms;    /* when the next poll from the beginning is due; until then only tail polls */
+  bool notified;          /* wake-ups come */
+  int64_t poll_all_ms;    /* when the next poll from the beginning is due; until then only tail polls */
   int64_t polled_ms;      /* the last poll of MAIN */
   bool empty;             /* and it found nothing */
   int64_t empty_until_ms; /* how long the last pass counts as a poll that found nothing; -1: no such pass, or a wake-up came since */
@@ -20,7 +20,7 @@ void pace_init(struct pace *pace);
 
 /* Polls the queue. */
 void pace_poll_start(struct turn *turn);
-/* PEEK came back: what it cost, and what it found. Returns how long a poll that found nothing is to rest. */
+/* POLL came back: what it cost, and what it found. Returns how long a poll that found nothing is to rest. */
 int64_t pace_polled(struct turn *turn, const struct completion *completion);
 /* Whether a poll was made so recently that another would tell nothing new. */
 bool pace_polled_lately(const struct turn *turn);

@@ -62,25 +62,25 @@ enum outcome perform_prepare(struct performer *performer, struct error *error)
   return prepared;
 }
 
-static enum result perform_peek(struct performer *performer, const struct action *action, struct completion *completion)
+static enum result perform_poll(struct performer *performer, const struct action *action, struct completion *completion)
 {
   const char *type = performer->options.writer.type;
   enum outcome outcome = perform_prepare(performer, &completion->error);
   if (outcome != OUTCOME_YES)
     return perform_asked(completion, outcome);
   int64_t began_ms = clock_boot_ms();
-  completion->glanced = action->glance && performer->mark.set;
-  outcome = queue_peek(performer->options.store, &type, 1, false, &performer->mark, action->glance, &completion->error);
+  completion->tail = action->tail && performer->mark.set;
+  outcome = queue_poll(performer->options.store, &type, 1, false, &performer->mark, action->tail, &completion->error);
   completion->took_ms = clock_boot_ms() - began_ms;
-  completion->marked = performer->mark.set;
+  completion->tail_next = performer->mark.set;
   if (outcome == OUTCOME_UNKNOWN) /* perhaps the index is gone with its database: it is made again */
     performer->prepared = false;
   return perform_asked(completion, outcome);
 }
 
-enum outcome perform_last_look(struct lockstore *store, const char *const *types, size_t count, struct error *error)
+enum outcome perform_last_poll(struct lockstore *store, const char *const *types, size_t count, struct error *error)
 {
-  return queue_peek(store, types, count, true, NULL, false, error);
+  return queue_poll(store, types, count, true, NULL, false, error);
 }
 
 void perform_name_database(const struct performer *performer, struct error *error)
@@ -270,7 +270,7 @@ static enum result perform_read(struct performer *performer, const struct action
   enum outcome outcome = action->begin ? pass_begin(performer, completion) : OUTCOME_YES;
   int64_t began_ms = clock_boot_ms();
   if (outcome == OUTCOME_YES)
-    outcome = queue_pass_next(performer->pass, &completion->load, &completion->error);
+    outcome = queue_pass_next(performer->pass, &completion->item, &completion->error);
   completion->took_ms = clock_boot_ms() - began_ms;
   if (outcome == OUTCOME_UNKNOWN)
     performer->prepared = false;
@@ -286,8 +286,8 @@ static enum result perform_kind(struct performer *performer, const struct action
   struct lockstore *store = performer->options.store;
   const char *type = performer->options.writer.type;
   switch (action->kind) {
-  case ACTION_PEEK:
-    return perform_peek(performer, action, completion);
+  case ACTION_POLL:
+    return perform_poll(performer, action, completion);
   case ACTION_CHECK:
     return perform_check(performer, action, completion);
   case ACTION_LOOK:
@@ -401,5 +401,5 @@ void performer_deinit(struct performer *performer)
   }
   performer->writer_open = false;
   for (int i = 0; i < DELETES_MAX; i++)
-    queue_eraser_free(performer->erasers[i]);
+    range_deleter_free(performer->deleters[i]);
 }

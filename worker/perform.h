@@ -35,10 +35,10 @@ struct performer {
   _Atomic int64_t until_ms; /* performer_until */
   struct writer writer;     /* of MAIN */
   bool writer_open;
-  struct queue_reader *reader;               /* of READ; NULL: no memory */
-  struct queue_pass *pass;                   /* of READ and CLOSE */
-  struct queue_mark mark;                    /* of PEEK and READ, of which one runs at a time */
-  struct queue_eraser *erasers[DELETES_MAX]; /* one for each DELETE; NULL: not needed yet */
+  struct queue_reader *reader;                 /* of READ; NULL: no memory */
+  struct queue_pass *pass;                     /* of READ and CLOSE */
+  struct queue_mark mark;                      /* of POLL and READ, of which one runs at a time */
+  struct range_deleter *deleters[DELETES_MAX]; /* one for each DELETE; NULL: not needed yet */
 };
 
 void performer_init(struct performer *performer, const struct performer_options *options);
@@ -55,7 +55,7 @@ void performer_drop_read(struct performer *performer);
 /* Only by the thread that drops, before it lets another thread perform a READ that begins a pass. */
 void performer_take_up_read(struct performer *performer);
 
-/* Not for ACTION_RENEW. *completion is overwritten; its load, if any, belongs to the caller. */
+/* Not for ACTION_RENEW. *completion is overwritten; its item, if any, belongs to the caller. */
 void perform(struct performer *performer, const struct action *action, struct completion *completion);
 /* Does nothing, and answers NO. */
 void perform_skip(const struct action *action, struct completion *completion);
@@ -64,7 +64,7 @@ void perform_skip(const struct action *action, struct completion *completion);
  * --exit-when-empty: the last poll of the queues of several types. YES: there is a message. Linearizable, because a primary
  * that was replaced, and does not know it yet, might answer that there is none.
  */
-MUST_CHECK enum outcome perform_last_look(struct lockstore *store, const char *const *types, size_t count, struct error *error);
+MUST_CHECK enum outcome perform_last_poll(struct lockstore *store, const char *const *types, size_t count, struct error *error);
 
 struct renewal {
   struct performer *performer; /* all of one store */

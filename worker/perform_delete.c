@@ -7,12 +7,12 @@
 /* ---- deleting ---- */
 
 /* Each delete that may run beside others has one of its own, for the life of the process. */
-static struct queue_eraser *eraser_of(struct performer *performer, enum activity activity)
+static struct range_deleter *deleter_of(struct performer *performer, enum activity activity)
 {
-  struct queue_eraser **eraser = &performer->erasers[activity - ACTIVITY_DELETE];
-  if (*eraser == NULL)
-    *eraser = queue_eraser_new(performer->options.store);
-  return *eraser;
+  struct range_deleter **deleter = &performer->deleters[activity - ACTIVITY_DELETE];
+  if (*deleter == NULL)
+    *deleter = range_deleter_new(performer->options.store);
+  return *deleter;
 }
 
 static void delete_hopeless(struct error *error)
@@ -36,7 +36,7 @@ static enum result delete_by_ids(struct performer *performer, const bson_t *ids,
   for (int tries = 1;; tries++) {
     int64_t removed = 0;
     enum outcome outcome = queue_delete(performer->options.store, type, ids, &removed, error);
-    if (outcome != OUTCOME_YES || removed >= load_ids_named(ids))
+    if (outcome != OUTCOME_YES || removed >= work_item_ids_named(ids))
       return result_of_outcome(outcome);
     enum outcome left = queue_find_left(performer->options.store, type, ids, error);
     if (left != OUTCOME_YES)
@@ -71,51 +71,51 @@ static enum result deleted(struct performer *performer, enum result result, stru
 /* NO: it is not to be deleted by its range, or not all of it was there: by its `_id`s. */
 static enum outcome range_delete(struct performer *performer, const struct action *action, struct error *error)
 {
-  struct load *load = action->load;
-  struct queue_eraser *eraser =
-      load->read_at != 0 && load->messages >= performer->options.range_messages_min ? eraser_of(performer, action->activity) : NULL;
-  if (eraser == NULL)
+  struct work_item *item = action->item;
+  struct range_deleter *deleter =
+      item->read_at != 0 && item->messages >= performer->options.range_messages_min ? deleter_of(performer, action->activity) : NULL;
+  if (deleter == NULL)
     return OUTCOME_NO;
-  enum outcome outcome = queue_delete_range(eraser, performer->options.writer.type, load, error);
-  load->read_at = 0; /* after any other answer always by their `_id`s */
+  enum outcome outcome = queue_delete_range(deleter, performer->options.writer.type, item, error);
+  item->read_at = 0; /* after any other answer always by their `_id`s */
   if (outcome == OUTCOME_YES)
-    load->ids_deleted = load->ids_count - 1; /* with this one all of them */
+    item->ids_deleted = item->ids_count - 1; /* with this one all of them */
   return outcome;
 }
 
 enum result perform_delete(struct performer *performer, const struct action *action, struct completion *completion)
 {
-  struct load *load = completion->load = action->load;
+  struct work_item *item = completion->item = action->item;
   /* No pass begins before it is done: so what a delete needs, and a pass would have seen missing, is made again here. */
   enum outcome prepared = perform_prepare(performer, &completion->error);
   if (prepared != OUTCOME_YES)
     return perform_asked(completion, prepared);
   enum outcome outcome = range_delete(performer, action, &completion->error);
-  enum result result = outcome == OUTCOME_NO ? ids_delete(performer, load->ids[load->ids_deleted], completion) : result_of_outcome(outcome);
+  enum result result = outcome == OUTCOME_NO ? ids_delete(performer, item->ids[item->ids_deleted], completion) : result_of_outcome(outcome);
   return deleted(performer, result, completion);
 }
 
 /* ---- settling: what the last holder committed and did not delete ---- */
 
 /* The `_id`s in one block of those messages that are above `settled` and not above `last`, up to a megabyte. */
-static enum result settle_block(const struct reader *reader, int64_t settled, int64_t last, struct load *load, struct error *error)
+static enum result settle_block(const struct reader *reader, int64_t settled, int64_t last, struct work_item *item, struct error *error)
 {
   const uint8_t *document = reader->messages;
-  for (uint32_t i = 0; i < reader->block.count && load_ids_bytes(load) < LOAD_IDS_BYTES_MAX; i++) {
+  for (uint32_t i = 0; i < reader->block.count && work_item_ids_bytes(item) < WORK_ITEM_IDS_BYTES_MAX; i++) {
     uint32_t bytes = (uint32_t)document[0] | (uint32_t)document[1] << 8 | (uint32_t)document[2] << 16 | (uint32_t)document[3] << 24;
     int64_t seq = reader->block.seq + i;
     if (seq > settled && seq <= last) {
       struct element id;
       const char *flaw = message_id_find(document, bytes, &id);
-      if (seq != load->seq_last + 1)
-        error_set(error, "%s: seq %" PRId64 " follows on seq %" PRId64, reader->file.name, seq, load->seq_last);
+      if (seq != item->seq_last + 1)
+        error_set(error, "%s: seq %" PRId64 " follows on seq %" PRId64, reader->file.name, seq, item->seq_last);
       else if (flaw != NULL)
         error_set(error, "%s: the message of seq %" PRId64 " cannot be deleted from the queue: its _id %s", reader->file.name, seq, flaw);
-      else if (!load_add_id(load, &id))
+      else if (!work_item_add_id(item, &id))
         error_set(error, "%s: no memory for the _ids that are to be deleted", reader->file.name);
       else
-        load->seq_last = seq;
-      if (load->seq_last != seq)
+        item->seq_last = seq;
+      if (item->seq_last != seq)
         return RESULT_REFUSED;
     }
     document += bytes;
@@ -123,13 +123,13 @@ static enum result settle_block(const struct reader *reader, int64_t settled, in
   return RESULT_YES;
 }
 
-static enum result settle_read(struct chain_reader *at, const struct action *action, struct load *load, struct error *error)
+static enum result settle_read(struct chain_reader *at, const struct action *action, struct work_item *item, struct error *error)
 {
   enum read_status status = chain_reader_seek_seq(at, action->settled + 1, error);
-  while (status == READ_OK && load->seq_last < action->end.seq && load_ids_bytes(load) < LOAD_IDS_BYTES_MAX) {
+  while (status == READ_OK && item->seq_last < action->end.seq && work_item_ids_bytes(item) < WORK_ITEM_IDS_BYTES_MAX) {
     status = chain_reader_next(at, error);
     if (status == READ_OK && at->reader.block.kind == BLOCK_DATA &&
-        settle_block(&at->reader, action->settled, action->end.seq, load, error) != RESULT_YES)
+        settle_block(&at->reader, action->settled, action->end.seq, item, error) != RESULT_YES)
       return RESULT_REFUSED;
   }
   if (status == READ_END)
@@ -137,61 +137,62 @@ static enum result settle_read(struct chain_reader *at, const struct action *act
   return status == READ_OK ? RESULT_YES : status == READ_NEWER ? RESULT_NEWER : RESULT_REFUSED;
 }
 
-/* YES: *load names what is to be deleted next. */
-static enum result settle_find(const struct performer *performer, const struct action *action, struct load *load, struct error *error)
+/* YES: *item names what is to be deleted next. */
+static enum result settle_find(const struct performer *performer, const struct action *action, struct work_item *item, struct error *error)
 {
   const struct writer_options *options = &performer->options.writer;
   struct chain chain;
   struct chain_reader at;
-  load->seq_last = action->settled;
+  item->seq_last = action->settled;
   enum read_status loaded = chain_load(&chain, options->dir, options->type, &action->end, action->settled + 1, error);
   enum result result = loaded == READ_NEWER ? RESULT_NEWER : RESULT_REFUSED;
   if (loaded == READ_OK) {
     chain_reader_init(&at, options->dir, &chain);
-    result = settle_read(&at, action, load, error);
+    result = settle_read(&at, action, item, error);
     chain_reader_deinit(&at);
   }
   chain_free(&chain);
   return result;
 }
 
-static enum result settle_delete(struct performer *performer, struct load *load, struct completion *completion)
+static enum result settle_delete(struct performer *performer, struct work_item *item, struct completion *completion)
 {
   enum outcome prepared = perform_prepare(performer, &completion->error);
   if (prepared != OUTCOME_YES)
     return perform_asked(completion, prepared);
-  for (size_t i = 0; i < load->ids_count; i++) {
+  for (size_t i = 0; i < item->ids_count; i++) {
     if (!perform_may_go_on(performer))
       return RESULT_STOPPED;
-    enum result result = deleted(performer, ids_delete(performer, load->ids[i], completion), completion);
+    enum result result = deleted(performer, ids_delete(performer, item->ids[i], completion), completion);
     if (result != RESULT_YES)
       return result;
   }
   return perform_may_go_on(performer) ? RESULT_YES : RESULT_STOPPED;
 }
 
-static enum result settle_load(struct performer *performer, const struct action *action, struct load *load, struct completion *completion)
+static enum result settle_load(struct performer *performer, const struct action *action, struct work_item *item,
+                               struct completion *completion)
 {
   const struct performer_options *options = &performer->options;
-  enum result found = settle_find(performer, action, load, &completion->error);
+  enum result found = settle_find(performer, action, item, &completion->error);
   if (found != RESULT_YES)
     return perform_judged(performer, action, found, action->end.seq, completion);
-  enum result gone = settle_delete(performer, load, completion);
+  enum result gone = settle_delete(performer, item, completion);
   if (gone != RESULT_YES)
     return gone;
-  completion->settled = load->seq_last;
+  completion->settled = item->seq_last;
   return perform_asked(
-      completion, ledger_settle(options->store, options->writer.type, action->epoch, &action->owner, load->seq_last, &completion->error));
+      completion, ledger_settle(options->store, options->writer.type, action->epoch, &action->owner, item->seq_last, &completion->error));
 }
 
 enum result perform_settle(struct performer *performer, const struct action *action, struct completion *completion)
 {
-  struct load *load = load_new();
-  if (load == NULL) {
+  struct work_item *item = work_item_new();
+  if (item == NULL) {
     error_set(&completion->error, "settling: no memory");
     return RESULT_REFUSED;
   }
-  enum result result = settle_load(performer, action, load, completion);
-  load_free(load);
+  enum result result = settle_load(performer, action, item, completion);
+  work_item_free(item);
   return result;
 }

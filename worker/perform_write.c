@@ -101,21 +101,21 @@ static enum result continue_guarded(struct performer *performer, const struct ac
 
 enum result perform_begin(struct performer *performer, const struct action *action, struct completion *completion)
 {
-  struct writer_ground ground;
+  struct continue_check check;
   if (action->fresh)
     return segment_begin(performer, action, completion);
-  enum writer_status status = writer_guard(&performer->writer, &ground, &completion->error);
+  enum writer_status status = writer_guard(&performer->writer, &check, &completion->error);
   if (status != WRITER_OK)
     return result_of_writer(status);
-  switch (begin_decide(&ground, action->ledger.clean, ledger_vouched(&action->ledger))) {
+  switch (begin_decide(&check, action->ledger.clean, ledger_vouched(&action->ledger))) {
   case BEGIN_SEGMENT:
     return segment_begin(performer, action, completion);
   case BEGIN_CONTINUE:
     return RESULT_YES;
   case BEGIN_VERIFY:
-    return continue_guarded(performer, action, false, ground.exact, completion);
+    return continue_guarded(performer, action, false, check.exact, completion);
   case BEGIN_VERIFY_CUT:
-    return continue_guarded(performer, action, true, ground.exact, completion);
+    return continue_guarded(performer, action, true, check.exact, completion);
   }
   return RESULT_FAILED;
 }
@@ -126,8 +126,8 @@ enum result perform_append(struct performer *performer, const struct action *act
 {
   struct writer *writer = &performer->writer;
   struct ledger_commit commit = action->commit;
-  completion->load = action->load;
-  enum writer_status status = writer_append(writer, &action->load->batch, action->wall_us, &completion->error);
+  completion->item = action->item;
+  enum writer_status status = writer_append(writer, &action->item->batch, action->wall_us, &completion->error);
   if (status == WRITER_OK) {
     fault_point(FAULT_BLOCK_WRITTEN);
     status = writer_sync(writer, &completion->error);

@@ -18,7 +18,7 @@ struct queue_pass {
   struct queue_reader *reader;
   struct mongo *mongo;
   char type[TYPE_BYTES_MAX + 1];
-  struct load_caps caps;
+  struct work_item_caps caps;
   struct queue_mark *mark; /* borrowed */
   mongoc_client_t *client; /* the link's; the cursor lives in the session that made it */
   mongoc_client_session_t *session;
@@ -271,10 +271,10 @@ static enum outcome look_through(struct look *look, const char *const *type, str
 }
 
 /* One document is enough, and behind one that cannot be taken a thousand; if none of these can be, all of them. */
-enum outcome queue_peek(struct lockstore *store, const char *const *types, size_t count, bool linearizable, struct queue_mark *mark,
-                        bool glance, struct error *error)
+enum outcome queue_poll(struct lockstore *store, const char *const *types, size_t count, bool linearizable, struct queue_mark *mark,
+                        bool tail, struct error *error)
 {
-  bool from_mark = glance && mark->set;
+  bool from_mark = tail && mark->set;
   const bson_oid_t from = from_mark ? mark->id : (bson_oid_t){{0}};
   struct look look = {.mongo = lockstore_mongo(store),
                       .types = types,
@@ -381,38 +381,38 @@ void queue_clear_way(struct lockstore *store)
     return;
 }
 
-struct queue_eraser {
+struct range_deleter {
   struct mongo_transactor *transactor;
 };
 
-struct queue_eraser *queue_eraser_new(struct lockstore *store)
+struct range_deleter *range_deleter_new(struct lockstore *store)
 {
-  struct queue_eraser *eraser = calloc(1, sizeof *eraser);
-  if (eraser == NULL || (eraser->transactor = mongo_transactor_new(lockstore_mongo(store))) != NULL)
-    return eraser;
-  free(eraser);
+  struct range_deleter *deleter = calloc(1, sizeof *deleter);
+  if (deleter == NULL || (deleter->transactor = mongo_transactor_new(lockstore_mongo(store))) != NULL)
+    return deleter;
+  free(deleter);
   return NULL;
 }
 
-void queue_eraser_free(struct queue_eraser *eraser)
+void range_deleter_free(struct range_deleter *deleter)
 {
-  if (eraser != NULL)
-    mongo_transactor_free(eraser->transactor);
-  free(eraser);
+  if (deleter != NULL)
+    mongo_transactor_free(deleter->transactor);
+  free(deleter);
 }
 
-enum outcome queue_delete_range(struct queue_eraser *eraser, const char *type, const struct load *load, struct error *error)
+enum outcome queue_delete_range(struct range_deleter *deleter, const char *type, const struct work_item *item, struct error *error)
 {
   bson_t command = BSON_INITIALIZER, filter = BSON_INITIALIZER, range = BSON_INITIALIZER;
   struct element first, last;
   enum outcome outcome = OUTCOME_NO;
-  bool usable = load_range(load, &first, &last) && first.bytes + last.bytes <= LOAD_IDS_BYTES_MAX &&
+  bool usable = work_item_range(item, &first, &last) && first.bytes + last.bytes <= WORK_ITEM_IDS_BYTES_MAX &&
                 message_id_append(&range, "$gte", &first) && message_id_append(&range, "$lte", &last);
   append_type(&filter, &type, 1);
   BSON_APPEND_DOCUMENT(&filter, "_id", &range);
   append_delete(&command, &filter);
   if (usable)
-    outcome = mongo_transaction(eraser->transactor, "deleting messages", &command, load->read_at, load->messages, error);
+    outcome = mongo_transaction(deleter->transactor, "deleting messages", &command, item->read_at, item->messages, error);
   bson_destroy(&range);
   bson_destroy(&command);
   return outcome;
@@ -468,7 +468,7 @@ struct queue_pass *queue_pass_open(struct queue_reader *reader, const char *type
   pass->reader = reader;
   pass->mongo = reader->mongo;
   snprintf(pass->type, sizeof pass->type, "%s", type);
-  pass->caps = (struct load_caps){.messages = batch_messages, .bytes = batch_bytes};
+  pass->caps = (struct work_item_caps){.messages = batch_messages, .bytes = batch_bytes};
   pass->mark = mark;
   return pass;
 }
@@ -604,13 +604,13 @@ static bool pass_over(struct queue_pass *pass, struct error *error)
   return false;
 }
 
-/* From the reply into a load. */
-static enum outcome pass_fill(struct queue_pass *pass, struct load *load, struct error *error)
+/* From the reply into an item. */
+static enum outcome pass_fill(struct queue_pass *pass, struct work_item *item, struct error *error)
 {
   struct element id;
   /* A reply's documents are shorter than the reply; what is too short is grown. */
   size_t room = pass->reply.len < pass->caps.bytes ? pass->reply.len : (size_t)pass->caps.bytes;
-  if (!batch_reserve(&load->batch, room)) {
+  if (!batch_reserve(&item->batch, room)) {
     error_set(error, "reading the queue: no memory for a batch of %zu bytes", room);
     return OUTCOME_UNKNOWN;
   }
@@ -621,12 +621,12 @@ static enum outcome pass_fill(struct queue_pass *pass, struct load *load, struct
       error_set(error, "reading the queue: the server's answer holds something else than documents");
       return OUTCOME_UNKNOWN;
     }
-    enum load_put put = load_put(load, &pass->caps, document, bytes, &id);
-    if (put == LOAD_NO_MEMORY) {
-      error_set(error, "reading the queue: no memory for a batch of %u message%s", load->messages, plural(load->messages));
+    enum work_item_put put = work_item_put(item, &pass->caps, document, bytes, &id);
+    if (put == ITEM_NO_MEMORY) {
+      error_set(error, "reading the queue: no memory for a batch of %u message%s", item->messages, plural(item->messages));
       return OUTCOME_UNKNOWN;
     }
-    if (put != LOAD_PUT)
+    if (put != ITEM_PUT)
       break;
     mark_set(pass->mark, &id);
     pass->has_next = bson_iter_next(&pass->next);
@@ -634,9 +634,9 @@ static enum outcome pass_fill(struct queue_pass *pass, struct load *load, struct
   return OUTCOME_YES;
 }
 
-static enum outcome pass_next(struct queue_pass *pass, struct load **load, struct error *error)
+static enum outcome pass_next(struct queue_pass *pass, struct work_item **item, struct error *error)
 {
-  *load = NULL;
+  *item = NULL;
   enum outcome outcome = pass->begun ? OUTCOME_YES : pass_find(pass, error);
   while (outcome == OUTCOME_YES) {
     if (pass_over(pass, error))
@@ -649,7 +649,7 @@ static enum outcome pass_next(struct queue_pass *pass, struct load **load, struc
   }
   if (outcome != OUTCOME_YES)
     return outcome;
-  struct load *filled = load_new();
+  struct work_item *filled = work_item_new();
   if (filled == NULL) {
     error_set(error, "reading the queue: no memory");
     return OUTCOME_UNKNOWN;
@@ -657,15 +657,15 @@ static enum outcome pass_next(struct queue_pass *pass, struct load **load, struc
   filled->read_at = pass->read_at;
   outcome = pass_fill(pass, filled, error);
   if (outcome == OUTCOME_YES)
-    *load = filled;
+    *item = filled;
   else
-    load_free(filled);
+    work_item_free(filled);
   return outcome;
 }
 
-enum outcome queue_pass_next(struct queue_pass *pass, struct load **load, struct error *error)
+enum outcome queue_pass_next(struct queue_pass *pass, struct work_item **item, struct error *error)
 {
-  enum outcome outcome = pass_next(pass, load, error);
+  enum outcome outcome = pass_next(pass, item, error);
   pass->failed = outcome == OUTCOME_UNKNOWN; /* the next pass begins with a new connection, to whoever is the primary then */
   return outcome;
 }

@@ -10,7 +10,7 @@
 
 #include "base.h"
 #include "lockstore/lockstore.h"
-#include "worker/load.h"
+#include "worker/work_item.h"
 
 /* For the log, after a YES of lockstore_prepare: what the server is, and what follows from that. */
 void queue_describe(struct lockstore *store, struct error *text);
@@ -36,10 +36,10 @@ struct queue_mark {
  * be taken; `error`, if it is set, names one that was not named before. After each thousand of such documents it asks again.
  *
  * `linearizable`: the state as of now, whichever process wrote it (a standalone server: local). `mark`: NULL, or the mark of
- * the only type; it is set to the greatest `_id` found. `glance`: a tail poll from the mark, if that is set.
+ * the only type; it is set to the greatest `_id` found. `tail`: a tail poll from the mark, if that is set.
  */
-MUST_CHECK enum outcome queue_peek(struct lockstore *store, const char *const *types, size_t count, bool linearizable,
-                                   struct queue_mark *mark, bool glance, struct error *error);
+MUST_CHECK enum outcome queue_poll(struct lockstore *store, const char *const *types, size_t count, bool linearizable,
+                                   struct queue_mark *mark, bool tail, struct error *error);
 
 /*
  * Deletes the messages of the type with these `_id`s (an array of raw values). YES: acknowledged; *removed of them were there.
@@ -58,17 +58,18 @@ MUST_CHECK enum outcome queue_find_left(struct lockstore *store, const char *typ
  */
 void queue_clear_way(struct lockstore *store);
 
-struct queue_eraser; /* holds a connection; one thread at a time */
+struct range_deleter; /* holds a connection; one thread at a time */
 /* NULL: no memory. */
-MUST_CHECK struct queue_eraser *queue_eraser_new(struct lockstore *store);
-void queue_eraser_free(struct queue_eraser *eraser); /* NULL is allowed */
+MUST_CHECK struct range_deleter *range_deleter_new(struct lockstore *store);
+void range_deleter_free(struct range_deleter *deleter); /* NULL is allowed */
 /*
- * Deletes a load's messages by the range of their `_id`s, which costs the server much less. It runs in a transaction that sees
- * the queue as the load's pass did, so messages that came later into the range stay. YES: deleted, and nothing else was. NO:
- * nothing was deleted, and this way is not possible: delete by `_id`s. UNKNOWN: perhaps deleted. Only if load->read_at is not
+ * Deletes an item's messages by the range of their `_id`s, which costs the server much less. It runs in a transaction that sees
+ * the queue as the item's pass did, so messages that came later into the range stay. YES: deleted, and nothing else was. NO:
+ * nothing was deleted, and this way is not possible: delete by `_id`s. UNKNOWN: perhaps deleted. Only if item->read_at is not
  * 0.
  */
-MUST_CHECK enum outcome queue_delete_range(struct queue_eraser *eraser, const char *type, const struct load *load, struct error *error);
+MUST_CHECK enum outcome queue_delete_range(struct range_deleter *deleter, const char *type, const struct work_item *item,
+                                           struct error *error);
 
 /*
  * Shared by all passes: a connection of its own, and the number of documents in a request. After a reply that did not come the
@@ -96,14 +97,14 @@ struct queue_pass;
 MUST_CHECK struct queue_pass *queue_pass_open(struct queue_reader *reader, const char *type, int64_t batch_messages, int64_t batch_bytes,
                                               struct queue_mark *mark);
 /*
- * Reads the next batch. YES: *load (the caller frees it) has at least one message, and is within the caps unless a single
- * message is larger; or *load is NULL, and `error` names a document that cannot be taken and was not named before. The pass
+ * Reads the next batch. YES: *item (the caller frees it) has at least one message, and is within the caps unless a single
+ * message is larger; or *item is NULL, and `error` names a document that cannot be taken and was not named before. The pass
  * goes on without such documents. NO: the pass is over. UNKNOWN: it ended early, for any reason; the next pass reads the rest.
  *
  * No request is sent twice, because the cursor would skip what it sent in a lost reply. On a replica set an answer without
  * documents is NO only with the cluster time of its snapshot: a missing collection reads as empty, too, but without that time.
  */
-MUST_CHECK enum outcome queue_pass_next(struct queue_pass *pass, struct load **load, struct error *error);
+MUST_CHECK enum outcome queue_pass_next(struct queue_pass *pass, struct work_item **item, struct error *error);
 /*
  * `answers`: the server answers, and is asked to close the cursor; otherwise the cursor ends by the server's own time-out. NULL
  * is allowed.

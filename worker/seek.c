@@ -149,9 +149,9 @@ static void busy(struct turn *turn, int64_t pause_ms)
 static void lock_refused(struct turn *turn, const struct completion *completion)
 {
   struct seek *seek = turn->seek;
-  if (!seek->said_lock)
-    turn_note(turn, NOTE_WARN, "lock", "%s", completion->error.text);
-  seek->said_lock = true;
+  if (!seek->logged_lock)
+    turn_log(turn, LEVEL_WARN, "lock", "%s", completion->error.text);
+  seek->logged_lock = true;
   busy(turn, RECHECK_MS);
   turn->core->next_ms = seek->look_ms;
   turn->core->wakeable = false;
@@ -169,14 +169,14 @@ static void looked(struct turn *turn, const struct completion *completion)
     lock_refused(turn, completion);
     return;
   }
-  seek->said_lock = false;
+  seek->logged_lock = false;
   if (completion->result == RESULT_YES) {
     turn_came(turn);
     return;
   }
   if (joined && view->left_ms > 0)
-    turn_note(turn, NOTE_DEBUG, "busy", "held by %s, pid %" PRId64 ", for another %" PRId64 " ms", view->holder.host, view->holder.pid,
-              view->left_ms);
+    turn_log(turn, LEVEL_DEBUG, "busy", "held by %s, pid %" PRId64 ", for another %" PRId64 " ms", view->holder.host, view->holder.pid,
+             view->left_ms);
   busy(turn, seek->acquisition.pause_ms);
 }
 
@@ -235,7 +235,7 @@ static void fenced(struct turn *turn, const struct completion *completion)
     return; /* it may be done: the ledger will say so */
   if (completion->result == RESULT_FAILED) {
     core->failed_disks++;
-    turn_note(turn, NOTE_ERROR, "disk", "%s: leaves the type alone for a while", completion->error.text);
+    turn_log(turn, LEVEL_ERROR, "disk", "%s: leaves the type alone for a while", completion->error.text);
     epoch_forget(turn);
     give_up(turn, STATE_BACKING_OFF, "the file system cannot be asked");
     return;
@@ -297,7 +297,7 @@ static void unlocked(struct turn *turn, const struct completion *completion)
 static struct action *acquire_start(struct turn *turn, enum action_kind kind)
 {
   struct action *action = turn_start(turn, kind);
-  turn->seek->acquisition.listens = turn->pace->hears;
+  turn->seek->acquisition.listens = turn->pace->notified;
   action->acquisition = turn->seek->acquisition;
   return action;
 }
@@ -381,7 +381,7 @@ void seek_step(struct turn *turn)
 
 void seek_done(struct turn *turn, const struct completion *completion)
 {
-  if (completion->kind == ACTION_PEEK)
+  if (completion->kind == ACTION_POLL)
     polled(turn, completion);
   else if (completion->kind == ACTION_CHECK)
     checked(turn, completion);

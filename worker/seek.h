@@ -15,7 +15,7 @@ struct seek {
   bool checked;           /* the storage was checked after the mutex was last seen busy */
   int64_t fence_until_ms; /* FENCING: until then an unknown fence is asked again */
   enum place place;       /* FENCING: once it was asked */
-  bool said_lock;
+  bool logged_lock;
 };
 
 void seek_init(struct seek *seek, const struct consumer_options *options);

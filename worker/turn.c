@@ -34,27 +34,27 @@ static void problem_count(struct core *core, const char *event)
   assert(!"no known problem");
 }
 
-void turn_note(struct turn *turn, enum note_level level, const char *event, const char *format, ...)
+void turn_log(struct turn *turn, enum log_level level, const char *event, const char *format, ...)
 {
-  if (level <= NOTE_WARN)
+  if (level <= LEVEL_WARN)
     problem_count(turn->core, event);
-  if (turn->effects->note_count == EFFECTS_NOTES_MAX)
+  if (turn->effects->event_count == EFFECTS_EVENTS_MAX)
     return;
-  struct note *note = &turn->effects->notes[turn->effects->note_count++];
+  struct log_event *entry = &turn->effects->events[turn->effects->event_count++];
   va_list arguments;
-  note->level = level;
-  note->event = event;
-  note->epoch = turn->core->epoch > 0 ? turn->core->epoch : turn->core->epoch_seen;
-  note->seq = turn->core->seq_seen;
+  entry->level = level;
+  entry->name = event;
+  entry->epoch = turn->core->epoch > 0 ? turn->core->epoch : turn->core->epoch_seen;
+  entry->seq = turn->core->seq_seen;
   va_start(arguments, format);
-  vsnprintf(note->text, sizeof note->text, format, arguments);
+  vsnprintf(entry->text, sizeof entry->text, format, arguments);
   va_end(arguments);
 }
 
 void turn_enter(struct turn *turn, enum consumer_state state, const char *why)
 {
   struct core *core = turn->core;
-  turn_note(turn, NOTE_INFO, "state", "%s -> %s: %s", consumer_state_name(core->state), consumer_state_name(state), why);
+  turn_log(turn, LEVEL_INFO, "state", "%s -> %s: %s", consumer_state_name(core->state), consumer_state_name(state), why);
   core->state = state;
   core->next_ms = turn->moment->now_ms;
   core->unknown_row = 0;
@@ -119,13 +119,13 @@ bool turn_hurries(const struct turn *turn)
 void turn_refused(struct turn *turn, const struct completion *completion)
 {
   turn->core->refused = true;
-  turn_note(turn, NOTE_ERROR, "refused", "%s", completion->error.text);
+  turn_log(turn, LEVEL_ERROR, "refused", "%s", completion->error.text);
 }
 
 void turn_name_document(struct turn *turn, const struct completion *completion)
 {
   if ((completion->result == RESULT_YES || completion->result == RESULT_NO) && completion->error.text[0] != 0)
-    turn_note(turn, NOTE_WARN, "document", "%s", completion->error.text);
+    turn_log(turn, LEVEL_WARN, "document", "%s", completion->error.text);
 }
 
 int64_t turn_jitter(const struct turn *turn, int64_t ms)

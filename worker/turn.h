@@ -32,20 +32,20 @@ struct moment {
   uint8_t random[16]; /* fresh */
 };
 
-enum note_level { NOTE_ERROR, NOTE_WARN, NOTE_INFO, NOTE_DEBUG };
-struct note {
-  enum note_level level;
-  const char *event;  /* a static word: "state", "takeover", "no-space", … */
+enum log_level { LEVEL_ERROR, LEVEL_WARN, LEVEL_INFO, LEVEL_DEBUG };
+struct log_event {
+  enum log_level level;
+  const char *name;   /* a static word: "state", "takeover", "no-space", … */
   int64_t epoch, seq; /* the last known values */
   char text[1536];
 };
 
-enum { EFFECTS_ACTIONS_MAX = ACTIVITY_COUNT, EFFECTS_NOTES_MAX = 16 };
+enum { EFFECTS_ACTIONS_MAX = ACTIVITY_COUNT, EFFECTS_EVENTS_MAX = 16 };
 struct effects {
   struct action actions[EFFECTS_ACTIONS_MAX];
   int action_count;
-  struct note notes[EFFECTS_NOTES_MAX];
-  int note_count;
+  struct log_event events[EFFECTS_EVENTS_MAX];
+  int event_count;
   bool drop_read; /* nobody needs the reply of the running READ any more: READ shall end soon, with any result */
 };
 
@@ -144,7 +144,7 @@ enum { RECHECK_MS = 1000 }; /* the pause before a failed check, or a full disk, 
 
 /* The only function that changes the state; it notes the change. */
 void turn_enter(struct turn *turn, enum consumer_state state, const char *why);
-__attribute__((format(printf, 4, 5))) void turn_note(struct turn *turn, enum note_level level, const char *event, const char *format, ...);
+__attribute__((format(printf, 4, 5))) void turn_log(struct turn *turn, enum log_level level, const char *event, const char *format, ...);
 /* The caller fills in the action after this call; it starts when consumer_handle returns. */
 struct action *turn_start(struct turn *turn, enum action_kind kind);
 bool turn_runs(const struct turn *turn, enum activity activity);

@@ -152,9 +152,9 @@ static int run(const struct config *config)
   }
   char *dir = realpath(config->dir, NULL);
   options_fill(config, dir != NULL ? dir : config->dir, types, store, &options);
-  struct lockstore_options watch = connection;
-  watch.await_ms = AWAIT_MS;
-  options.watch = &watch;
+  struct lockstore_options notifications = connection;
+  notifications.await_ms = AWAIT_MS;
+  options.notifications = &notifications;
   options.health_listener = listener;
   struct error text;
   error_set(&text, "pawl-worker %s, pid %" PRId64 ", %zu type%s, database %s on %s, files in %s", PAWL_VERSION,

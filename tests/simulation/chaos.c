@@ -110,8 +110,8 @@ static bool nap_strikes(void)
 static void others_die(void *context, uint64_t type)
 {
   for (int i = 0; i < chaos_plan.processes && world.faults; i++)
-    for (int j = 0; j < processes[i].station_count && &processes[i] != context && processes[i].up; j++)
-      if (processes[i].stations[j].type == (int)type && processes[i].stations[j].consumer.epoch.wrote) {
+    for (int j = 0; j < processes[i].context_count && &processes[i] != context && processes[i].up; j++)
+      if (processes[i].contexts[j].type == (int)type && processes[i].contexts[j].consumer.epoch.wrote) {
         process_crash_soon(&processes[i]);
         break;
       }
@@ -127,9 +127,9 @@ static void nap(struct process *process)
     chaos_struck[CHAOS_REPLACED]++;
   }
   if (brief || world_chance(0.3))
-    server_theft(fiber_station()->type);
+    server_theft(fiber_type()->type);
   if (plants_come_and_go())
-    world_at(world.now_us + (process->frozen_until_us - world.now_us) * 9 / 10, others_die, process, (uint64_t)fiber_station()->type);
+    world_at(world.now_us + (process->frozen_until_us - world.now_us) * 9 / 10, others_die, process, (uint64_t)fiber_type()->type);
   fiber_wait(0);
 }
 
@@ -171,11 +171,11 @@ void chaos_disk_point(void)
   if (fiber_process() == NULL || fiber_dead())
     return;
   if (stuck_for_ever()) {
-    trace_add(fiber_process()->index, fiber_station()->type, "its disk hangs for ever");
+    trace_add(fiber_process()->index, fiber_type()->type, "its disk hangs for ever");
     fiber_wait(FIBER_FOREVER);
   } else if (hang_strikes()) {
     int64_t us = world_between(0, 6 * chaos_plan.lease_ms * MS);
-    trace_add(fiber_process()->index, fiber_station()->type, "its disk hangs for %lld ms", (long long)(us / MS));
+    trace_add(fiber_process()->index, fiber_type()->type, "its disk hangs for %lld ms", (long long)(us / MS));
     fiber_wait(us);
   } else {
     chaos_point();

@@ -25,7 +25,7 @@ struct renewed {
   int64_t at_us;
 };
 
-struct watch {
+struct record {
   struct ledger ledger; /* as last seen */
   struct take takes[TAKES_KEPT];
   int64_t take_count, takes_ever;
@@ -41,31 +41,31 @@ struct watch {
   bool adopted;        /* the ledger was adopted, and no segment was begun since */
 };
 
-static struct watch watches[TYPES_MAX];
+static struct record records[TYPES_MAX];
 
 void checks_begin(void)
 {
   checks_end();
-  memset(watches, 0, sizeof watches);
+  memset(records, 0, sizeof records);
 }
 
 void checks_end(void)
 {
   for (int i = 0; i < TYPES_MAX; i++) {
-    free(watches[i].committed);
-    watches[i].committed = NULL;
+    free(records[i].committed);
+    records[i].committed = NULL;
   }
 }
 
 struct message *const *checks_committed(int type, int64_t *count)
 {
-  *count = watches[type].committed_count;
-  return watches[type].committed;
+  *count = records[type].committed_count;
+  return records[type].committed;
 }
 
 const struct ledger *checks_ledger_last(int type)
 {
-  return &watches[type].ledger;
+  return &records[type].ledger;
 }
 
 /* ---- messages ---- */
@@ -77,7 +77,7 @@ void checks_removed(struct message *message)
                message->producer, message->type);
 }
 
-static void message_committed(struct watch *watch, struct message *message, int64_t seq)
+static void message_committed(struct record *record, struct message *message, int64_t seq)
 {
   if (message->seq != 0) {
     world_fail("doubled: message %lld of producer %d of t%d is committed as seq %lld and again as seq %lld", (long long)message->number,
@@ -87,19 +87,19 @@ static void message_committed(struct watch *watch, struct message *message, int6
   if (!message->inserted)
     world_fail("message %lld of producer %d of t%d is committed, and its insert was not", (long long)message->number, message->producer,
                message->type);
-  if (message->number <= watch->producer_last[message->producer] && !chaos_plan.standalone)
+  if (message->number <= record->producer_last[message->producer] && !chaos_plan.standalone)
     world_fail("order: message %lld of producer %d of t%d is committed after its number %lld", (long long)message->number,
-               message->producer, message->type, (long long)watch->producer_last[message->producer]);
-  if (seq != watch->committed_count + 1)
-    world_fail("t%d: seq %lld is committed after seq %lld", message->type, (long long)seq, (long long)watch->committed_count);
+               message->producer, message->type, (long long)record->producer_last[message->producer]);
+  if (seq != record->committed_count + 1)
+    world_fail("t%d: seq %lld is committed after seq %lld", message->type, (long long)seq, (long long)record->committed_count);
   message->seq = seq;
-  watch->producer_last[message->producer] = message->number;
-  if (watch->committed_count == watch->committed_size) {
-    watch->committed_size = watch->committed_size == 0 ? 256 : 2 * watch->committed_size;
-    watch->committed = realloc(watch->committed, (size_t)watch->committed_size * sizeof(struct message *));
-    assert(watch->committed != NULL);
+  record->producer_last[message->producer] = message->number;
+  if (record->committed_count == record->committed_size) {
+    record->committed_size = record->committed_size == 0 ? 256 : 2 * record->committed_size;
+    record->committed = realloc(record->committed, (size_t)record->committed_size * sizeof(struct message *));
+    assert(record->committed != NULL);
   }
-  watch->committed[watch->committed_count++] = message;
+  record->committed[record->committed_count++] = message;
   world.messages++;
 }
 
@@ -126,7 +126,7 @@ static void documents_committed(int type, const uint8_t *documents, size_t size,
     if (message == NULL)
       world_fail("t%d: what is committed as seq %lld is no message of the queue", type, (long long)(seq + i));
     else
-      message_committed(&watches[type], message, seq + i);
+      message_committed(&records[type], message, seq + i);
     documents += bytes;
   }
 }
@@ -156,16 +156,16 @@ static void body_committed(int type, const struct block_marker *marker, const ui
 /* Without a PAD the block shares a page with the last block, whose writer may be another kernel, or the same one through another view. */
 static void page_check(int type, const struct block_marker *marker, int64_t offset)
 {
-  const struct watch *watch = &watches[type];
-  bool first = marker->epoch > watch->block_epoch && marker->epoch == watch->ledger.epoch;
-  if (watch->pad && first && marker->kind != BLOCK_PAD && offset % FORMAT_PAGE_BYTES != 0)
+  const struct record *record = &records[type];
+  bool first = marker->epoch > record->block_epoch && marker->epoch == record->ledger.epoch;
+  if (record->pad && first && marker->kind != BLOCK_PAD && offset % FORMAT_PAGE_BYTES != 0)
     world_fail("t%d: the block at offset %lld lies in a page that was written by another kernel, or through another view", type,
                (long long)offset);
 }
 
 static void walk_block(int type, const uint8_t *bytes, size_t size, struct committed *at)
 {
-  struct watch *watch = &watches[type];
+  struct record *record = &records[type];
   struct block_marker marker;
   struct error error = {.text = ""};
   size_t left = size - (size_t)at->length;
@@ -177,11 +177,11 @@ static void walk_block(int type, const uint8_t *bytes, size_t size, struct commi
   if (marker.offset != at->length || marker.link != at->link || marker.seq != at->seq + 1 ||
       memcmp(marker.file_id, at->uuid, sizeof marker.file_id) != 0)
     world_fail("t%d: the committed block at offset %lld of %s does not follow the one before", type, (long long)at->length, at->file);
-  if (marker.epoch < watch->block_epoch || marker.epoch > watch->ledger.epoch)
+  if (marker.epoch < record->block_epoch || marker.epoch > record->ledger.epoch)
     world_fail("t%d: a block of epoch %lld is committed after one of epoch %lld, in epoch %lld", type, (long long)marker.epoch,
-               (long long)watch->block_epoch, (long long)watch->ledger.epoch);
+               (long long)record->block_epoch, (long long)record->ledger.epoch);
   page_check(type, &marker, at->length);
-  watch->block_epoch = marker.epoch;
+  record->block_epoch = marker.epoch;
   if (marker.kind == BLOCK_DATA && !world.failed) {
     body_committed(type, &marker, bytes + at->length + FORMAT_MARKER_BYTES);
     world.committed_blocks++;
@@ -195,7 +195,7 @@ static void walk_block(int type, const uint8_t *bytes, size_t size, struct commi
 /* On a local file system a holder begins a segment only because a frozen writer has the guard. */
 static void segment_check(int type, const struct segment_header *header)
 {
-  bool busy = watches[type].adopted || chaos_plan.files != FILES_LOCAL;
+  bool busy = records[type].adopted || chaos_plan.files != FILES_LOCAL;
   for (int i = 0; i < chaos_plan.processes && !busy; i++)
     busy = processes[i].busy_epochs[type] == header->epoch;
   if (!busy)
@@ -219,7 +219,7 @@ static void walk_segment(int type, const uint8_t *bytes, size_t size, const stru
     world_fail("t%d: the segment %s does not follow the committed end, %s at %lld", type, to->file, at->file, (long long)at->length);
   if (strcmp(header.reason, "unclean") == 0)
     segment_check(type, &header);
-  watches[type].adopted = false;
+  records[type].adopted = false;
   world.segments++;
   snprintf(at->file, sizeof at->file, "%s", to->file);
   memcpy(at->uuid, to->uuid, sizeof at->uuid);
@@ -252,34 +252,34 @@ static void walk(int type, const struct committed *from, const struct committed 
 
 void checks_taken(int type, const struct owner *owner, struct caller caller, bool late)
 {
-  struct watch *watch = &watches[type];
-  int64_t kept = watch->take_count < TAKES_KEPT ? watch->take_count : TAKES_KEPT;
-  watch->takes_ever++;
-  for (int64_t i = watch->take_count - kept; i < watch->take_count; i++) {
-    struct take *take = &watch->takes[i % TAKES_KEPT];
+  struct record *record = &records[type];
+  int64_t kept = record->take_count < TAKES_KEPT ? record->take_count : TAKES_KEPT;
+  record->takes_ever++;
+  for (int64_t i = record->take_count - kept; i < record->take_count; i++) {
+    struct take *take = &record->takes[i % TAKES_KEPT];
     if (memcmp(&take->owner, owner, sizeof *owner) != 0)
       continue;
     take->at_us = world.now_us;
     if (!late) /* another was faster before, and now it has it */
-      take->order = watch->takes_ever;
+      take->order = record->takes_ever;
     return;
   }
-  watch->takes[watch->take_count++ % TAKES_KEPT] =
-      (struct take){.owner = *owner, .caller = caller, .order = watch->takes_ever, .at_us = world.now_us};
+  record->takes[record->take_count++ % TAKES_KEPT] =
+      (struct take){.owner = *owner, .caller = caller, .order = record->takes_ever, .at_us = world.now_us};
 }
 
-static const struct take *take_find(const struct watch *watch, const struct owner *owner)
+static const struct take *take_find(const struct record *record, const struct owner *owner)
 {
-  int64_t kept = watch->take_count < TAKES_KEPT ? watch->take_count : TAKES_KEPT;
-  for (int64_t i = watch->take_count; i-- > watch->take_count - kept;)
-    if (memcmp(&watch->takes[i % TAKES_KEPT].owner, owner, sizeof *owner) == 0)
-      return &watch->takes[i % TAKES_KEPT];
+  int64_t kept = record->take_count < TAKES_KEPT ? record->take_count : TAKES_KEPT;
+  for (int64_t i = record->take_count; i-- > record->take_count - kept;)
+    if (memcmp(&record->takes[i % TAKES_KEPT].owner, owner, sizeof *owner) == 0)
+      return &record->takes[i % TAKES_KEPT];
   return NULL;
 }
 
 void checks_adopted(int type)
 {
-  watches[type].adopted = true;
+  records[type].adopted = true;
 }
 
 static bool end_moved(const struct committed *a, const struct committed *b)
@@ -301,29 +301,29 @@ static bool pad_wanted(const struct ledger *before, const struct ledger *now, st
 
 static void fenced(int type, const struct ledger *now)
 {
-  struct watch *watch = &watches[type];
-  const struct take *take = take_find(watch, &now->owner);
+  struct record *record = &records[type];
+  const struct take *take = take_find(record, &now->owner);
   if (take == NULL) {
     world_fail("t%d: epoch %lld belongs to somebody who never had the lock", type, (long long)now->epoch);
     return;
   }
-  if (take->order < watch->fenced_order)
+  if (take->order < record->fenced_order)
     world_fail("t%d: epoch %lld goes to worker %d, who had the lock before the holder of epoch %lld", type, (long long)now->epoch,
-               take->caller.process, (long long)watch->ledger.epoch);
-  watch->fenced_order = take->order;
-  watch->fencer = take->caller;
-  watch->pad = pad_wanted(&watch->ledger, now, take->caller);
+               take->caller.process, (long long)record->ledger.epoch);
+  record->fenced_order = take->order;
+  record->fencer = take->caller;
+  record->pad = pad_wanted(&record->ledger, now, take->caller);
 }
 
 static void settled_rose(int type, int64_t from, int64_t to)
 {
-  struct watch *watch = &watches[type];
-  if (to > watch->committed_count) {
-    world_fail("t%d: settled is %lld, and %lld messages are committed", type, (long long)to, (long long)watch->committed_count);
+  struct record *record = &records[type];
+  if (to > record->committed_count) {
+    world_fail("t%d: settled is %lld, and %lld messages are committed", type, (long long)to, (long long)record->committed_count);
     return;
   }
   for (int64_t i = from; i < to; i++)
-    if (watch->committed[i]->queued)
+    if (record->committed[i]->queued)
       world_fail("t%d: settled is %lld, and the message of seq %lld is still in the queue", type, (long long)to, (long long)i + 1);
 }
 
@@ -337,8 +337,8 @@ static void ledger_trace(int type, const struct ledger *before, const struct led
 
 void checks_renewed(int type, const struct owner *owner, int process)
 {
-  watches[type].renewals[process].owner = *owner;
-  watches[type].renewals[process].at_us = world.now_us;
+  records[type].renewals[process].owner = *owner;
+  records[type].renewals[process].at_us = world.now_us;
 }
 
 void checks_renewal(const struct lock_renewal *renewal, const struct lock_view *before, int process)
@@ -347,39 +347,39 @@ void checks_renewal(const struct lock_renewal *renewal, const struct lock_view *
   int type = type_index(renewal->type);
   if (before->ttl_ms == 0 || !server_lock(type, &now) || now.left_ms == before->left_ms)
     return;
-  const struct take *take = take_find(&watches[type], &before->owner);
+  const struct take *take = take_find(&records[type], &before->owner);
   if (memcmp(&before->owner, &renewal->owner, sizeof before->owner) != 0)
     world_fail("t%d: a renewal of worker %d extends a lease of worker %d", type, process, take != NULL ? take->caller.process : -1);
   else if (before->left_ms <= 0)
     world_fail("t%d: a renewal of worker %d extends a lease that is over", type, process);
 }
 
-void checks_took_for_renewed(const struct station *station, const struct owner *owner, int64_t sent_ms)
+void checks_took_for_renewed(const struct type_context *served, const struct owner *owner, int64_t sent_ms)
 {
-  const struct renewed *renewed = &watches[station->type].renewals[station->process->index];
-  int64_t sent_us = machine_boot_to_us(process_machine(station->process), sent_ms);
+  const struct renewed *renewed = &records[served->type].renewals[served->process->index];
+  int64_t sent_us = machine_boot_to_us(process_machine(served->process), sent_ms);
   if (memcmp(&renewed->owner, owner, sizeof *owner) != 0 || renewed->at_us + 2 * MS < sent_us)
-    world_fail("t%d: worker %d takes its lock for renewed, and it is not", station->type, station->process->index);
+    world_fail("t%d: worker %d takes its lock for renewed, and it is not", served->type, served->process->index);
 }
 
-void checks_took(const struct station *station, const struct owner *owner, int64_t sent_ms)
+void checks_took(const struct type_context *served, const struct owner *owner, int64_t sent_ms)
 {
-  const struct take *take = take_find(&watches[station->type], owner);
-  int64_t sent_us = machine_boot_to_us(process_machine(station->process), sent_ms);
+  const struct take *take = take_find(&records[served->type], owner);
+  int64_t sent_us = machine_boot_to_us(process_machine(served->process), sent_ms);
   if (take != NULL && take->at_us + 2 * MS < sent_us)
-    world_fail("t%d: worker %d counts its lease from after its lock was granted", station->type, station->process->index);
+    world_fail("t%d: worker %d counts its lease from after its lock was granted", served->type, served->process->index);
 }
 
-void checks_appended(const struct station *station, const struct completion *completion)
+void checks_appended(const struct type_context *served, const struct completion *completion)
 {
-  disk_check_removed(completion->end.file, station->process->index, completion->number);
+  disk_check_removed(completion->end.file, served->process->index, completion->number);
 }
 
-void checks_disk_failed(const struct station *station, const char *text)
+void checks_disk_failed(const struct type_context *served, const char *text)
 {
-  if (disk_faults(station->process->index) == station->faults_at_opening)
-    world_fail("t%d: worker %d gives its epoch up because of its disk, and no call to it failed: %.300s", station->type,
-               station->process->index, text);
+  if (disk_faults(served->process->index) == served->faults_at_opening)
+    world_fail("t%d: worker %d gives its epoch up because of its disk, and no call to it failed: %.300s", served->type,
+               served->process->index, text);
 }
 
 static void clean_check(int type, const struct ledger *now)
@@ -392,28 +392,27 @@ static void clean_check(int type, const struct ledger *now)
 
 void checks_exits_empty(const struct process *process)
 {
-  for (int i = 0; i < process->station_count; i++) {
-    int type = process->stations[i].type;
+  for (int i = 0; i < process->context_count; i++) {
+    int type = process->contexts[i].type;
     if (!queue_was_empty(type, process->last.began_us))
       world_fail("worker %d ends because its queues are empty, and %zu messages of t%d waited all the time", process->index,
                  queue_length(type), type);
   }
 }
 
-void checks_not_fenced(const struct station *station)
+void checks_not_fenced(const struct type_context *served)
 {
   struct ledger ledger;
-  server_ledger(station->type, &ledger);
-  if (ledger.epoch == station->consumer.core.epoch_seen + 1 &&
-      memcmp(&ledger.owner, &station->consumer.core.owner, sizeof ledger.owner) == 0)
-    world_fail("t%d: worker %d takes epoch %lld for another's, and it is its own", station->type, station->process->index,
+  server_ledger(served->type, &ledger);
+  if (ledger.epoch == served->consumer.core.epoch_seen + 1 && memcmp(&ledger.owner, &served->consumer.core.owner, sizeof ledger.owner) == 0)
+    world_fail("t%d: worker %d takes epoch %lld for another's, and it is its own", served->type, served->process->index,
                (long long)ledger.epoch);
 }
 
 void checks_ledger(int type, const struct caller *caller)
 {
-  struct watch *watch = &watches[type];
-  struct ledger now, before = watch->ledger;
+  struct record *record = &records[type];
+  struct ledger now, before = record->ledger;
   server_ledger(type, &now);
   ledger_trace(type, &before, &now, caller);
   if (now.epoch < before.epoch || now.end.seq < before.end.seq || now.settled < before.settled)
@@ -421,11 +420,11 @@ void checks_ledger(int type, const struct caller *caller)
                (long long)before.end.seq, (long long)before.settled, (long long)now.epoch, (long long)now.end.seq, (long long)now.settled);
   if (now.epoch > before.epoch)
     fenced(type, &now);
-  watch->ledger = now;
+  record->ledger = now;
   if (end_moved(&before.end, &now.end)) {
-    if (caller != NULL && (caller->process != watch->fencer.process || caller->incarnation != watch->fencer.incarnation))
+    if (caller != NULL && (caller->process != record->fencer.process || caller->incarnation != record->fencer.incarnation))
       world_fail("t%d: worker %d commits in epoch %lld, which is worker %d's", type, caller->process, (long long)now.epoch,
-                 watch->fencer.process);
+                 record->fencer.process);
     if (caller != NULL && server_lock_tool_holds(type))
       world_fail("t%d: worker %d commits in epoch %lld, while a command runs under its lock", type, caller->process, (long long)now.epoch);
     if (!world.failed)
@@ -448,7 +447,7 @@ static void check_messages(int type)
     if (!message->queued && message->seq == 0)
       world_fail("lost: message %lld of producer %d of t%d is neither in the queue nor in committed file data", (long long)message->number,
                  message->producer, type);
-    if (message->queued && message->seq != 0 && message->seq <= watches[type].ledger.settled)
+    if (message->queued && message->seq != 0 && message->seq <= records[type].ledger.settled)
       world_fail("message %lld of producer %d of t%d is settled, and in the queue", (long long)message->number, message->producer, type);
   }
 }

@@ -30,7 +30,7 @@
 
 struct completion;
 struct process;
-struct station;
+struct type_context;
 
 struct caller {
   int process;
@@ -50,16 +50,16 @@ void checks_adopted(int type);
 void checks_renewed(int type, const struct owner *owner, int process);
 /* What a renewal did to a lock; `before` has no lease if there was no lock. */
 void checks_renewal(const struct lock_renewal *renewal, const struct lock_view *before, int process);
-void checks_took_for_renewed(const struct station *station, const struct owner *owner, int64_t sent_ms);
+void checks_took_for_renewed(const struct type_context *served, const struct owner *owner, int64_t sent_ms);
 /* The worker counts the lock as its own, and its lease from `sent_ms`. */
-void checks_took(const struct station *station, const struct owner *owner, int64_t sent_ms);
+void checks_took(const struct type_context *served, const struct owner *owner, int64_t sent_ms);
 /* The worker's last poll before it exits found nothing. */
 void checks_exits_empty(const struct process *process);
 /* checks_appended: the worker's block is written and synced. checks_disk_failed: the worker reports a disk failure. */
-void checks_appended(const struct station *station, const struct completion *completion);
-void checks_disk_failed(const struct station *station, const char *text);
+void checks_appended(const struct type_context *served, const struct completion *completion);
+void checks_disk_failed(const struct type_context *served, const char *text);
 /* The worker's fence answered NO. */
-void checks_not_fenced(const struct station *station);
+void checks_not_fenced(const struct type_context *served);
 /* The majority has removed the message from the queue. */
 void checks_removed(struct message *message);
 

@@ -490,15 +490,15 @@ static enum file_status file_create(struct file *file, const char *name, struct 
   struct name *entry = name_find(name);
   if (entry != NULL && entry->now != NULL) {
     error_set(error, "creating %s: File exists", name);
-    if (fiber_station() != NULL)
-      fiber_station()->name_taken = true;
+    if (fiber_type() != NULL)
+      fiber_type()->name_taken = true;
     return FILE_EXISTS;
   }
   entry = name_add(name);
   name_set(entry, inode_new());
   entry->creator = machine_of_caller();
   entry->seen_us = world.now_us + chaos_plan.name_lag_us;
-  trace_add(fiber_process()->index, fiber_station()->type, "creates %s", name);
+  trace_add(fiber_process()->index, fiber_type()->type, "creates %s", name);
   return descriptor_open(file, entry->now, name, true);
 }
 
@@ -667,7 +667,7 @@ enum file_status file_guard(struct file *file, struct error *error)
     return FILE_OK;
   if (inode->guard >= 0 && inode->guard != file->fd) {
     error_set(error, "guarding %s: Resource temporarily unavailable", file->name);
-    fiber_process()->busy_epochs[fiber_station()->type] = fiber_station()->epoch;
+    fiber_process()->busy_epochs[fiber_type()->type] = fiber_type()->epoch;
     return FILE_BUSY;
   }
   inode->guard = file->fd;
@@ -688,7 +688,7 @@ enum file_status file_unlink(const char *dir, const char *name, struct error *er
   if (entry->now->committed_length > 0)
     world_fail("worker %d removes %s, which the ledger names", fiber_process()->index, name);
   name_set(entry, NULL);
-  trace_add(fiber_process()->index, fiber_station()->type, "removes %s", name);
+  trace_add(fiber_process()->index, fiber_type()->type, "removes %s", name);
   return FILE_OK;
 }
 

@@ -17,7 +17,7 @@ struct fiber {
   ucontext_t context;
   void *stack;
   struct fiber *next_free;
-  struct station *station;
+  struct type_context *served;
   struct action action;
   struct completion completion;
   bool done, dead;
@@ -76,11 +76,11 @@ static void fiber_main(void)
   for (;;) {
     struct fiber *self = current;
     if (self->action.kind == ACTION_RENEW)
-      process_renew(self->station->process);
+      process_renew(self->served->process);
     else if (self->action.kind == ACTION_COUNT)
-      process_last_look(self->station->process);
+      process_last_look(self->served->process);
     else
-      perform(&self->station->performer, &self->action, &self->completion);
+      perform(&self->served->performer, &self->action, &self->completion);
     self->done = true;
     switch_to_main(self);
   }
@@ -128,7 +128,7 @@ static void fiber_resume(void *context, uint64_t ticket)
   struct fiber *fiber = context;
   if (fiber->ticket != ticket)
     return;
-  int64_t frozen_us = fiber->station->process->frozen_until_us;
+  int64_t frozen_us = fiber->served->process->frozen_until_us;
   if (frozen_us > world.now_us) {
     world_at(frozen_us + world_between(0, 5 * MS), fiber_resume, fiber, ticket);
     return;
@@ -136,25 +136,25 @@ static void fiber_resume(void *context, uint64_t ticket)
   fiber_run(fiber);
   if (!fiber->done)
     return;
-  struct station *station = fiber->station;
+  struct type_context *served = fiber->served;
   struct completion completion = fiber->completion;
   enum action_kind kind = fiber->action.kind;
   fiber_release(fiber);
   if (kind == ACTION_RENEW)
-    process_renewed(station->process);
+    process_renewed(served->process);
   else if (kind == ACTION_COUNT)
-    process_last_looked(station->process);
+    process_last_looked(served->process);
   else
-    station_done(station, &completion);
+    type_done(served, &completion);
 }
 
-struct fiber *fiber_start(struct station *station, const struct action *action, int64_t delay_us)
+struct fiber *fiber_start(struct type_context *served, const struct action *action, int64_t delay_us)
 {
   struct fiber *fiber = fiber_new();
-  fiber->station = station;
+  fiber->served = served;
   fiber->action = *action;
   fiber->done = fiber->dead = false;
-  fiber->completion.load = NULL;
+  fiber->completion.item = NULL;
   world_at(world.now_us + delay_us, fiber_resume, fiber, ++fiber->ticket);
   return fiber;
 }
@@ -164,19 +164,19 @@ void fiber_kill(struct fiber *fiber)
   fiber->dead = true;
   while (!fiber->done)
     fiber_run(fiber);
-  if (fiber->action.kind != ACTION_DELETE) /* a DELETE's load still belongs to the consumer */
-    load_free(fiber->completion.load);
+  if (fiber->action.kind != ACTION_DELETE) /* a DELETE's item still belongs to the consumer */
+    work_item_free(fiber->completion.item);
   fiber_release(fiber);
 }
 
 struct process *fiber_process(void)
 {
-  return current != NULL ? current->station->process : NULL;
+  return current != NULL ? current->served->process : NULL;
 }
 
-struct station *fiber_station(void)
+struct type_context *fiber_type(void)
 {
-  return current != NULL ? current->station : NULL;
+  return current != NULL ? current->served : NULL;
 }
 
 const struct action *fiber_action(void)

@@ -11,13 +11,13 @@
 
 #include "worker/consumer.h"
 
-struct station;
+struct type_context;
 struct process;
 struct fiber;
 
-/* Performs the action after `delay_us`, then calls station_done with the completion, on the main stack. An action of no kind
+/* Performs the action after `delay_us`, then calls type_done with the completion, on the main stack. An action of no kind
  * (ACTION_COUNT) is the last poll of --exit-when-empty. */
-struct fiber *fiber_start(struct station *station, const struct action *action, int64_t delay_us);
+struct fiber *fiber_start(struct type_context *served, const struct action *action, int64_t delay_us);
 /* The fiber's process died: frees the fiber, and what it holds. */
 void fiber_kill(struct fiber *fiber);
 
@@ -25,7 +25,7 @@ void fiber_kill(struct fiber *fiber);
 
 /* The calling process; NULL: a check, which sees everything and may do everything. */
 struct process *fiber_process(void);
-struct station *fiber_station(void);
+struct type_context *fiber_type(void);
 const struct action *fiber_action(void);
 bool fiber_dead(void);
 /* Suspends the action; FIBER_FOREVER: until its process dies. */

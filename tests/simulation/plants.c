@@ -95,33 +95,32 @@ bool plant_is_found_by(const char *failure)
 
 /* ---- `clean`, set by a holder that must not set it ---- */
 
-static void say_clean(const struct station *station)
+static void say_clean(const struct type_context *served)
 {
   struct ledger ledger;
-  server_ledger_live(station->type, &ledger);
-  if (server_in_election() || ledger.epoch != station->epoch || ledger.end.file[0] == 0 ||
-      memcmp(&ledger.owner, &station->owner, sizeof ledger.owner) != 0)
+  server_ledger_live(served->type, &ledger);
+  if (server_in_election() || ledger.epoch != served->epoch || ledger.end.file[0] == 0 ||
+      memcmp(&ledger.owner, &served->owner, sizeof ledger.owner) != 0)
     return;
   ledger.clean = true;
-  server_put_ledger(station->type, &ledger);
-  checks_ledger(station->type, NULL);
+  server_put_ledger(served->type, &ledger);
+  checks_ledger(served->type, NULL);
 }
 
 static void clean_while_hanging(void *context, uint64_t number)
 {
-  const struct station *station = context;
-  if (!station->process->up || !station->consumer.core.activity[ACTIVITY_MAIN].running ||
-      station->consumer.core.activity[ACTIVITY_MAIN].number != number)
+  const struct type_context *served = context;
+  if (!served->process->up || !served->consumer.core.activity[ACTIVITY_MAIN].running ||
+      served->consumer.core.activity[ACTIVITY_MAIN].number != number)
     return;
-  say_clean(station);
-  server_theft(station->type);
+  say_clean(served);
+  server_theft(served->type);
 }
 
 void plants_write_begins(void)
 {
   if (plant == PLANT_HANGCLEAN && fiber_process() != NULL && fiber_action()->kind == ACTION_APPEND && !fiber_dead())
-    world_at(world.now_us + fiber_station()->consumer.core.options.lease_ms * MS, clean_while_hanging, fiber_station(),
-             fiber_action()->number);
+    world_at(world.now_us + fiber_type()->consumer.core.options.lease_ms * MS, clean_while_hanging, fiber_type(), fiber_action()->number);
 }
 
 /* ---- on the way to a consumer ---- */
@@ -132,20 +131,20 @@ void plants_options(struct consumer_options *options)
     options->stall_ms = INT64_MAX / 2;
 }
 
-static void delete_early(const struct station *station, const struct load *load)
+static void delete_early(const struct type_context *served, const struct work_item *item)
 {
-  for (size_t i = 0; i < load->ids_count; i++)
-    queue_remove(station->type, load->ids[i], false);
+  for (size_t i = 0; i < item->ids_count; i++)
+    queue_remove(served->type, item->ids[i], false);
 }
 
-static void fence_completion(struct station *station, struct completion *completion)
+static void fence_completion(struct type_context *served, struct completion *completion)
 {
-  bool again = station->consumer.core.unknown_row > 0 && completion->result == RESULT_YES;
-  if (plant == PLANT_FENCEOLD && again && !station->consumer.epoch.rolling)
-    completion->ledger = station->checked;
+  bool again = served->consumer.core.unknown_row > 0 && completion->result == RESULT_YES;
+  if (plant == PLANT_FENCEOLD && again && !served->consumer.epoch.rolling)
+    completion->ledger = served->checked;
   else if (plant == PLANT_FENCECLEAN && again)
     completion->ledger.clean = true;
-  else if (plant == PLANT_FENCENO && station->matched_nothing)
+  else if (plant == PLANT_FENCENO && served->matched_nothing)
     completion->result = RESULT_NO;
 }
 
@@ -155,13 +154,13 @@ static bool begins(void)
 }
 
 /* The worker is about to find out whether it continues the file. */
-void plants_action(struct station *station, struct action *action)
+void plants_action(struct type_context *served, struct action *action)
 {
   if (action->kind != ACTION_BEGIN)
     return;
-  station->name_taken = false;
+  served->name_taken = false;
   if (plant == PLANT_SAMEFILE)
-    station->performer.writer.local = true;
+    served->performer.writer.local = true;
   if (plant == PLANT_GUARDIGNORE || plant == PLANT_SAMEFILE || (plant == PLANT_GUARDBOOL && action->ledger.guarded != 0))
     action->ledger.guarded = action->ledger.epoch;
 }
@@ -173,14 +172,14 @@ bool plants_ignores_guards(void)
 
 int64_t plants_size(const char *file, int64_t size)
 {
-  if (plant != PLANT_INEXACT || !begins() || strcmp(file, fiber_station()->performer.writer.end.file) != 0)
+  if (plant != PLANT_INEXACT || !begins() || strcmp(file, fiber_type()->performer.writer.end.file) != 0)
     return size;
-  return fiber_station()->performer.writer.end.length;
+  return fiber_type()->performer.writer.end.length;
 }
 
 enum outcome plants_verified(struct ledger *ledger, enum outcome outcome)
 {
-  if (plant != PLANT_NOVERIFY || !begins() || fiber_station()->name_taken)
+  if (plant != PLANT_NOVERIFY || !begins() || fiber_type()->name_taken)
     return outcome;
   ledger->epoch = fiber_action()->epoch;
   ledger->has_owner = true;
@@ -191,28 +190,28 @@ enum outcome plants_verified(struct ledger *ledger, enum outcome outcome)
 void plants_commit_begins(void)
 {
   if (plant == PLANT_EARLY && fiber_action()->kind == ACTION_APPEND)
-    delete_early(fiber_station(), fiber_action()->load);
+    delete_early(fiber_type(), fiber_action()->item);
 }
 
-void plants_completion(struct station *station, struct completion *completion)
+void plants_completion(struct type_context *served, struct completion *completion)
 {
   bool yes = completion->result == RESULT_YES;
   if ((completion->kind == ACTION_COMMIT || completion->kind == ACTION_APPEND) && yes)
-    station->commit_operation = queue_operation();
+    served->commit_operation = queue_operation();
   if (completion->kind == ACTION_CHECK)
-    station->checked = completion->ledger;
+    served->checked = completion->ledger;
   if (completion->kind == ACTION_FENCE)
-    fence_completion(station, completion);
+    fence_completion(served, completion);
   if (plant == PLANT_NOSETTLE && completion->kind == ACTION_FENCE && yes)
     completion->ledger.settled = completion->ledger.end.seq;
   else if (plant == PLANT_INCREMENT && completion->kind == ACTION_FENCE && yes)
-    station->consumer.core.epoch_seen = completion->ledger.epoch;
-  else if (plant == PLANT_CLEAN && completion->kind == ACTION_CLOSE && !station->wrote)
-    say_clean(station);
+    served->consumer.core.epoch_seen = completion->ledger.epoch;
+  else if (plant == PLANT_CLEAN && completion->kind == ACTION_CLOSE && !served->wrote)
+    say_clean(served);
   else if (plant == PLANT_UNNAMED && completion->kind == ACTION_BEGIN)
     completion->unnamed = false;
   else if (plant == PLANT_PADVIEW && completion->kind == ACTION_OPEN && yes)
-    station->performer.writer.foreign = strcmp(station->consumer.epoch.before.machine, process_machine(station->process)->boot_id) != 0;
+    served->performer.writer.foreign = strcmp(served->consumer.epoch.before.machine, process_machine(served->process)->boot_id) != 0;
 }
 
 /* ---- on the way to the server ---- */
@@ -300,7 +299,7 @@ bool plants_lock_does_not_fence(void)
 
 void plants_fence(enum outcome outcome)
 {
-  fiber_station()->matched_nothing = fiber_action()->again && outcome == OUTCOME_NO;
+  fiber_type()->matched_nothing = fiber_action()->again && outcome == OUTCOME_NO;
 }
 
 bool plants_commit(int type, const struct ledger_commit *commit, enum outcome *outcome)
@@ -356,7 +355,7 @@ bool plants_snapshots_are_old(void)
 
 uint64_t plants_operation_seen(uint64_t seen)
 {
-  uint64_t commit = fiber_station()->commit_operation;
+  uint64_t commit = fiber_type()->commit_operation;
   if (plant == PLANT_STALE)
     return 0;
   return plant == PLANT_NOBARRIER && commit < seen ? commit : seen;
@@ -379,7 +378,7 @@ bool plants_believes_empty(void)
 
 bool plants_reads_stale(void)
 {
-  return begins() && plant == (fiber_station()->name_taken ? PLANT_STALENAME : PLANT_STALEREAD);
+  return begins() && plant == (fiber_type()->name_taken ? PLANT_STALENAME : PLANT_STALEREAD);
 }
 
 bool plants_come_and_go(void)

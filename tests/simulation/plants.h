@@ -77,12 +77,12 @@ enum plant plant_named(const char *name);
 /* Whether this failure is one that must find the current plant. */
 bool plant_is_found_by(const char *failure);
 
-struct station;
+struct type_context;
 
 /* On the way to a consumer, and in its options. */
 void plants_options(struct consumer_options *options);
-void plants_action(struct station *station, struct action *action);
-void plants_completion(struct station *station, struct completion *completion);
+void plants_action(struct type_context *served, struct action *action);
+void plants_completion(struct type_context *served, struct completion *completion);
 /* On the way to the server. */
 int64_t plants_epoch_seen(int type, int64_t epoch_seen);
 bool plants_steal_anyway(int process, const struct lock_view *view);

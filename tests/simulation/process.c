@@ -46,32 +46,32 @@ static struct moment moment_now(const struct process *process)
 
 static void timer_fire(void *context, uint64_t ticket);
 
-static void timer_arm(struct station *station)
+static void timer_arm(struct type_context *served)
 {
-  int64_t wake_ms = consumer_wake_ms(&station->consumer);
-  int64_t at_us = wake_ms == INT64_MAX ? INT64_MAX : machine_boot_to_us(process_machine(station->process), wake_ms);
-  if (at_us == station->timer_us)
+  int64_t wake_ms = consumer_wake_ms(&served->consumer);
+  int64_t at_us = wake_ms == INT64_MAX ? INT64_MAX : machine_boot_to_us(process_machine(served->process), wake_ms);
+  if (at_us == served->timer_us)
     return;
-  station->timer_us = at_us;
-  station->timer_ticket++;
+  served->timer_us = at_us;
+  served->timer_ticket++;
   if (at_us != INT64_MAX)
-    world_at(at_us + (world_chance(0.1) ? world_between(0, 20 * MS) : 0), timer_fire, station, station->timer_ticket);
+    world_at(at_us + (world_chance(0.1) ? world_between(0, 20 * MS) : 0), timer_fire, served, served->timer_ticket);
 }
 
-static void note_write(struct station *station, const struct note *note)
+static void event_write(struct type_context *served, const struct log_event *event)
 {
-  if (strcmp(note->event, "disk") == 0)
-    checks_disk_failed(station, note->text);
-  if (note->level == NOTE_ERROR)
-    snprintf(station->error, sizeof station->error, "%s", note->text);
-  if (note->level != NOTE_DEBUG)
-    trace_add(station->process->index, station->type, "epoch %lld seq %lld  %s: %.160s", (long long)note->epoch, (long long)note->seq,
-              note->event, note->text);
+  if (strcmp(event->name, "disk") == 0)
+    checks_disk_failed(served, event->text);
+  if (event->level == LEVEL_ERROR)
+    snprintf(served->error, sizeof served->error, "%s", event->text);
+  if (event->level != LEVEL_DEBUG)
+    trace_add(served->process->index, served->type, "epoch %lld seq %lld  %s: %.160s", (long long)event->epoch, (long long)event->seq,
+              event->name, event->text);
 }
 
-static void edges_look(struct station *station, enum consumer_state before)
+static void edges_look(struct type_context *served, enum consumer_state before)
 {
-  struct consumer *consumer = &station->consumer;
+  struct consumer *consumer = &served->consumer;
   if (consumer->core.state == before)
     return;
   if (consumer->core.state == STATE_OPENING && consumer->epoch.rolling) {
@@ -80,14 +80,14 @@ static void edges_look(struct station *station, enum consumer_state before)
     world.takeovers++;
     world.takeovers_unclean += consumer->epoch.before.epoch > 0 && !consumer->epoch.before.clean;
   } else if (consumer->core.state == STATE_STOPPED) {
-    world_fail("worker %d stops %s with exit code 74 although the storage is as it was written: %.600s", station->process->index,
-               type_name(station->type), station->error);
+    world_fail("worker %d stops %s with exit code 74 although the storage is as it was written: %.600s", served->process->index,
+               type_name(served->type), served->error);
   }
   if (consumer->core.state == STATE_OPENING) {
-    station->faults_at_opening = disk_faults(station->process->index);
-    station->epoch = consumer->core.epoch;
-    station->owner = consumer->core.owner;
-    station->wrote = false;
+    served->faults_at_opening = disk_faults(served->process->index);
+    served->epoch = consumer->core.epoch;
+    served->owner = consumer->core.owner;
+    served->wrote = false;
   }
 }
 
@@ -99,8 +99,8 @@ static void renewals_start(struct process *process)
   while (!(process->renewals_waiting & 1u << first))
     first++;
   process->renewals_running = 1u << first; /* only the first until the request begins; then it takes the others along */
-  process->stations[first].fibers[ACTIVITY_RENEW] =
-      fiber_start(&process->stations[first], &process->renew_actions[first], world_chance(chaos_plan.yield) ? world_between(0, 3 * MS) : 0);
+  process->contexts[first].fibers[ACTIVITY_RENEW] =
+      fiber_start(&process->contexts[first], &process->renew_actions[first], world_chance(chaos_plan.yield) ? world_between(0, 3 * MS) : 0);
 }
 
 void process_renew(struct process *process)
@@ -109,10 +109,10 @@ void process_renew(struct process *process)
   size_t count = 0;
   process->renewals_running = process->renewals_waiting;
   process->renewals_waiting = 0;
-  for (int i = 0; i < process->station_count; i++)
+  for (int i = 0; i < process->context_count; i++)
     if (process->renewals_running & 1u << i)
       renewals[count++] = (struct renewal){
-          .performer = &process->stations[i].performer, .action = &process->renew_actions[i], .completion = &process->renew_completions[i]};
+          .performer = &process->contexts[i].performer, .action = &process->renew_actions[i], .completion = &process->renew_completions[i]};
   perform_renewals(renewals, count);
 }
 
@@ -125,73 +125,73 @@ void process_renewed(struct process *process)
     if (!(running & 1u << i))
       continue;
     if (completion->result == RESULT_YES)
-      checks_took_for_renewed(&process->stations[i], &process->renew_actions[i].owner, completion->sent_ms);
+      checks_took_for_renewed(&process->contexts[i], &process->renew_actions[i].owner, completion->sent_ms);
     process->renewals_running &= ~(1u << i);
-    station_done(&process->stations[i], completion);
+    type_done(&process->contexts[i], completion);
   }
   if (process->incarnation == incarnation)
     renewals_start(process);
 }
 
-static void feed(struct station *station, const struct event *event)
+static void dispatch(struct type_context *served, const struct event *event)
 {
   static struct effects effects;
-  struct moment moment = moment_now(station->process);
-  enum consumer_state before = station->consumer.core.state;
-  consumer_handle(&station->consumer, event, &moment, &effects);
-  for (int i = 0; i < effects.note_count; i++)
-    note_write(station, &effects.notes[i]);
-  performer_until(&station->performer, consumer_until_ms(&station->consumer));
+  struct moment moment = moment_now(served->process);
+  enum consumer_state before = served->consumer.core.state;
+  consumer_handle(&served->consumer, event, &moment, &effects);
+  for (int i = 0; i < effects.event_count; i++)
+    event_write(served, &effects.events[i]);
+  performer_until(&served->performer, consumer_until_ms(&served->consumer));
   for (int i = 0; i < effects.action_count; i++) {
     struct action *action = &effects.actions[i];
     if (action->kind == ACTION_RENEW) {
-      int index = (int)(station - station->process->stations);
-      station->process->renew_actions[index] = *action;
-      station->process->renewals_waiting |= 1u << index;
+      int index = (int)(served - served->process->contexts);
+      served->process->renew_actions[index] = *action;
+      served->process->renewals_waiting |= 1u << index;
       continue;
     }
     if (action->kind == ACTION_READ && action->begin)
-      performer_take_up_read(&station->performer);
-    plants_action(station, action);
+      performer_take_up_read(&served->performer);
+    plants_action(served, action);
     int64_t delay_us = world_chance(chaos_plan.yield) ? world_between(0, 3 * MS) : 0;
-    station->fibers[action->activity] = fiber_start(station, action, delay_us);
+    served->fibers[action->activity] = fiber_start(served, action, delay_us);
   }
   if (effects.drop_read)
-    performer_drop_read(&station->performer);
-  renewals_start(station->process);
-  edges_look(station, before);
-  timer_arm(station);
+    performer_drop_read(&served->performer);
+  renewals_start(served->process);
+  edges_look(served, before);
+  timer_arm(served);
 }
 
 static void timer_fire(void *context, uint64_t ticket)
 {
-  struct station *station = context;
+  struct type_context *served = context;
   struct event timer = {.kind = EVENT_TIMER};
-  if (!station->process->up || station->timer_ticket != ticket)
+  if (!served->process->up || served->timer_ticket != ticket)
     return;
-  if (station->process->frozen_until_us > world.now_us) {
-    world_at(station->process->frozen_until_us + world_between(0, 5 * MS), timer_fire, station, ticket);
+  if (served->process->frozen_until_us > world.now_us) {
+    world_at(served->process->frozen_until_us + world_between(0, 5 * MS), timer_fire, served, ticket);
     return;
   }
-  station->timer_us = INT64_MAX;
-  feed(station, &timer);
-  process_look(station->process);
+  served->timer_us = INT64_MAX;
+  dispatch(served, &timer);
+  process_look(served->process);
 }
 
-void station_done(struct station *station, struct completion *completion)
+void type_done(struct type_context *served, struct completion *completion)
 {
   struct event event = {.kind = EVENT_COMPLETION, .completion = completion};
-  station->fibers[completion->activity] = NULL;
-  station->wrote = station->wrote || (completion->kind == ACTION_APPEND && completion->result != RESULT_NO_SPACE);
-  plants_completion(station, completion);
+  served->fibers[completion->activity] = NULL;
+  served->wrote = served->wrote || (completion->kind == ACTION_APPEND && completion->result != RESULT_NO_SPACE);
+  plants_completion(served, completion);
   if (completion->kind == ACTION_APPEND && completion->result != RESULT_NO_SPACE && completion->result != RESULT_FAILED)
-    checks_appended(station, completion);
+    checks_appended(served, completion);
   if (completion->kind == ACTION_TAKE && completion->result == RESULT_YES)
-    checks_took(station, &station->consumer.core.owner, completion->sent_ms);
+    checks_took(served, &served->consumer.core.owner, completion->sent_ms);
   if (completion->kind == ACTION_FENCE && completion->result == RESULT_NO)
-    checks_not_fenced(station);
-  feed(station, &event);
-  process_look(station->process);
+    checks_not_fenced(served);
+  dispatch(served, &event);
+  process_look(served->process);
 }
 
 /* ---- wake-ups ---- */
@@ -215,9 +215,9 @@ static void wake_arrive(void *context, uint64_t argument)
   }
   if (argument >> 8 != 0)
     event.owner = server_owner(process->index, argument >> 8);
-  for (int i = 0; i < process->station_count; i++)
-    if (process->stations[i].type == (int)(argument >> 4 & 15)) {
-      feed(&process->stations[i], &event);
+  for (int i = 0; i < process->context_count; i++)
+    if (process->contexts[i].type == (int)(argument >> 4 & 15)) {
+      dispatch(&process->contexts[i], &event);
       break;
     }
   process_look(process);
@@ -229,7 +229,7 @@ void processes_wake(int type, enum wakeup_about about, const struct owner *owner
   uint64_t acquisition = owner != NULL ? server_owner_parse(owner, &process) : 0;
   for (int i = 0; i < chaos_plan.processes; i++) {
     struct process *to = &processes[i];
-    if ((process >= 0 && process != i) || !to->up || !to->watching || world_chance(chaos_plan.wakeups_lost))
+    if ((process >= 0 && process != i) || !to->up || !to->notified || world_chance(chaos_plan.wakeups_lost))
       continue;
     for (int copies = world_chance(0.05) ? 2 : 1; copies > 0; copies--) {
       int64_t delay_us = world_chance(0.9) ? world_between(0, 5 * MS) : world_between(0, 3 * SECONDS);
@@ -241,50 +241,50 @@ void processes_wake(int type, enum wakeup_about about, const struct owner *owner
 void processes_wake_waiters(int type)
 {
   for (int i = 0; i < chaos_plan.processes; i++)
-    for (int j = 0; j < processes[i].station_count; j++)
-      if (processes[i].stations[j].type == type)
-        processes_wake(type, WAKEUP_LOCK, &processes[i].stations[j].consumer.seek.acquisition.owner);
+    for (int j = 0; j < processes[i].context_count; j++)
+      if (processes[i].contexts[j].type == type)
+        processes_wake(type, WAKEUP_LOCK, &processes[i].contexts[j].consumer.seek.acquisition.owner);
 }
 
 /* Somebody makes up a wake-up: for all, or for the acquisition that a worker is at. */
 static void wake_invent(const struct process *process)
 {
-  const struct station *station = &process->stations[world_between(0, process->station_count - 1)];
+  const struct type_context *served = &process->contexts[world_between(0, process->context_count - 1)];
   enum wakeup_about about = (enum wakeup_about)world_between(WAKEUP_MESSAGE, WAKEUP_LOST);
-  processes_wake(station->type, about, about != WAKEUP_MESSAGE ? &station->consumer.seek.acquisition.owner : NULL);
+  processes_wake(served->type, about, about != WAKEUP_MESSAGE ? &served->consumer.seek.acquisition.owner : NULL);
 }
 
 /* The cursor for wake-ups comes or goes. */
-static void watch_change(void *context, uint64_t incarnation)
+static void notifications_change(void *context, uint64_t incarnation)
 {
   struct process *process = context;
   if (!process->up || process->incarnation != (int64_t)incarnation)
     return;
   if (process->frozen_until_us <= world.now_us) {
-    struct event event = {.kind = EVENT_WATCH, .watching = !process->watching};
-    process->watching = event.watching;
-    for (int i = 0; i < process->station_count; i++)
-      feed(&process->stations[i], &event);
-    if (process->watching)
+    struct event event = {.kind = EVENT_NOTIFICATIONS, .notified = !process->notified};
+    process->notified = event.notified;
+    for (int i = 0; i < process->context_count; i++)
+      dispatch(&process->contexts[i], &event);
+    if (process->notified)
       wake_invent(process);
     process_look(process);
   }
   if (process->up && process->incarnation == (int64_t)incarnation)
-    world_at(world.now_us + (process->watching ? world_between(0, 60 * SECONDS) : world_between(0, 3 * SECONDS)), watch_change, process,
-             incarnation);
+    world_at(world.now_us + (process->notified ? world_between(0, 60 * SECONDS) : world_between(0, 3 * SECONDS)), notifications_change,
+             process, incarnation);
 }
 
 /* ---- life and death ---- */
 
-static void performer_make(struct station *station, struct performer_options *options)
+static void performer_make(struct type_context *served, struct performer_options *options)
 {
-  const struct process *process = station->process;
+  const struct process *process = served->process;
   const struct machine *machine = process_machine(process);
   memset(options, 0, sizeof *options);
   options->store = server_store;
   options->database = "pawl";
   options->writer = (struct writer_options){.dir = "/files",
-                                            .type = type_name(station->type),
+                                            .type = type_name(served->type),
                                             .permissions = 0640,
                                             .codec_zstd = chaos_plan.zstd,
                                             .lease_ms = chaos_plan.lease_ms};
@@ -300,22 +300,22 @@ static void performer_make(struct station *station, struct performer_options *op
   options->range_messages_min = 2;
 }
 
-static void station_init(struct process *process, int type)
+static void type_init(struct process *process, int type)
 {
-  struct station *station = &process->stations[process->station_count++];
+  struct type_context *served = &process->contexts[process->context_count++];
   struct performer_options performer;
   struct consumer_options consumer = chaos_plan.consumer;
   plants_options(&consumer);
-  station->process = process;
-  station->type = type;
-  station->incarnation = process->incarnation;
-  station->error[0] = 0;
-  memset(station->fewer_numbers, 0, sizeof station->fewer_numbers);
-  memset(station->fibers, 0, sizeof station->fibers);
-  station->timer_us = INT64_MAX;
-  performer_make(station, &performer);
-  performer_init(&station->performer, &performer);
-  consumer_init(&station->consumer, type_name(type), &consumer);
+  served->process = process;
+  served->type = type;
+  served->incarnation = process->incarnation;
+  served->error[0] = 0;
+  memset(served->fewer_numbers, 0, sizeof served->fewer_numbers);
+  memset(served->fibers, 0, sizeof served->fibers);
+  served->timer_us = INT64_MAX;
+  performer_make(served, &performer);
+  performer_init(&served->performer, &performer);
+  consumer_init(&served->consumer, type_name(type), &consumer);
 }
 
 void process_start(struct process *process)
@@ -331,20 +331,20 @@ void process_start(struct process *process)
   memset(&process->last, 0, sizeof process->last);
   process->operation = 0;
   process->renewals_waiting = process->renewals_running = 0;
-  process->station_count = 0;
+  process->context_count = 0;
   /* Each type has a worker, and some workers serve all types. */
   uint64_t types = chaos_plan.all_serve_all ? UINT64_MAX : world_random();
   for (int type = 0; type < chaos_plan.types; type++)
     if ((types >> type & 1) != 0 || type % chaos_plan.processes == process->index || chaos_plan.types == 1)
-      station_init(process, type);
-  if (process->station_count == 0)
-    station_init(process, (int)world_between(0, chaos_plan.types - 1));
+      type_init(process, type);
+  if (process->context_count == 0)
+    type_init(process, (int)world_between(0, chaos_plan.types - 1));
   trace_add(process->index, -1, "starts on %s", process_machine(process)->boot_id);
-  for (int i = 0; i < process->station_count; i++)
-    feed(&process->stations[i], &timer);
-  process->watching = false;
+  for (int i = 0; i < process->context_count; i++)
+    dispatch(&process->contexts[i], &timer);
+  process->notified = false;
   if (chaos_plan.wakeups)
-    world_at(world.now_us + world_between(0, 2 * SECONDS), watch_change, process, (uint64_t)process->incarnation);
+    world_at(world.now_us + world_between(0, 2 * SECONDS), notifications_change, process, (uint64_t)process->incarnation);
 }
 
 void process_die(struct process *process)
@@ -355,14 +355,14 @@ void process_die(struct process *process)
   disk_process_died(process->index);
   if (process->last.fiber != NULL)
     fiber_kill(process->last.fiber);
-  for (int i = 0; i < process->station_count; i++)
+  for (int i = 0; i < process->context_count; i++)
     for (int k = 0; k < ACTIVITY_COUNT; k++)
-      if (process->stations[i].fibers[k] != NULL)
-        fiber_kill(process->stations[i].fibers[k]);
-  for (int i = 0; i < process->station_count; i++) {
-    process->stations[i].timer_ticket++;
-    consumer_deinit(&process->stations[i].consumer);
-    performer_deinit(&process->stations[i].performer);
+      if (process->contexts[i].fibers[k] != NULL)
+        fiber_kill(process->contexts[i].fibers[k]);
+  for (int i = 0; i < process->context_count; i++) {
+    process->contexts[i].timer_ticket++;
+    consumer_deinit(&process->contexts[i].consumer);
+    performer_deinit(&process->contexts[i].performer);
   }
 }
 
@@ -376,19 +376,19 @@ static void last_look_start(struct process *process)
   if (!process->exits || !process->up || process->stopping || process->last.fiber != NULL || world.now_us < process->last.next_us)
     return;
   process->last.count = 0;
-  for (int i = 0; i < process->station_count; i++) {
-    if (!consumer_is_quiet(&process->stations[i].consumer))
+  for (int i = 0; i < process->context_count; i++) {
+    if (!consumer_is_quiet(&process->contexts[i].consumer))
       return;
-    process->last.types[process->last.count++] = process->stations[i].consumer.core.type;
+    process->last.types[process->last.count++] = process->contexts[i].consumer.core.type;
   }
   process->last.began_us = world.now_us;
-  process->last.fiber = fiber_start(&process->stations[0], &action, world_between(0, 3 * MS));
+  process->last.fiber = fiber_start(&process->contexts[0], &action, world_between(0, 3 * MS));
 }
 
 void process_last_look(struct process *process)
 {
   struct error ignored;
-  process->last.outcome = perform_last_look(server_store, process->last.types, process->last.count, &ignored);
+  process->last.outcome = perform_last_poll(server_store, process->last.types, process->last.count, &ignored);
 }
 
 void process_last_looked(struct process *process)
@@ -438,8 +438,8 @@ void process_stop(struct process *process)
   process->stopping = true;
   int64_t limit_ms = machine_boot_ms(process_machine(process)) + STOP_LIMIT_MS;
   world_at(machine_boot_to_us(process_machine(process), limit_ms), crash, process, (uint64_t)process->incarnation);
-  for (int i = 0; i < process->station_count; i++)
-    feed(&process->stations[i], &stop);
+  for (int i = 0; i < process->context_count; i++)
+    dispatch(&process->contexts[i], &stop);
   process_look(process);
 }
 
@@ -449,8 +449,8 @@ static void process_look(struct process *process)
   last_look_start(process);
   if (!process->stopping || !process->up)
     return;
-  for (int i = 0; i < process->station_count; i++)
-    if (!consumer_is_over(&process->stations[i].consumer))
+  for (int i = 0; i < process->context_count; i++)
+    if (!consumer_is_over(&process->contexts[i].consumer))
       return;
   trace_add(process->index, -1, "ends");
   process_die(process);

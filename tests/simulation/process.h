@@ -7,7 +7,7 @@
 #include "worker/perform.h"
 #include "world.h"
 
-struct station { /* one type in one process */
+struct type_context { /* one type in one process */
   struct process *process;
   int type;
   int64_t incarnation; /* the process's incarnation */
@@ -34,7 +34,7 @@ struct process {
   int64_t incarnation;
   bool up, stopping;
   bool older;    /* it runs an older pawl, which does not know `guarded` */
-  bool watching; /* whether wake-ups come */
+  bool notified; /* whether wake-ups come */
   int64_t frozen_until_us, cut_off_until_us;
   bool behind; /* it talks to a primary that was replaced, and does not know it */
   bool exits;  /* --exit-when-empty */
@@ -47,9 +47,9 @@ struct process {
   } last;
   uint64_t operation;             /* the latest operation of the queue that it has seen acknowledged */
   int64_t busy_epochs[TYPES_MAX]; /* the last epoch in which a guard of the type was busy; outlives the process */
-  int station_count;
-  struct station stations[TYPES_MAX];
-  /* renewals that become due while one is under way go together; one bit per station */
+  int context_count;
+  struct type_context contexts[TYPES_MAX];
+  /* renewals that become due while one is under way go together; one bit per type */
   unsigned renewals_waiting, renewals_running;
   struct action renew_actions[TYPES_MAX];
   struct completion renew_completions[TYPES_MAX];
@@ -85,6 +85,6 @@ void process_renewed(struct process *process);
 void process_last_look(struct process *process);
 void process_last_looked(struct process *process);
 /* The action has come back. */
-void station_done(struct station *station, struct completion *completion);
+void type_done(struct type_context *served, struct completion *completion);
 
 #endif

@@ -20,7 +20,7 @@ struct queue_pass {
   struct queue_reader *reader;
   int type;
   uint64_t read_at;
-  struct load_caps caps;
+  struct work_item_caps caps;
   struct queue_mark *mark;
   bool begun;
   struct list list; /* what the pass sees; on a standalone server only in the next reply */
@@ -70,9 +70,9 @@ static int64_t mark_id(const struct queue_mark *mark)
   return id;
 }
 
-static bool peek_type(int type, struct queue_mark *mark, bool glance)
+static bool peek_type(int type, struct queue_mark *mark, bool tail)
 {
-  int64_t from = glance && mark->set ? mark_id(mark) : INT64_MIN;
+  int64_t from = tail && mark->set ? mark_id(mark) : INT64_MIN;
   bool old = server_in_election() || fiber_process()->behind;
   struct list list = {0};
   if (old)
@@ -86,8 +86,8 @@ static bool peek_type(int type, struct queue_mark *mark, bool glance)
   return any;
 }
 
-enum outcome queue_peek(struct lockstore *store, const char *const *types, size_t count, bool linearizable, struct queue_mark *mark,
-                        bool glance, struct error *error)
+enum outcome queue_poll(struct lockstore *store, const char *const *types, size_t count, bool linearizable, struct queue_mark *mark,
+                        bool tail, struct error *error)
 {
   bool any = false, last = linearizable;
   (void)store;
@@ -95,7 +95,7 @@ enum outcome queue_peek(struct lockstore *store, const char *const *types, size_
   if (!server_reach(error) || (linearizable && (server_in_election() || fiber_process()->behind)))
     return OUTCOME_UNKNOWN;
   for (size_t i = 0; i < count && !(last && plants_looks_not()); i++)
-    any = peek_type(type_index(types[i]), mark, glance) || any;
+    any = peek_type(type_index(types[i]), mark, tail) || any;
   chaos_point();
   return fiber_dead() ? OUTCOME_UNKNOWN : any ? OUTCOME_YES : OUTCOME_NO;
 }
@@ -142,28 +142,28 @@ static int64_t id_number(const struct element *id)
   return number;
 }
 
-struct queue_eraser {
+struct range_deleter {
   char nothing;
 };
 
-struct queue_eraser *queue_eraser_new(struct lockstore *store)
+struct range_deleter *range_deleter_new(struct lockstore *store)
 {
   (void)store;
-  return calloc(1, sizeof(struct queue_eraser));
+  return calloc(1, sizeof(struct range_deleter));
 }
 
-void queue_eraser_free(struct queue_eraser *eraser)
+void range_deleter_free(struct range_deleter *deleter)
 {
-  free(eraser);
+  free(deleter);
 }
 
-enum outcome queue_delete_range(struct queue_eraser *eraser, const char *type, const struct load *load, struct error *error)
+enum outcome queue_delete_range(struct range_deleter *deleter, const char *type, const struct work_item *item, struct error *error)
 {
   struct element first, last;
-  (void)eraser;
-  if (!load_range(load, &first, &last))
-    world_fail("a load without _ids is to be deleted");
-  struct queue_range range = {.first = id_number(&first), .last = id_number(&last), .read_at = load->read_at, .count = load->messages};
+  (void)deleter;
+  if (!work_item_range(item, &first, &last))
+    world_fail("an item without _ids is to be deleted");
+  struct queue_range range = {.first = id_number(&first), .last = id_number(&last), .read_at = item->read_at, .count = item->messages};
   return server_delete_range(type_index(type), &range, error);
 }
 
@@ -216,26 +216,26 @@ struct queue_pass *queue_pass_open(struct queue_reader *reader, const char *type
   return pass;
 }
 
-static struct load *pass_load(struct queue_pass *pass)
+static struct work_item *pass_load(struct queue_pass *pass)
 {
-  struct load *load = load_new();
+  struct work_item *item = work_item_new();
   size_t reply_end = pass->next + (size_t)ask_count(&pass->reader->ask, pass->caps.messages);
-  enum load_put put = LOAD_PUT;
-  assert(load != NULL);
-  load->read_at = chaos_plan.standalone && !plants_ranges_alone() ? 0 : pass->read_at;
-  while (put == LOAD_PUT && pass->next < pass->list.count && pass->next < reply_end) {
+  enum work_item_put put = ITEM_PUT;
+  assert(item != NULL);
+  item->read_at = chaos_plan.standalone && !plants_ranges_alone() ? 0 : pass->read_at;
+  while (put == ITEM_PUT && pass->next < pass->list.count && pass->next < reply_end) {
     const struct message *message = pass->list.at[pass->next];
     struct element id;
-    put = load_put(load, &pass->caps, message->document, message->bytes, &id);
-    if (put != LOAD_PUT)
+    put = work_item_put(item, &pass->caps, message->document, message->bytes, &id);
+    if (put != ITEM_PUT)
       continue;
     mark_set(pass->mark, message->id);
     pass->last_id = message->id;
     pass->next++;
   }
-  if (put != LOAD_PUT && put != LOAD_FULL)
-    world_fail("a message cannot be put into a load");
-  return load;
+  if (put != ITEM_PUT && put != ITEM_FULL)
+    world_fail("a message cannot be put into an item");
+  return item;
 }
 
 /* The reply takes as long as its bytes come, which may be longer than a lease; it ends early if the worker drops it. */
@@ -261,7 +261,7 @@ static bool reply_await(struct queue_pass *pass, struct error *error)
     return true;
   }
   if (plants_repeats_getmore() && pass->begun) {
-    load_free(pass_load(pass)); /* the cursor had already sent this batch */
+    work_item_free(pass_load(pass)); /* the cursor had already sent this batch */
     return true;
   }
   ask_less(&reader->ask, pass->caps.messages);
@@ -278,9 +278,9 @@ static void pass_look_again(struct queue_pass *pass)
   pass->next = list_find(&pass->list, pass->last_id + 1);
 }
 
-enum outcome queue_pass_next(struct queue_pass *pass, struct load **load, struct error *error)
+enum outcome queue_pass_next(struct queue_pass *pass, struct work_item **item, struct error *error)
 {
-  *load = NULL;
+  *item = NULL;
   bool begins = !pass->begun, sent = begins || pass->next < pass->list.count;
   if (sent && !reply_await(pass, error))
     return OUTCOME_UNKNOWN;
@@ -304,7 +304,7 @@ enum outcome queue_pass_next(struct queue_pass *pass, struct load **load, struct
     world_fail("t%d: a pass says that the queue is empty, and %zu messages are in it", pass->type, pass->list.count);
   if (missing || pass->next == pass->list.count)
     return OUTCOME_NO;
-  *load = pass_load(pass);
+  *item = pass_load(pass);
   return OUTCOME_YES;
 }
 

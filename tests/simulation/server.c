@@ -545,7 +545,7 @@ static enum outcome send(struct request *request, struct ledger *before, struct 
   if (before == NULL)
     before = &ignored;
   memset(before, 0, sizeof *before);
-  request->caller = (struct caller){.process = process->index, .incarnation = fiber_station()->incarnation};
+  request->caller = (struct caller){.process = process->index, .incarnation = fiber_type()->incarnation};
   if (!server_reach(error)) {
     if (fiber_dead() && world.faults && world_chance(0.3)) /* the request had already been sent */
       request_send_late(request);
@@ -800,7 +800,7 @@ enum outcome server_delete_range(int type, const struct queue_range *range, stru
 static bool finds_fewer(void)
 {
   const struct action *action = fiber_action();
-  uint64_t *number = &fiber_station()->fewer_numbers[action->activity];
+  uint64_t *number = &fiber_type()->fewer_numbers[action->activity];
   if (*number == action->number || !chaos_strikes(CHAOS_FEWER))
     return false;
   *number = action->number;

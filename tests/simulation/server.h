@@ -11,7 +11,7 @@
 #define PAWL_TESTS_SIMULATION_SERVER_H
 
 #include "lockstore/lockstore_memory.h"
-#include "worker/load.h"
+#include "worker/work_item.h"
 
 extern struct lockstore *server_store; /* the way to the twin, shared by all processes */
 

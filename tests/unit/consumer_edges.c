@@ -13,29 +13,29 @@ static const struct edge {
   const char *cause;
   enum when when;
 } edges[] = {
-    {STATE_IDLE, STATE_CHECKING, "PEEK YES", ALWAYS},
-    {STATE_IDLE, STATE_STOPPED, "PEEK REFUSED", ALWAYS},
+    {STATE_IDLE, STATE_CHECKING, "POLL YES", ALWAYS},
+    {STATE_IDLE, STATE_STOPPED, "POLL REFUSED", ALWAYS},
     {STATE_IDLE, STATE_STOPPED, "CHECK REFUSED", ALWAYS},
     {STATE_IDLE, STATE_DONE, "*", STOPPING},
 
     {STATE_CHECKING, STATE_WAITING, "CHECK YES", ALWAYS},
     {STATE_CHECKING, STATE_TAKING, "CHECK YES", ALWAYS}, /* it is its turn already */
-    {STATE_CHECKING, STATE_IDLE, "PEEK NO", ALWAYS},
-    {STATE_CHECKING, STATE_UNLOCKING, "PEEK NO", ALWAYS}, /* it is in the wait queue */
+    {STATE_CHECKING, STATE_IDLE, "POLL NO", ALWAYS},
+    {STATE_CHECKING, STATE_UNLOCKING, "POLL NO", ALWAYS}, /* it is in the wait queue */
     {STATE_CHECKING, STATE_STOPPED, "CHECK REFUSED", ALWAYS},
-    {STATE_CHECKING, STATE_STOPPED, "PEEK REFUSED", ALWAYS},
-    {STATE_CHECKING, STATE_UNLOCKING, "PEEK REFUSED", ALWAYS},
+    {STATE_CHECKING, STATE_STOPPED, "POLL REFUSED", ALWAYS},
+    {STATE_CHECKING, STATE_UNLOCKING, "POLL REFUSED", ALWAYS},
     {STATE_CHECKING, STATE_UNLOCKING, "CHECK REFUSED", ALWAYS},
     {STATE_CHECKING, STATE_DONE, "*", STOPPING},
     {STATE_CHECKING, STATE_UNLOCKING, "*", STOPPING},
 
     {STATE_WAITING, STATE_TAKING, "LOOK YES", ALWAYS},
-    {STATE_WAITING, STATE_CHECKING, "PEEK YES", ALWAYS}, /* its turn, and others were at work since the check */
+    {STATE_WAITING, STATE_CHECKING, "POLL YES", ALWAYS}, /* its turn, and others were at work since the check */
     {STATE_WAITING, STATE_CHECKING, "CHECK REFUSED|CHANGED|NEWER", ALWAYS},
-    {STATE_WAITING, STATE_IDLE, "PEEK NO", ALWAYS},
-    {STATE_WAITING, STATE_UNLOCKING, "PEEK NO", ALWAYS},
-    {STATE_WAITING, STATE_STOPPED, "PEEK REFUSED", ALWAYS},
-    {STATE_WAITING, STATE_UNLOCKING, "PEEK REFUSED", ALWAYS},
+    {STATE_WAITING, STATE_IDLE, "POLL NO", ALWAYS},
+    {STATE_WAITING, STATE_UNLOCKING, "POLL NO", ALWAYS},
+    {STATE_WAITING, STATE_STOPPED, "POLL REFUSED", ALWAYS},
+    {STATE_WAITING, STATE_UNLOCKING, "POLL REFUSED", ALWAYS},
     {STATE_WAITING, STATE_DONE, "*", STOPPING},
     {STATE_WAITING, STATE_UNLOCKING, "*", STOPPING},
 
@@ -106,7 +106,7 @@ static bool cause_fits(const char *causes, const char *cause)
 static bool when_fits(const struct rig *rig, enum when when)
 {
   const struct consumer *consumer = &rig->consumer;
-  bool late = rig->moment.now_ms >= rig->watch.deadline_ms || rig->watch.lost || consumer->lease.lost;
+  bool late = rig->moment.now_ms >= rig->rules.safe_until_ms || rig->rules.lost || consumer->lease.lost;
   return when == ALWAYS || consumer->core.stopping || (when == LEAVING && late);
 }
 

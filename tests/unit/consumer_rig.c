@@ -1,5 +1,5 @@
 #include "consumer_rig.h"
-#include "consumer_watch.h"
+#include "consumer_rules.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 static const char *const kind_names[ACTION_COUNT] = {
-    [ACTION_PEEK] = "PEEK",     [ACTION_CHECK] = "CHECK",   [ACTION_LOOK] = "LOOK",     [ACTION_TAKE] = "TAKE",
+    [ACTION_POLL] = "POLL",     [ACTION_CHECK] = "CHECK",   [ACTION_LOOK] = "LOOK",     [ACTION_TAKE] = "TAKE",
     [ACTION_FENCE] = "FENCE",   [ACTION_OPEN] = "OPEN",     [ACTION_SETTLE] = "SETTLE", [ACTION_BEGIN] = "BEGIN",
     [ACTION_APPEND] = "APPEND", [ACTION_COMMIT] = "COMMIT", [ACTION_CLOSE] = "CLOSE",   [ACTION_UNLOCK] = "UNLOCK",
     [ACTION_LEAVE] = "LEAVE",   [ACTION_READ] = "READ",     [ACTION_DELETE] = "DELETE", [ACTION_RENEW] = "RENEW",
@@ -24,7 +24,7 @@ static const char *const result_names[RESULT_COUNT] = {
 #define MAY(result) (1u << RESULT_##result)
 /* The results that worker/perform.c can answer with. */
 static const unsigned answers[ACTION_COUNT] = {
-    [ACTION_PEEK] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED),
+    [ACTION_POLL] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED),
     [ACTION_CHECK] = MAY(YES) | MAY(CHANGED) | MAY(REFUSED) | MAY(NEWER) | MAY(UNKNOWN),
     [ACTION_LOOK] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED),
     [ACTION_TAKE] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
@@ -84,8 +84,8 @@ void rig_fail(const struct rig *rig, const char *file, int line, const char *wha
   rig_history(rig);
   fprintf(stderr, "state %s, started [%s], running [%s]\n", consumer_state_name(rig->consumer.core.state), rig_started(rig),
           rig_running(rig));
-  for (int i = 0; i < rig->effects.note_count; i++)
-    fprintf(stderr, "  note: %s: %s\n", rig->effects.notes[i].event, rig->effects.notes[i].text);
+  for (int i = 0; i < rig->effects.event_count; i++)
+    fprintf(stderr, "  note: %s: %s\n", rig->effects.events[i].name, rig->effects.events[i].text);
   fprintf(stderr, "%s:%d: does not hold: %s\n", file, line, what);
   fail();
 }
@@ -117,10 +117,10 @@ const char *rig_running(const struct rig *rig)
   return names;
 }
 
-bool rig_noted(const struct rig *rig, const char *event)
+bool rig_logged(const struct rig *rig, const char *event)
 {
-  for (int i = 0; i < rig->effects.note_count; i++)
-    if (strcmp(rig->effects.notes[i].event, event) == 0)
+  for (int i = 0; i < rig->effects.event_count; i++)
+    if (strcmp(rig->effects.events[i].name, event) == 0)
       return true;
   return false;
 }
@@ -150,17 +150,17 @@ uint64_t rig_random(struct rig *rig, uint64_t below)
 
 /* ---- the world's answers ---- */
 
-static struct load *load_make(size_t ids, uint32_t messages, int64_t seq_last)
+static struct work_item *item_make(size_t ids, uint32_t messages, int64_t seq_last)
 {
-  struct load *load = load_new();
-  assert_non_null(load);
-  load->ids = calloc(ids, sizeof *load->ids);
-  for (load->ids_count = 0; load->ids_count < ids; load->ids_count++)
-    load->ids[load->ids_count] = bson_new();
-  load->messages = messages;
-  load->seq_last = seq_last;
-  assert_true(batch_add(&load->batch, (const uint8_t *)"\5\0\0\0", 5, 1));
-  return load;
+  struct work_item *item = work_item_new();
+  assert_non_null(item);
+  item->ids = calloc(ids, sizeof *item->ids);
+  for (item->ids_count = 0; item->ids_count < ids; item->ids_count++)
+    item->ids[item->ids_count] = bson_new();
+  item->messages = messages;
+  item->seq_last = seq_last;
+  assert_true(batch_add(&item->batch, (const uint8_t *)"\5\0\0\0", 5, 1));
+  return item;
 }
 
 static struct committed end_after(const struct committed *end, int64_t bytes, uint32_t messages)
@@ -176,7 +176,7 @@ static struct committed end_after(const struct committed *end, int64_t bytes, ui
 
 static struct committed end_created(const struct rig *rig, const struct action *action)
 {
-  struct committed end = rig->watch.committed;
+  struct committed end = rig->rules.committed;
   snprintf(end.file, sizeof end.file, "t1@%lld.bin", (long long)action->epoch);
   memcpy(end.uuid, action->uuid, sizeof end.uuid);
   end.length = 4096;
@@ -229,24 +229,24 @@ static void answer_acquire(struct rig *rig, const struct action *action, struct 
 
 static int64_t settled_next(const struct rig *rig, const struct action *action)
 {
-  int64_t last = action->settled + rig->load_messages;
+  int64_t last = action->settled + rig->item_messages;
   return last < action->end.seq ? last : action->end.seq;
 }
 
 /* What was done before the result was known: with UNKNOWN all but the commit. */
 static void answer_written(struct rig *rig, const struct action *action, struct completion *completion)
 {
-  const struct committed *committed = &rig->watch.committed;
+  const struct committed *committed = &rig->rules.committed;
   completion->end = *committed;
   if (action->kind == ACTION_BEGIN) {
     completion->created =
         completion->result == RESULT_YES ? action->fresh || rig->segment : completion->result == RESULT_UNKNOWN && rig->segment;
-    completion->guarded = rig->watch.place == PLACE_LOCAL && (completion->created || completion->result == RESULT_YES);
+    completion->guarded = rig->rules.place == PLACE_LOCAL && (completion->created || completion->result == RESULT_YES);
     completion->unnamed = completion->result == RESULT_SPENT || (completion->result == RESULT_STOPPED && rig->discard_fails);
     if (completion->created)
       completion->end = end_created(rig, action);
   } else if (action->kind == ACTION_APPEND) {
-    completion->end = end_after(committed, rig->block_bytes, action->load->messages);
+    completion->end = end_after(committed, rig->block_bytes, action->item->messages);
   } else if (action->kind == ACTION_CLOSE && action->write_close) {
     completion->end = end_after(committed, 160, 0);
   }
@@ -268,7 +268,7 @@ static void answer_yes(struct rig *rig, const struct action *action, struct comp
   if (action->kind == ACTION_FENCE)
     answer_fence(rig, action, completion);
   else if (action->kind == ACTION_READ)
-    completion->load = rig->names_document ? NULL : load_make(rig->load_ids, rig->load_messages, 0);
+    completion->item = rig->names_document ? NULL : item_make(rig->item_ids, rig->item_messages, 0);
   else if (action->kind == ACTION_SETTLE)
     rig->ledger.settled = completion->settled = settled_next(rig, action);
   else
@@ -294,8 +294,8 @@ static void handle(struct rig *rig, const struct event *event, const char *text)
   rig->cause = text;
   rig_assert(rig, !rig->effects.drop_read || (rig->slots[ACTIVITY_READ].running && rig->consumer.epoch.leave != LEAVE_NOT));
   for (int i = 0; i < rig->effects.action_count; i++)
-    watch_started(rig, &rig->effects.actions[i]);
-  watch_turn(rig, before);
+    rules_started(rig, &rig->effects.actions[i]);
+  rules_turn(rig, before);
 }
 
 void rig_timer(struct rig *rig, int64_t ms_later)
@@ -324,17 +324,17 @@ void rig_wake(struct rig *rig, enum wakeup_about about)
   rig_assert(rig, rig->consumer.core.state == before || about == WAKEUP_LOST); /* it may find out that the lease is over */
   for (int i = 0; i < rig->effects.action_count && rig->consumer.core.state == before; i++) {
     enum action_kind kind = rig->effects.actions[i].kind;
-    bool look = kind == ACTION_PEEK || kind == ACTION_LOOK || kind == ACTION_READ;
+    bool look = kind == ACTION_POLL || kind == ACTION_LOOK || kind == ACTION_READ;
     rig_assert(rig, about == WAKEUP_LOST ? kind == ACTION_RENEW : look || kind == ACTION_RENEW);
     rig_assert(rig, due || !failed || !look || kind == ACTION_READ);
   }
 }
 
-void rig_watch(struct rig *rig, bool watching)
+void rig_notifications(struct rig *rig, bool notified)
 {
-  struct event event = {.kind = EVENT_WATCH, .watching = watching};
+  struct event event = {.kind = EVENT_NOTIFICATIONS, .notified = notified};
   moment_fresh(rig, 0);
-  handle(rig, &event, watching ? "watch" : "unwatch");
+  handle(rig, &event, notified ? "watch" : "unwatch");
 }
 
 /* A completion of an action that the consumer does not wait for (any more): the consumer only frees its memory. */
@@ -345,10 +345,10 @@ void rig_stale(struct rig *rig)
   struct event event = {.kind = EVENT_COMPLETION, .completion = &completion};
   enum consumer_state before = rig->consumer.core.state;
   completion.number = rig->number_last + 1000;
-  completion.load = load_make(1, 1, 1);
+  completion.item = item_make(1, 1, 1);
   moment_fresh(rig, 0);
   handle(rig, &event, "stale");
-  rig_assert(rig, rig->consumer.core.state == before && rig->effects.action_count == 0 && rig->effects.note_count == 0);
+  rig_assert(rig, rig->consumer.core.state == before && rig->effects.action_count == 0 && rig->effects.event_count == 0);
 }
 
 void rig_answer(struct rig *rig, enum activity activity, enum result result)
@@ -360,13 +360,13 @@ void rig_answer(struct rig *rig, enum activity activity, enum result result)
   struct event event = {.kind = EVENT_COMPLETION, .completion = &completion};
   char text[64];
   rig_assert(rig, rig_may_answer(&action, result));
-  completion.marked = !rig->nothing_read;
-  completion.glanced = action.glance && completion.marked;
+  completion.tail_next = !rig->nothing_read;
+  completion.tail = action.tail && completion.tail_next;
   completion.took_ms = rig->moment.now_ms - rig->consumer.core.activity[action.activity].started_ms;
   completion.sent_ms = slot->started_ms;
   if (rig->late_answers)
     completion.sent_ms += (int64_t)rig_random(rig, (uint64_t)(rig->moment.now_ms - slot->started_ms + 1));
-  completion.load = action.load;
+  completion.item = action.item;
   completion.judged = action.judge;
   completion.missed_is_there = action.missed[0] != 0 && rig->late_files;
   if (action.kind == ACTION_CHECK && result != RESULT_UNKNOWN) {
@@ -384,7 +384,7 @@ void rig_answer(struct rig *rig, enum activity activity, enum result result)
     error_set(&completion.error, "a document cannot be taken");
   rig->names_document = false;
   snprintf(text, sizeof text, "%s %s", kind_names[action.kind], result_names[result]);
-  watch_answered(rig, &action, &completion);
+  rules_answered(rig, &action, &completion);
   moment_fresh(rig, 0);
   handle(rig, &event, text);
 }
@@ -421,7 +421,7 @@ static void variant_apply(struct rig *rig, enum action_kind kind, const char *va
   } else if (kind == ACTION_RENEW) {
     rig->awaited = true;
   } else if (kind == ACTION_READ) {
-    rig->load_ids = 2;
+    rig->item_ids = 2;
   }
 }
 
@@ -479,7 +479,7 @@ void rig_play(struct rig *rig, const char *event)
   } else if (strcmp(event, "lost") == 0) {
     rig_wake(rig, WAKEUP_LOST);
   } else if (strcmp(event, "watch") == 0 || strcmp(event, "unwatch") == 0) {
-    rig_watch(rig, event[0] == 'w');
+    rig_notifications(rig, event[0] == 'w');
   } else {
     play_answer(rig, event);
   }
@@ -520,8 +520,8 @@ void rig_init(struct rig *rig, const struct consumer_options *options, uint64_t 
   memset(rig, 0, sizeof *rig);
   rig->seed = rig->random = seed;
   rig->moment = (struct moment){.now_ms = 1000000, .wall_us = 1700000000000000};
-  rig->load_ids = 1;
-  rig->load_messages = 10;
+  rig->item_ids = 1;
+  rig->item_messages = 10;
   rig->block_bytes = 1000;
   rig->ledger = (struct ledger){.v = 1, .epoch = 7, .clean = true, .settled = 100};
   rig->ledger.end = (struct committed){.file = "t1.bin", .length = 50000, .tail = 49000, .link = 77, .seq = 100, .items = 100};
@@ -534,9 +534,9 @@ void rig_deinit(struct rig *rig)
 {
   for (int i = 0; i < ACTIVITY_COUNT; i++) {
     struct rig_slot *slot = &rig->slots[i];
-    /* A load that is being deleted still belongs to the consumer. */
+    /* An item that is being deleted still belongs to the consumer. */
     if (slot->running && i == ACTIVITY_MAIN)
-      load_free(slot->action.load);
+      work_item_free(slot->action.item);
     slot->running = false;
   }
   consumer_deinit(&rig->consumer);

@@ -1,12 +1,12 @@
 /*
  * consumer_rig: drives one consumer without threads, database or disk, and observes it from outside. The world answers as the
- * test tells it to. The watch knows the protocol's rules (docs/protocol.md) and fails the test at the first action that breaks
- * one, and prints the events that led there.
+ * test tells it to. An observer (consumer_rules.h) knows the protocol's rules (docs/protocol.md) and fails the test at the first action
+ * that breaks one, and prints the events that led there.
  *
  * An event is a line of text, so that a test reads like a story:
  *
  *   "wait 100"          100 ms pass, then the timer          "wake"     to the time the consumer asked for, then the timer
- *   "stop"              finish and leave                     "stale"    an unexpected completion, with a load
+ *   "stop"              finish and leave                     "stale"    an unexpected completion, with an item
  *   "message", "lock", "lost"   a wake-up                    "watch", "unwatch"   wake-ups come from now on, or no longer
  *   "APPEND NO_SPACE"   the running action comes back with this result; some results have variants, see rig_play
  */
@@ -15,7 +15,7 @@
 
 #include "worker/consumer.h"
 
-enum { RIG_HISTORY = 50, RIG_LOADS = 32 };
+enum { RIG_HISTORY = 50, RIG_ITEMS = 32 };
 
 struct rig_slot { /* an action under way */
   bool running;
@@ -23,14 +23,14 @@ struct rig_slot { /* an action under way */
   int64_t started_ms;
 };
 
-struct rig_load { /* as the watch remembers it */
-  struct load *load;
+struct rig_item { /* as the observer remembers it */
+  struct work_item *item;
   size_t ids, deleted;
   uint32_t messages;
   int64_t seq_last;
 };
 
-struct rig_watch {
+struct rig_rules {
   /* the lock */
   bool checked, locked, lost, unlock_tried;
   int64_t epoch_checked;
@@ -38,7 +38,7 @@ struct rig_watch {
   bool seen_stealable;
   struct owner owner;
   uint64_t taken_number;
-  int64_t deadline_ms;
+  int64_t safe_until_ms;
   /* the epoch */
   int64_t epoch;
   bool before_clean, before_vouched, rolled, fenced, failed, spent;
@@ -51,8 +51,8 @@ struct rig_watch {
   struct committed committed, written;
   bool pending, pending_segment; /* `written` is not known to be committed; it is a new segment */
   int64_t settled;
-  struct rig_load loads[RIG_LOADS]; /* of this epoch, in the order in which they were read */
-  int loads_read, loads_committed, loads_deleted;
+  struct rig_item items[RIG_ITEMS]; /* of this epoch, in the order in which they were read */
+  int items_read, items_committed, items_deleted;
 };
 
 struct rig {
@@ -60,7 +60,7 @@ struct rig {
   struct moment moment;
   struct effects effects; /* of the last event */
   struct rig_slot slots[ACTIVITY_COUNT];
-  struct rig_watch watch;
+  struct rig_rules rules;
   uint64_t seed, random, number_last;
 
   /* the world */
@@ -70,14 +70,14 @@ struct rig {
   bool segment; /* BEGIN makes a segment where it need not */
   struct lock_view view;
   bool awaited;           /* a tool waits for the lock */
-  size_t load_ids;        /* delete commands per load */
-  uint32_t load_messages; /* messages per load */
+  size_t item_ids;        /* delete commands per item */
+  uint32_t item_messages; /* messages per item */
   int64_t block_bytes;
   bool discard_fails;
   bool late_files;     /* the segment that an earlier check missed is there by now */
   bool late_answers;   /* RENEW and TAKE were sent at some time between start and answer */
-  bool nothing_read;   /* PEEK: nothing of the type was read yet, so that no tail poll is possible */
-  bool names_document; /* the next PEEK or READ names a document that cannot be taken */
+  bool nothing_read;   /* POLL: nothing of the type was read yet, so that no tail poll is possible */
+  bool names_document; /* the next POLL or READ names a document that cannot be taken */
 
   const char *cause; /* the last event, as the history has it */
   char history[RIG_HISTORY][256];
@@ -94,8 +94,8 @@ uint64_t rig_random(struct rig *rig, uint64_t below);
  * Plays one event. Variants: `LOOK YES:expired`; `RENEW YES:awaited`; `CHECK` and `FENCE YES:none` (no ledger), `:clean`, `:unclean`,
  * `:unsettled`, `:moved` (others wrote since), `:unvouched` and `:unvouched-clean`, each also as `:network-…`; `BEGIN YES:segment` and
  * `BEGIN UNKNOWN:segment` (a new one was made; after UNKNOWN its commit is open), `BEGIN STOPPED:left` (it could not be unlinked);
- * `APPEND YES:large`; `READ YES:many` (ids for two commands); `READ YES:named`, `PEEK NO:named` (a document that cannot be
- * taken, and no load); `DELETE YES:last` (of several deletes the one started last). Without a variant the world stays as it is.
+ * `APPEND YES:large`; `READ YES:many` (ids for two commands); `READ YES:named`, `POLL NO:named` (a document that cannot be
+ * taken, and no item); `DELETE YES:last` (of several deletes the one started last). Without a variant the world stays as it is.
  */
 void rig_play(struct rig *rig, const char *event);
 /* Plays several events, separated by "; ". */
@@ -104,14 +104,14 @@ void rig_timer(struct rig *rig, int64_t ms_later);
 void rig_stop(struct rig *rig);
 void rig_stale(struct rig *rig);
 void rig_wake(struct rig *rig, enum wakeup_about about);
-void rig_watch(struct rig *rig, bool watching);
+void rig_notifications(struct rig *rig, bool notified);
 void rig_answer(struct rig *rig, enum activity activity, enum result result);
 
 /* The actions that the last event started, in order: "APPEND READ"; "" if none; "DROP" if the consumer no longer waits for the
  * reply to READ. rig_running: the actions that run now, in order of activity. */
 const char *rig_started(const struct rig *rig);
 const char *rig_running(const struct rig *rig);
-bool rig_noted(const struct rig *rig, const char *event);
+bool rig_logged(const struct rig *rig, const char *event);
 /* Whether perform may give this answer. */
 bool rig_may_answer(const struct action *action, enum result result);
 const char *rig_kind_name(enum action_kind kind);

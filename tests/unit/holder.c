@@ -84,10 +84,10 @@ static void assert_ok(const struct holder *holder, bool ok)
 
 void holder_continue(struct holder *holder, const char *machine)
 {
-  struct writer_ground ground;
+  struct continue_check check;
   assert_ok(holder, holder_open(holder, machine) == CHECK_OK);
-  assert_ok(holder, writer_guard(&holder->writer, &ground, &holder->error) == WRITER_OK);
-  assert_true(ground.local && ground.guarded);
+  assert_ok(holder, writer_guard(&holder->writer, &check, &holder->error) == WRITER_OK);
+  assert_true(check.local && check.guarded);
   assert_ok(holder, writer_cut(&holder->writer, &holder->error) == WRITER_OK);
 }
 

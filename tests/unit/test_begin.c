@@ -29,13 +29,13 @@ static void test_table(void **state)
 {
   (void)state;
   for (unsigned bits = 0; bits < 32; bits++) {
-    struct writer_ground ground = {.local = bits & 1, .guarded = bits >> 1 & 1, .exact = bits >> 2 & 1};
+    struct continue_check check = {.local = bits & 1, .guarded = bits >> 1 & 1, .exact = bits >> 2 & 1};
     bool clean = bits >> 3 & 1, vouched = bits >> 4 & 1;
     int matches = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-      if (fits(cases[i].local, ground.local) && fits(cases[i].guarded, ground.guarded) && fits(cases[i].exact, ground.exact) &&
+      if (fits(cases[i].local, check.local) && fits(cases[i].guarded, check.guarded) && fits(cases[i].exact, check.exact) &&
           fits(cases[i].clean, clean) && fits(cases[i].vouched, vouched)) {
-        assert_int_equal(begin_decide(&ground, clean, vouched), cases[i].way);
+        assert_int_equal(begin_decide(&check, clean, vouched), cases[i].way);
         matches++;
       }
     assert_int_equal(matches, 1);

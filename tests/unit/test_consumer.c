@@ -10,8 +10,8 @@
 
 #include "cmocka_range.h"
 
-#define IDLE "wait 0; PEEK NO; CHECK YES"
-#define TO_TAKING "wait 0; PEEK YES; CHECK YES; LOOK YES"
+#define IDLE "wait 0; POLL NO; CHECK YES"
+#define TO_TAKING "wait 0; POLL YES; CHECK YES; LOOK YES"
 #define TO_FENCING TO_TAKING "; TAKE YES"
 #define TO_DRAINING TO_FENCING "; FENCE YES:clean; OPEN YES"
 #define TO_APPENDING TO_DRAINING "; READ YES; BEGIN YES"
@@ -61,7 +61,7 @@ static void test_happy_path(void **state)
   assert_int_equal(running(ACTIVITY_MAIN)->commit.settled, 110);
   rig_play(&rig, "CLOSE YES");
   rig_expect(&rig, STATE_UNLOCKING, "UNLOCK");
-  rig_play_all(&rig, "UNLOCK YES; wait 0; PEEK NO");
+  rig_play_all(&rig, "UNLOCK YES; wait 0; POLL NO");
   rig_expect(&rig, STATE_IDLE, "");
   assert_true(consumer_is_quiet(&rig.consumer));
   assert_int_equal(rig.ledger.end.seq, 110);
@@ -71,7 +71,7 @@ static void test_happy_path(void **state)
 static void test_first_segment(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES:none; LOOK YES; TAKE YES");
+  rig_play_all(&rig, "wait 0; POLL YES; CHECK YES:none; LOOK YES; TAKE YES");
   assert_int_equal(running(ACTIVITY_MAIN)->epoch_seen, 0);
   rig_play_all(&rig, "FENCE YES; OPEN YES; READ YES");
   rig_expect(&rig, STATE_DRAINING, "BEGIN READ");
@@ -80,7 +80,7 @@ static void test_first_segment(void **state)
   assert_int_equal(running(ACTIVITY_MAIN)->epoch, 1);
   assert_string_equal(running(ACTIVITY_MAIN)->commit.before.file, "");
   rig_play(&rig, "BEGIN YES");
-  assert_true(rig_noted(&rig, "segment"));
+  assert_true(rig_logged(&rig, "segment"));
   rig_expect(&rig, STATE_DRAINING, "APPEND");
 }
 
@@ -94,7 +94,7 @@ static void test_begins_by_what_the_fence_found(void **state)
   assert_int_equal(running(ACTIVITY_MAIN)->ledger.epoch, 7);
   assert_string_equal(running(ACTIVITY_MAIN)->reason, "unclean");
   rig_play(&rig, "BEGIN YES:segment");
-  assert_true(rig_noted(&rig, "segment"));
+  assert_true(rig_logged(&rig, "segment"));
   rig_expect(&rig, STATE_DRAINING, "APPEND");
   assert_false(running(ACTIVITY_MAIN)->commit.guarded); /* on a network file system nothing is vouched for */
 }
@@ -106,7 +106,7 @@ static void test_nothing_written(void **state)
   rig_play_all(&rig, TO_DRAINING "; READ NO; wait 6000");
   rig_expect(&rig, STATE_RELEASING, "CLOSE");
   assert_true(!running(ACTIVITY_MAIN)->write_close && running(ACTIVITY_MAIN)->commits);
-  rig_play_all(&rig, "CLOSE YES; UNLOCK YES; PEEK YES; CHECK YES; LOOK YES; TAKE YES; FENCE YES:unclean; OPEN YES; READ NO; wait 6000");
+  rig_play_all(&rig, "CLOSE YES; UNLOCK YES; POLL YES; CHECK YES; LOOK YES; TAKE YES; FENCE YES:unclean; OPEN YES; READ NO; wait 6000");
   assert_false(running(ACTIVITY_MAIN)->write_close || running(ACTIVITY_MAIN)->commits);
   rig_play(&rig, "CLOSE YES");
   rig_expect(&rig, STATE_UNLOCKING, "UNLOCK");
@@ -133,7 +133,7 @@ static void test_let_go_of_an_empty_queue(void **state)
   assert_true(consumer_is_quiet(&rig.consumer));
   assert_uint_in_range(pause_ms(), 50, 100);
   rig_play(&rig, "message");
-  rig_expect(&rig, STATE_IDLE, "PEEK");
+  rig_expect(&rig, STATE_IDLE, "POLL");
   assert_true(consumer_is_quiet(&rig.consumer)); /* as long as that poll has found nothing */
 }
 
@@ -141,14 +141,14 @@ static void test_let_go_and_told_of_a_message(void **state)
 {
   (void)state;
   rig_play_all(&rig, LINGERED "; READ NO; message; CLOSE YES; UNLOCK YES");
-  rig_expect(&rig, STATE_IDLE, "PEEK");
+  rig_expect(&rig, STATE_IDLE, "POLL");
 }
 
 static void test_let_go_after_the_lease(void **state)
 {
   (void)state;
   rig_play_all(&rig, LINGERED "; READ NO; lost; RENEW NO; CLOSE YES; UNLOCK YES");
-  rig_expect(&rig, STATE_IDLE, "PEEK");
+  rig_expect(&rig, STATE_IDLE, "POLL");
 }
 
 static void test_linger(void **state)
@@ -207,14 +207,14 @@ static void test_four_blocks_wait_for_their_deletes(void **state)
   rig_play(&rig, "READ YES");
   rig_expect(&rig, STATE_DRAINING, ""); /* and so does reading ahead */
   rig_play(&rig, "DELETE YES:last");
-  rig_expect(&rig, STATE_DRAINING, "DELETE"); /* of the fourth load; the first is not deleted yet */
+  rig_expect(&rig, STATE_DRAINING, "DELETE"); /* of the fourth item; the first is not deleted yet */
   assert_int_equal(rig.consumer.core.settled, 100);
   rig_play(&rig, "DELETE YES");
   rig_expect(&rig, STATE_DRAINING, "APPEND READ");
   assert_int_equal(rig.consumer.core.settled, 110);
   rig_play(&rig, "DELETE YES");
   assert_int_equal(rig.consumer.core.settled, 130); /* the unbroken prefix */
-  assert_int_equal(running(ACTIVITY_MAIN)->load->messages, 10);
+  assert_int_equal(running(ACTIVITY_MAIN)->item->messages, 10);
 }
 
 /* A pass begins only after every delete is acknowledged. */
@@ -243,7 +243,7 @@ static void test_slow_reply_keeps_the_lease(void **state)
     rig_expect(&rig, STATE_DRAINING, "RENEW");
     rig_play(&rig, "RENEW YES");
   }
-  assert_false(rig_noted(&rig, "stall"));
+  assert_false(rig_logged(&rig, "stall"));
   rig_play(&rig, "READ YES");
   rig_expect(&rig, STATE_DRAINING, "BEGIN READ");
 }
@@ -281,13 +281,13 @@ static void test_gives_up_reading(void **state)
     rig_play_all(&rig, "READ UNKNOWN; wake");
   rig_expect(&rig, STATE_DRAINING, "READ");
   rig_play(&rig, "READ UNKNOWN");
-  assert_true(rig_noted(&rig, "pass"));
+  assert_true(rig_logged(&rig, "pass"));
   rig_expect(&rig, STATE_RELEASING, "CLOSE");
   rig_play_all(&rig, "CLOSE YES; UNLOCK YES");
   rig_expect(&rig, STATE_IDLE, "");
   assert_true(pause_ms() >= 500);
   rig_play(&rig, "wake");
-  rig_expect(&rig, STATE_IDLE, "PEEK");
+  rig_expect(&rig, STATE_IDLE, "POLL");
 }
 
 /* ---- waiting ---- */
@@ -296,14 +296,14 @@ static void test_waits_with_jitter(void **state)
 {
   (void)state;
   int64_t least = INT64_MAX, most = 0;
-  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES; LOOK NO");
+  rig_play_all(&rig, "wait 0; POLL YES; CHECK YES; LOOK NO");
   for (int i = 0; i < 200; i++) {
     int64_t pause = pause_ms();
     least = pause < least ? pause : least;
     most = pause > most ? pause : most;
     rig_play_all(&rig, "wake; LOOK NO");
     if (rig.slots[ACTIVITY_MAIN].running)
-      rig_play(&rig, "PEEK YES");
+      rig_play(&rig, "POLL YES");
   }
   rig_assert(&rig, least >= 50 && least < 70 && most <= 100 && most > 80);
 }
@@ -311,7 +311,7 @@ static void test_waits_with_jitter(void **state)
 static void test_wakes_at_the_end_of_the_lease(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES; LOOK NO; wake");
+  rig_play_all(&rig, "wait 0; POLL YES; CHECK YES; LOOK NO; wake");
   rig.view.left_ms = 7;
   rig_play(&rig, "LOOK NO");
   assert_int_equal(pause_ms(), 8);
@@ -321,47 +321,47 @@ static void test_wakes_at_the_end_of_the_lease(void **state)
 static void test_a_lock_that_is_not_pawls(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES; LOOK REFUSED");
-  assert_true(rig_noted(&rig, "lock"));
+  rig_play_all(&rig, "wait 0; POLL YES; CHECK YES; LOOK REFUSED");
+  assert_true(rig_logged(&rig, "lock"));
   rig_play_all(&rig, "wait 1000; LOOK REFUSED");
-  assert_false(rig_noted(&rig, "lock"));
-  rig_play_all(&rig, "wait 1000; PEEK YES; LOOK UNKNOWN; wake; LOOK REFUSED");
-  assert_false(rig_noted(&rig, "lock"));
-  rig_play_all(&rig, "wait 1000; LOOK NO; PEEK YES; wake; LOOK REFUSED");
-  assert_true(rig_noted(&rig, "lock"));
-  rig_play_all(&rig, "wait 1000; LOOK YES; PEEK YES; CHECK YES; TAKE NO; wake; LOOK REFUSED");
-  assert_true(rig_noted(&rig, "lock"));
+  assert_false(rig_logged(&rig, "lock"));
+  rig_play_all(&rig, "wait 1000; POLL YES; LOOK UNKNOWN; wake; LOOK REFUSED");
+  assert_false(rig_logged(&rig, "lock"));
+  rig_play_all(&rig, "wait 1000; LOOK NO; POLL YES; wake; LOOK REFUSED");
+  assert_true(rig_logged(&rig, "lock"));
+  rig_play_all(&rig, "wait 1000; LOOK YES; POLL YES; CHECK YES; TAKE NO; wake; LOOK REFUSED");
+  assert_true(rig_logged(&rig, "lock"));
 }
 
 /* The holder may have written the last message a moment ago; the next one may come when it releases the lock. */
 static void test_waiter_stays_while_another_holds(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES; LOOK NO; wait 1000; LOOK NO");
-  rig_expect(&rig, STATE_WAITING, "PEEK");
+  rig_play_all(&rig, "wait 0; POLL YES; CHECK YES; LOOK NO; wait 1000; LOOK NO");
+  rig_expect(&rig, STATE_WAITING, "POLL");
   assert_false(consumer_is_quiet(&rig.consumer));
-  rig_play(&rig, "PEEK NO");
+  rig_play(&rig, "POLL NO");
   rig_expect(&rig, STATE_WAITING, "");
   assert_true(consumer_is_quiet(&rig.consumer)); /* --exit-when-empty need not wait for the holder */
-  rig_play_all(&rig, "lock; LOOK YES; PEEK YES; CHECK YES");
+  rig_play_all(&rig, "lock; LOOK YES; POLL YES; CHECK YES");
   rig_expect(&rig, STATE_TAKING, "TAKE");
 }
 
 static void test_waiter_goes_when_it_is_its_turn_and_the_queue_is_empty(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES; LOOK NO; lock; LOOK YES; PEEK NO");
+  rig_play_all(&rig, "wait 0; POLL YES; CHECK YES; LOOK NO; lock; LOOK YES; POLL NO");
   rig_expect(&rig, STATE_UNLOCKING, "LEAVE");
   assert_false(running(ACTIVITY_MAIN)->calls); /* the others have nothing to wait for, either */
   rig_play(&rig, "LEAVE YES");
-  rig_expect(&rig, STATE_IDLE, "PEEK");
+  rig_expect(&rig, STATE_IDLE, "POLL");
 }
 
 /* It does not leave an entry behind that would be called when nobody is there. */
 static void test_a_waiter_that_stops_leaves_the_queue(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES; LOOK NO; stop");
+  rig_play_all(&rig, "wait 0; POLL YES; CHECK YES; LOOK NO; stop");
   rig_expect(&rig, STATE_UNLOCKING, "LEAVE");
   assert_true(running(ACTIVITY_MAIN)->calls);
   rig_play(&rig, "LEAVE UNKNOWN");
@@ -372,7 +372,7 @@ static void test_a_waiter_that_stops_leaves_the_queue(void **state)
 static void test_a_waiter_stops_while_the_database_is_away(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES; LOOK NO; wake; LOOK UNKNOWN; stop");
+  rig_play_all(&rig, "wait 0; POLL YES; CHECK YES; LOOK NO; wake; LOOK UNKNOWN; stop");
   rig_expect(&rig, STATE_DONE, "");
 }
 
@@ -388,7 +388,7 @@ static void test_called_after_another_was_faster(void **state)
 static void test_unknown_take_of_a_waiter(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES; LOOK NO; wake; LOOK YES; PEEK YES; CHECK YES; TAKE UNKNOWN");
+  rig_play_all(&rig, "wait 0; POLL YES; CHECK YES; LOOK NO; wake; LOOK YES; POLL YES; CHECK YES; TAKE UNKNOWN");
   rig_expect(&rig, STATE_UNLOCKING, "UNLOCK");
   rig_play(&rig, "UNLOCK YES");
   rig_expect(&rig, STATE_UNLOCKING, "LEAVE");
@@ -406,7 +406,7 @@ static void test_lets_a_tool_have_its_turn(void **state)
   rig_expect(&rig, STATE_DRAINING, "DELETE DROP");
   rig_play_all(&rig, "READ YES; DELETE YES");
   rig_expect(&rig, STATE_RELEASING, "CLOSE");
-  rig_play_all(&rig, "CLOSE YES; UNLOCK YES; PEEK YES; CHECK YES");
+  rig_play_all(&rig, "CLOSE YES; UNLOCK YES; POLL YES; CHECK YES");
   rig_expect(&rig, STATE_WAITING, "LOOK");
   rig_play_all(&rig, "LOOK YES; TAKE YES; FENCE YES; OPEN YES; READ NO"); /* its turn is over: this hold is one of its own */
   rig_expect(&rig, STATE_DRAINING, "");
@@ -441,16 +441,16 @@ static void test_an_empty_pass_is_enough_for_a_turn(void **state)
 static void test_steal(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES; LOOK NO; wake; LOOK YES:expired");
-  rig_expect(&rig, STATE_WAITING, "PEEK"); /* others have worked since the check */
-  rig_play_all(&rig, "PEEK YES; CHECK YES");
+  rig_play_all(&rig, "wait 0; POLL YES; CHECK YES; LOOK NO; wake; LOOK YES:expired");
+  rig_expect(&rig, STATE_WAITING, "POLL"); /* others have worked since the check */
+  rig_play_all(&rig, "POLL YES; CHECK YES");
   rig_expect(&rig, STATE_TAKING, "TAKE");
   assert_true(running(ACTIVITY_MAIN)->acquisition.steal);
   assert_memory_equal(&running(ACTIVITY_MAIN)->acquisition.view.owner, &rig.view.owner, sizeof rig.view.owner);
   rig_play(&rig, "TAKE NO");
   rig_expect(&rig, STATE_WAITING, "");
   rig.view.stealable = false;
-  rig_play_all(&rig, "wake; LOOK YES; PEEK YES; CHECK YES");
+  rig_play_all(&rig, "wake; LOOK YES; POLL YES; CHECK YES");
   assert_false(running(ACTIVITY_MAIN)->acquisition.steal);
 }
 
@@ -491,7 +491,7 @@ static void test_counts_what_it_settles_and_makes(void **state)
 
   struct consumer_options options = rig_options();
   rig_init(&rig, &options, 1);
-  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES:none; LOOK YES; TAKE YES; FENCE YES; OPEN YES; READ YES; BEGIN UNKNOWN:segment");
+  rig_play_all(&rig, "wait 0; POLL YES; CHECK YES:none; LOOK YES; TAKE YES; FENCE YES; OPEN YES; READ YES; BEGIN UNKNOWN:segment");
   assert_int_equal(counts->segments, 0);
   rig_play_all(&rig, "wake; COMMIT YES");
   assert_int_equal(counts->segments, 1);
@@ -548,11 +548,11 @@ static void test_tells_the_epoch(void **state)
   assert_int_equal(running(ACTIVITY_MAIN)->epoch, 8);
   rig_play_all(&rig, "UNLOCK UNKNOWN; wake");
   assert_int_equal(running(ACTIVITY_MAIN)->epoch, 8);
-  rig_play_all(&rig, "UNLOCK YES; PEEK YES; CHECK YES; LOOK YES; TAKE UNKNOWN");
+  rig_play_all(&rig, "UNLOCK YES; POLL YES; CHECK YES; LOOK YES; TAKE UNKNOWN");
   assert_int_equal(running(ACTIVITY_MAIN)->epoch, 0);
-  rig_play_all(&rig, "UNLOCK NO; wake; PEEK YES; CHECK YES; LOOK YES; TAKE YES; FENCE NO");
+  rig_play_all(&rig, "UNLOCK NO; wake; POLL YES; CHECK YES; LOOK YES; TAKE YES; FENCE NO");
   assert_int_equal(running(ACTIVITY_MAIN)->epoch, 0);
-  rig_play_all(&rig, "UNLOCK YES; wake; PEEK YES; CHECK YES; LOOK YES; TAKE YES; FENCE YES; OPEN YES; READ NO; wait 6000; CLOSE NO");
+  rig_play_all(&rig, "UNLOCK YES; wake; POLL YES; CHECK YES; LOOK YES; TAKE YES; FENCE YES; OPEN YES; READ NO; wait 6000; CLOSE NO");
   assert_int_equal(running(ACTIVITY_MAIN)->epoch, 0);
 }
 
@@ -562,7 +562,7 @@ static void test_fence_lost(void **state)
   rig_play_all(&rig, TO_FENCING "; FENCE NO");
   rig_expect(&rig, STATE_UNLOCKING, "UNLOCK");
   rig_play(&rig, "UNLOCK YES");
-  rig_expect(&rig, STATE_IDLE, "PEEK");
+  rig_expect(&rig, STATE_IDLE, "POLL");
 }
 
 /* An unknown fence may be done: the consumer asks the ledger, and with its answer the epoch begins. */
@@ -616,7 +616,7 @@ static void test_unknown_commit_is_sent_again(void **state)
     assert_memory_equal(&running(ACTIVITY_MAIN)->commit, &first, sizeof first);
   }
   rig_play_all(&rig, "READ NO; COMMIT NO");
-  assert_true(rig_noted(&rig, "fenced"));
+  assert_true(rig_logged(&rig, "fenced"));
   rig_expect(&rig, STATE_RELEASING, "CLOSE");
   assert_false(running(ACTIVITY_MAIN)->write_close);
   rig_play(&rig, "CLOSE YES");
@@ -653,7 +653,7 @@ static void test_lost_lease(void **state)
 static void test_renewal_of_an_earlier_lock(void **state)
 {
   (void)state;
-  rig_play_all(&rig, TO_FENCING "; wait 10000; FENCE NO; UNLOCK YES; PEEK YES; CHECK YES; LOOK YES; TAKE YES; RENEW NO");
+  rig_play_all(&rig, TO_FENCING "; wait 10000; FENCE NO; UNLOCK YES; POLL YES; CHECK YES; LOOK YES; TAKE YES; RENEW NO");
   rig_expect(&rig, STATE_FENCING, "");
   rig_play_all(&rig, "FENCE YES; OPEN YES");
   rig_expect(&rig, STATE_DRAINING, "READ"); /* not lost */
@@ -666,17 +666,17 @@ static void test_renewal_behind_the_unlock(void **state)
   rig_play_all(&rig, TO_DRAINING "; READ NO; wait 10000; CLOSE YES");
   rig_expect(&rig, STATE_UNLOCKING, "UNLOCK");
   rig_play(&rig, "RENEW NO");
-  assert_false(rig_noted(&rig, "lost"));
+  assert_false(rig_logged(&rig, "lost"));
   assert_int_equal(rig.consumer.core.counts.problems[PROBLEM_LOST], 0);
   rig_play(&rig, "UNLOCK YES");
-  rig_expect(&rig, STATE_IDLE, "PEEK");
+  rig_expect(&rig, STATE_IDLE, "POLL");
 }
 
 static void test_stall(void **state)
 {
   (void)state;
   rig_play(&rig, "wait 0");
-  rig_play_all(&rig, "PEEK YES; CHECK YES; LOOK YES; TAKE YES; FENCE YES; OPEN YES; READ YES");
+  rig_play_all(&rig, "POLL YES; CHECK YES; LOOK YES; TAKE YES; FENCE YES; OPEN YES; READ YES");
   for (int i = 0; i < 8; i++) { /* a slow disk keeps the lease */
     rig_play(&rig, "wait 10000");
     rig_expect(&rig, STATE_DRAINING, "RENEW");
@@ -684,10 +684,10 @@ static void test_stall(void **state)
   }
   rig_play(&rig, "wait 10000"); /* a stuck one does not: 90 s */
   rig_expect(&rig, STATE_DRAINING, "");
-  assert_true(rig_noted(&rig, "stall"));
+  assert_true(rig_logged(&rig, "stall"));
   rig_play(&rig, "wait 10000");
   rig_expect(&rig, STATE_DRAINING, "");
-  assert_false(rig_noted(&rig, "stall"));
+  assert_false(rig_logged(&rig, "stall"));
   rig_play_all(&rig, "READ NO; BEGIN YES; wake");
   rig_expect(&rig, STATE_DRAINING, "RENEW"); /* the write came back after all: does the lock still belong to this worker? */
   rig_play(&rig, "RENEW NO");
@@ -738,26 +738,26 @@ static void test_no_space_for_a_segment(void **state)
   (void)state;
   rig_play_all(&rig, TO_DRAINING "; READ YES");
   rig_expect(&rig, STATE_DRAINING, "BEGIN READ");
-  assert_int_equal(rig.slots[ACTIVITY_MAIN].action.block_bytes, rig.consumer.epoch.hand->batch.bytes);
+  assert_int_equal(rig.slots[ACTIVITY_MAIN].action.block_bytes, rig.consumer.epoch.current->batch.bytes);
   rig_play(&rig, "BEGIN NO_SPACE");
-  assert_true(rig_noted(&rig, "no-space"));
+  assert_true(rig_logged(&rig, "no-space"));
   rig_play(&rig, "wake");
   rig_expect(&rig, STATE_DRAINING, "BEGIN");
   rig_play_all(&rig, "BEGIN YES:segment; APPEND YES");
-  assert_true(rig_noted(&rig, "no-space"));
+  assert_true(rig_logged(&rig, "no-space"));
 }
 
 static void test_no_space_then_space(void **state)
 {
   (void)state;
   rig_play_all(&rig, TO_APPENDING "; APPEND NO_SPACE");
-  assert_true(rig_noted(&rig, "no-space"));
+  assert_true(rig_logged(&rig, "no-space"));
   assert_false(trusts()); /* no messages are written: the worker is not ready */
   assert_int_equal(pause_ms(), 1000);
   rig_play_all(&rig, "wake; APPEND NO_SPACE");
-  assert_false(rig_noted(&rig, "no-space")); /* logged once */
+  assert_false(rig_logged(&rig, "no-space")); /* logged once */
   rig_play_all(&rig, "wake; APPEND YES");
-  assert_true(rig_noted(&rig, "no-space"));
+  assert_true(rig_logged(&rig, "no-space"));
   assert_true(trusts());
   rig_expect(&rig, STATE_DRAINING, "DELETE");
 }
@@ -768,7 +768,7 @@ static void test_failing_disk_backs_off(void **state)
   static const int64_t pauses[] = {1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000};
   rig_play(&rig, "wait 0");
   for (size_t i = 0; i < sizeof pauses / sizeof pauses[0]; i++) {
-    rig_play_all(&rig, "PEEK YES; CHECK YES; LOOK YES; TAKE YES; FENCE YES; OPEN YES; READ YES; BEGIN YES");
+    rig_play_all(&rig, "POLL YES; CHECK YES; LOOK YES; TAKE YES; FENCE YES; OPEN YES; READ YES; BEGIN YES");
     rig_play_all(&rig, "READ NO; APPEND FAILED");
     rig_expect(&rig, STATE_RELEASING, "CLOSE");
     assert_false(running(ACTIVITY_MAIN)->write_close);
@@ -777,7 +777,7 @@ static void test_failing_disk_backs_off(void **state)
     assert_int_equal(pause_ms(), pauses[i]);
     assert_false(trusts()); /* nothing is written meanwhile */
     rig_play(&rig, "wake");
-    rig_expect(&rig, STATE_IDLE, "PEEK");
+    rig_expect(&rig, STATE_IDLE, "POLL");
   }
   assert_false(rig.ledger.clean);
 }
@@ -786,7 +786,7 @@ static void test_failing_disk_backs_off(void **state)
 static void test_good_disk_ends_the_row(void **state)
 {
   (void)state;
-  rig_play_all(&rig, TO_APPENDING "; READ NO; APPEND FAILED; CLOSE YES; UNLOCK YES; wake; PEEK YES; CHECK YES; LOOK YES; TAKE YES");
+  rig_play_all(&rig, TO_APPENDING "; READ NO; APPEND FAILED; CLOSE YES; UNLOCK YES; wake; POLL YES; CHECK YES; LOOK YES; TAKE YES");
   rig_play_all(&rig, "FENCE YES; OPEN YES; READ YES; BEGIN YES; READ YES; APPEND YES");
   rig_play_all(&rig, "READ NO; DELETE YES; APPEND FAILED; CLOSE YES; UNLOCK YES");
   rig_expect(&rig, STATE_BACKING_OFF, "");
@@ -915,13 +915,13 @@ static void test_roll_and_nothing_to_write(void **state)
 static void test_distrust(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK YES; CHECK REFUSED");
-  assert_true(rig_noted(&rig, "untrusted"));
+  rig_play_all(&rig, "wait 0; POLL YES; CHECK REFUSED");
+  assert_true(rig_logged(&rig, "untrusted"));
   int64_t since = rig.moment.now_ms;
   while (rig.consumer.core.state == STATE_CHECKING) {
     if (!rig.slots[ACTIVITY_MAIN].running)
       rig_play(&rig, "wake");
-    rig_play(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK ? "PEEK YES" : "CHECK REFUSED");
+    rig_play(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_POLL ? "POLL YES" : "CHECK REFUSED");
   }
   rig_expect(&rig, STATE_STOPPED, "");
   rig_assert(&rig, rig.moment.now_ms - since >= 60000 && rig.moment.now_ms - since < 62000);
@@ -933,12 +933,12 @@ static void test_distrust(void **state)
 static void test_distrust_begins_anew_with_a_segment_that_came_late(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK YES; CHECK REFUSED; wait 59500; PEEK YES");
+  rig_play_all(&rig, "wait 0; POLL YES; CHECK REFUSED; wait 59500; POLL YES");
   rig.late_files = true;
   snprintf(rig.ledger.end.file, sizeof rig.ledger.end.file, "t1@9.bin");
-  rig_play_all(&rig, "wait 900; CHECK REFUSED; wait 59500; PEEK YES; CHECK REFUSED");
+  rig_play_all(&rig, "wait 900; CHECK REFUSED; wait 59500; POLL YES; CHECK REFUSED");
   rig_expect(&rig, STATE_CHECKING, "");
-  rig_play_all(&rig, "wait 1000; PEEK YES; CHECK REFUSED");
+  rig_play_all(&rig, "wait 1000; POLL YES; CHECK REFUSED");
   rig_expect(&rig, STATE_STOPPED, "");
 }
 
@@ -947,13 +947,13 @@ static void test_distrust_of_segments_that_come_faster_than_they_are_seen(void *
 {
   (void)state;
   snprintf(rig.ledger.end.file, sizeof rig.ledger.end.file, "t1@8.bin");
-  rig_play_all(&rig, "wait 0; PEEK YES; CHECK REFUSED; wait 30000; PEEK YES");
+  rig_play_all(&rig, "wait 0; POLL YES; CHECK REFUSED; wait 30000; POLL YES");
   snprintf(rig.ledger.end.file, sizeof rig.ledger.end.file, "t1@9.bin");
-  rig_play_all(&rig, "CHECK REFUSED; wait 29500; PEEK YES");
+  rig_play_all(&rig, "CHECK REFUSED; wait 29500; POLL YES");
   assert_string_equal(rig.slots[ACTIVITY_MAIN].action.missed, "t1@8.bin");
   rig.late_files = true;
   snprintf(rig.ledger.end.file, sizeof rig.ledger.end.file, "t1@10.bin");
-  rig_play_all(&rig, "CHECK REFUSED; wait 59500; PEEK YES");
+  rig_play_all(&rig, "CHECK REFUSED; wait 59500; POLL YES");
   assert_string_equal(rig.slots[ACTIVITY_MAIN].action.missed, "t1@10.bin");
   rig_play(&rig, "CHECK REFUSED");
   rig_expect(&rig, STATE_CHECKING, "");
@@ -963,11 +963,11 @@ static void test_distrust_of_segments_that_come_faster_than_they_are_seen(void *
 static void test_distrust_of_segments_that_never_come(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK YES; CHECK REFUSED; wait 59500; PEEK YES");
+  rig_play_all(&rig, "wait 0; POLL YES; CHECK REFUSED; wait 59500; POLL YES");
   snprintf(rig.ledger.end.file, sizeof rig.ledger.end.file, "t1@9.bin");
   rig_play_all(&rig, "CHECK REFUSED; wait 500");
-  if (rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK)
-    rig_play(&rig, "PEEK YES");
+  if (rig.slots[ACTIVITY_MAIN].action.kind == ACTION_POLL)
+    rig_play(&rig, "POLL YES");
   rig_play(&rig, "CHECK REFUSED");
   rig_expect(&rig, STATE_STOPPED, "");
 }
@@ -978,21 +978,21 @@ static void test_distrust_of_segments_that_never_come(void **state)
  */
 static void test_distrust_has_no_break_but_a_good_look(void **state)
 {
-  static const char *const betweens[] = {"PEEK NO; CHECK REFUSED; PEEK NO; message; PEEK YES", "PEEK YES; CHECK CHANGED; wait 2000",
-                                         "PEEK YES; CHECK UNKNOWN; wait 2000"};
+  static const char *const betweens[] = {"POLL NO; CHECK REFUSED; POLL NO; message; POLL YES", "POLL YES; CHECK CHANGED; wait 2000",
+                                         "POLL YES; CHECK UNKNOWN; wait 2000"};
   (void)state;
   for (size_t i = 0; i < sizeof betweens / sizeof betweens[0]; i++) {
     teardown(NULL), setup(NULL);
-    rig_play_all(&rig, "wait 0; PEEK YES; CHECK REFUSED; wait 30000");
+    rig_play_all(&rig, "wait 0; POLL YES; CHECK REFUSED; wait 30000");
     rig_play_all(&rig, betweens[i]);
-    if (rig.slots[ACTIVITY_MAIN].running && rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK)
-      rig_play(&rig, "PEEK YES");
-    rig_play_all(&rig, "CHECK REFUSED; wait 30000; PEEK YES; CHECK REFUSED");
+    if (rig.slots[ACTIVITY_MAIN].running && rig.slots[ACTIVITY_MAIN].action.kind == ACTION_POLL)
+      rig_play(&rig, "POLL YES");
+    rig_play_all(&rig, "CHECK REFUSED; wait 30000; POLL YES; CHECK REFUSED");
     rig_expect(&rig, STATE_STOPPED, "");
     teardown(NULL), setup(NULL);
     rig_play_all(&rig,
-                 "wait 0; PEEK YES; CHECK REFUSED; wait 30000; PEEK YES; CHECK YES; LOOK NO; wake; LOOK YES; PEEK YES; CHECK REFUSED");
-    rig_play_all(&rig, "wait 59000; PEEK YES; CHECK REFUSED");
+                 "wait 0; POLL YES; CHECK REFUSED; wait 30000; POLL YES; CHECK YES; LOOK NO; wake; LOOK YES; POLL YES; CHECK REFUSED");
+    rig_play_all(&rig, "wait 59000; POLL YES; CHECK REFUSED");
     rig_expect(&rig, STATE_CHECKING, "");
   }
 }
@@ -1001,14 +1001,14 @@ static void test_distrust_has_no_break_but_a_good_look(void **state)
 static void test_distrust_stops_with_an_empty_queue(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK YES; CHECK REFUSED");
+  rig_play_all(&rig, "wait 0; POLL YES; CHECK REFUSED");
   int64_t since = rig.moment.now_ms;
   int notes = 0;
   while (rig.consumer.core.state != STATE_STOPPED && rig.moment.now_ms - since < 100000) {
     if (!rig.slots[ACTIVITY_MAIN].running)
       rig_play(&rig, "wake");
-    rig_play(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK ? "PEEK NO" : "CHECK REFUSED");
-    notes += rig_noted(&rig, "untrusted");
+    rig_play(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_POLL ? "POLL NO" : "CHECK REFUSED");
+    notes += rig_logged(&rig, "untrusted");
   }
   rig_expect(&rig, STATE_STOPPED, "");
   rig_assert(&rig, rig.moment.now_ms - since >= 60000 && rig.moment.now_ms - since < 62000);
@@ -1020,7 +1020,7 @@ static void test_distrust_does_not_outlive_the_epoch(void **state)
 {
   (void)state;
   rig_play_all(&rig, TO_FENCING "; FENCE YES:unsettled; OPEN YES; SETTLE REFUSED; wait 10000; RENEW NO; SETTLE REFUSED");
-  rig_play_all(&rig, "CLOSE NO; UNLOCK NO; PEEK NO; wait 100000; CHECK UNKNOWN; PEEK YES; CHECK REFUSED");
+  rig_play_all(&rig, "CLOSE NO; UNLOCK NO; POLL NO; wait 100000; CHECK UNKNOWN; POLL YES; CHECK REFUSED");
   rig_expect(&rig, STATE_CHECKING, "");
 }
 
@@ -1034,7 +1034,7 @@ static void until_check(const char *peek)
     if (!rig.slots[ACTIVITY_MAIN].running)
       rig_play(&rig, "wake");
     else
-      rig_play(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK ? peek : "LOOK NO");
+      rig_play(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_POLL ? peek : "LOOK NO");
   }
 }
 
@@ -1047,7 +1047,7 @@ static void test_idle_looks_at_the_storage(void **state)
   (void)state;
   rig_play(&rig, "wait 0");
   assert_false(trusts());
-  rig_play(&rig, "PEEK NO");
+  rig_play(&rig, "POLL NO");
   rig_expect(&rig, STATE_IDLE, "CHECK");
   assert_false(trusts());
   rig_play(&rig, "CHECK YES");
@@ -1055,34 +1055,34 @@ static void test_idle_looks_at_the_storage(void **state)
   assert_true(consumer_is_quiet(&rig.consumer));
   assert_uint_in_range(pause_ms(), 50, 100);
   int64_t looked = rig.moment.now_ms;
-  until_check("PEEK NO");
+  until_check("POLL NO");
   rig_assert(&rig, rig.moment.now_ms - looked >= 60000 && rig.moment.now_ms - looked < 62000);
   rig_play(&rig, "CHECK REFUSED");
   rig_expect(&rig, STATE_IDLE, "");
-  assert_true(rig_noted(&rig, "untrusted"));
+  assert_true(rig_logged(&rig, "untrusted"));
   assert_false(trusts());
   int checks = 0;
   for (int64_t since = rig.moment.now_ms; rig.moment.now_ms - since < 600000;) {
     if (!rig.slots[ACTIVITY_MAIN].running)
       rig_play(&rig, "wake");
     checks += rig.slots[ACTIVITY_MAIN].action.kind == ACTION_CHECK;
-    rig_play(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK ? "PEEK NO" : "CHECK REFUSED");
-    rig_assert(&rig, rig.consumer.core.state == STATE_IDLE && !rig_noted(&rig, "untrusted"));
+    rig_play(&rig, rig.slots[ACTIVITY_MAIN].action.kind == ACTION_POLL ? "POLL NO" : "CHECK REFUSED");
+    rig_assert(&rig, rig.consumer.core.state == STATE_IDLE && !rig_logged(&rig, "untrusted"));
   }
   assert_uint_in_range(checks, 500, 601);
-  until_check("PEEK NO");
+  until_check("POLL NO");
   rig_play(&rig, "CHECK YES");
-  assert_true(rig_noted(&rig, "trusted") && trusts());
+  assert_true(rig_logged(&rig, "trusted") && trusts());
 }
 
 /* The minute begins with the message that waits, not with the check that failed hours ago. */
 static void test_distrust_of_an_idle_one_counts_from_its_first_message(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK NO; CHECK REFUSED; wait 500000; CHECK REFUSED; PEEK NO; message; PEEK YES; CHECK REFUSED");
+  rig_play_all(&rig, "wait 0; POLL NO; CHECK REFUSED; wait 500000; CHECK REFUSED; POLL NO; message; POLL YES; CHECK REFUSED");
   rig_expect(&rig, STATE_CHECKING, "");
-  assert_true(rig_noted(&rig, "untrusted"));
-  rig_play_all(&rig, "wait 60000; PEEK YES; CHECK REFUSED");
+  assert_true(rig_logged(&rig, "untrusted"));
+  rig_play_all(&rig, "wait 60000; POLL YES; CHECK REFUSED");
   rig_expect(&rig, STATE_STOPPED, "");
 }
 
@@ -1090,10 +1090,10 @@ static void test_distrust_of_an_idle_one_counts_from_its_first_message(void **st
 static void test_woken_while_looking_at_the_storage(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK NO; message; CHECK YES");
-  rig_expect(&rig, STATE_IDLE, "PEEK");
+  rig_play_all(&rig, "wait 0; POLL NO; message; CHECK YES");
+  rig_expect(&rig, STATE_IDLE, "POLL");
   teardown(NULL), setup(NULL);
-  rig_play_all(&rig, "wait 0; PEEK UNKNOWN; wake; PEEK NO; CHECK UNKNOWN");
+  rig_play_all(&rig, "wait 0; POLL UNKNOWN; wake; POLL NO; CHECK UNKNOWN");
   rig_expect(&rig, STATE_IDLE, "");
   assert_uint_in_range(pause_ms(), 50, 100);
 }
@@ -1102,19 +1102,19 @@ static void test_woken_while_looking_at_the_storage(void **state)
 static void test_waiting_looks_at_the_storage(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES; watch; LOOK NO; LOOK NO");
+  rig_play_all(&rig, "wait 0; POLL YES; CHECK YES; watch; LOOK NO; LOOK NO");
   int64_t since = rig.moment.now_ms;
-  until_check("PEEK YES");
+  until_check("POLL YES");
   rig_assert(&rig, rig.consumer.core.state == STATE_WAITING && rig.moment.now_ms - since >= 60000 && rig.moment.now_ms - since < 62000);
   assert_true(rig.consumer.seek.acquisition.queued);
   rig_play(&rig, "CHECK YES");
   assert_true(rig.consumer.core.state == STATE_WAITING && rig.consumer.seek.acquisition.queued && trusts());
   rig.consumer.trust.due_ms = rig.moment.now_ms; /* the next check */
   rig_play(&rig, "wait 0");
-  until_check("PEEK YES");
+  until_check("POLL YES");
   rig_play(&rig, "CHECK REFUSED");
   rig_expect(&rig, STATE_CHECKING, "");
-  assert_true(rig_noted(&rig, "untrusted") && !trusts());
+  assert_true(rig_logged(&rig, "untrusted") && !trusts());
 }
 
 /* A check that hangs on a dead disk makes the worker not ready, too. */
@@ -1122,9 +1122,9 @@ static void test_a_look_that_hangs(void **state)
 {
   (void)state;
   rig_play(&rig, "wait 0");
-  until_check("PEEK NO");
+  until_check("POLL NO");
   rig_play(&rig, "CHECK YES");
-  until_check("PEEK NO");
+  until_check("POLL NO");
   assert_true(trusts());
   rig_play(&rig, "wait 20000");
   assert_false(trusts());
@@ -1139,14 +1139,14 @@ static void test_a_look_that_hangs(void **state)
 static void test_open_refused(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK YES");
+  rig_play_all(&rig, "wait 0; POLL YES");
   int64_t since = rig.moment.now_ms;
   int epochs = 0;
   while (rig.consumer.core.state == STATE_CHECKING && epochs < 100) {
     if (!rig.slots[ACTIVITY_MAIN].running)
       rig_play(&rig, "wake");
-    if (rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK)
-      rig_play(&rig, "PEEK YES");
+    if (rig.slots[ACTIVITY_MAIN].action.kind == ACTION_POLL)
+      rig_play(&rig, "POLL YES");
     rig_play_all(&rig, "CHECK YES; LOOK YES; TAKE YES; FENCE YES; OPEN REFUSED; CLOSE YES; UNLOCK YES");
     epochs++;
   }
@@ -1158,9 +1158,9 @@ static void test_open_refused(void **state)
 static void test_open_refused_long_ago(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK YES");
+  rig_play_all(&rig, "wait 0; POLL YES");
   rig_play_all(&rig, "CHECK YES; LOOK YES; TAKE YES; FENCE YES; OPEN REFUSED; CLOSE YES; UNLOCK YES");
-  rig_play_all(&rig, "wait 1000; PEEK YES; CHECK YES; LOOK NO; wait 70000; CHECK YES; LOOK YES; PEEK YES; CHECK YES:moved");
+  rig_play_all(&rig, "wait 1000; POLL YES; CHECK YES; LOOK NO; wait 70000; CHECK YES; LOOK YES; POLL YES; CHECK YES:moved");
   rig_play_all(&rig, "TAKE YES; FENCE YES; OPEN REFUSED; CLOSE YES; UNLOCK YES");
   rig_expect(&rig, STATE_CHECKING, "");
 }
@@ -1169,8 +1169,8 @@ static void test_open_refused_long_ago(void **state)
 static void test_open_refused_at_another_end(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK YES");
-  rig_play_all(&rig, "CHECK YES; LOOK YES; TAKE YES; FENCE YES; OPEN REFUSED; CLOSE YES; UNLOCK YES; wait 70000; PEEK YES; CHECK YES");
+  rig_play_all(&rig, "wait 0; POLL YES");
+  rig_play_all(&rig, "CHECK YES; LOOK YES; TAKE YES; FENCE YES; OPEN REFUSED; CLOSE YES; UNLOCK YES; wait 70000; POLL YES; CHECK YES");
   assert_false(trusts()); /* the check only reads */
   rig_play_all(&rig, "LOOK YES; TAKE YES; FENCE YES:moved; OPEN REFUSED; CLOSE YES; UNLOCK YES");
   rig_expect(&rig, STATE_CHECKING, "");
@@ -1180,8 +1180,8 @@ static void test_open_refused_at_another_end(void **state)
 static void test_open_newer_stands_by(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES; LOOK YES; TAKE YES; FENCE YES; OPEN NEWER; CLOSE YES; UNLOCK YES");
-  rig_play_all(&rig, "wait 70000; PEEK YES; CHECK YES; LOOK YES; TAKE YES; FENCE YES:clean; OPEN NEWER; CLOSE YES; UNLOCK YES");
+  rig_play_all(&rig, "wait 0; POLL YES; CHECK YES; LOOK YES; TAKE YES; FENCE YES; OPEN NEWER; CLOSE YES; UNLOCK YES");
+  rig_play_all(&rig, "wait 70000; POLL YES; CHECK YES; LOOK YES; TAKE YES; FENCE YES:clean; OPEN NEWER; CLOSE YES; UNLOCK YES");
   rig_expect(&rig, STATE_CHECKING, "");
 }
 
@@ -1189,24 +1189,24 @@ static void test_open_newer_stands_by(void **state)
 static void test_newer_ends_the_minute(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK YES; CHECK REFUSED; wait 30000; PEEK YES; CHECK NEWER; wait 40000; PEEK YES; CHECK REFUSED");
+  rig_play_all(&rig, "wait 0; POLL YES; CHECK REFUSED; wait 30000; POLL YES; CHECK NEWER; wait 40000; POLL YES; CHECK REFUSED");
   rig_expect(&rig, STATE_CHECKING, "");
 }
 
 static void test_newer_stands_by(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK YES; CHECK NEWER");
-  assert_true(rig_noted(&rig, "newer"));
+  rig_play_all(&rig, "wait 0; POLL YES; CHECK NEWER");
+  assert_true(rig_logged(&rig, "newer"));
   for (int i = 0; i < 200; i++) {
     rig_play(&rig, "wake");
-    if (rig.slots[ACTIVITY_MAIN].action.kind == ACTION_PEEK)
-      rig_play(&rig, "PEEK YES");
+    if (rig.slots[ACTIVITY_MAIN].action.kind == ACTION_POLL)
+      rig_play(&rig, "POLL YES");
     rig_play(&rig, "CHECK NEWER");
     rig_expect(&rig, STATE_CHECKING, "");
-    assert_false(rig_noted(&rig, "newer")); /* logged once, and no exit 74 */
+    assert_false(rig_logged(&rig, "newer")); /* logged once, and no exit 74 */
   }
-  rig_play_all(&rig, "wake; PEEK NO; PEEK NO; CHECK NEWER"); /* another worker has drained the queue: --exit-when-empty can end */
+  rig_play_all(&rig, "wake; POLL NO; POLL NO; CHECK NEWER"); /* another worker has drained the queue: --exit-when-empty can end */
   assert_true(consumer_is_quiet(&rig.consumer));
 }
 
@@ -1218,9 +1218,9 @@ static void test_delete_refused(void **state)
   assert_string_equal(rig_running(&rig), "APPEND READ DELETE");
   rig_play(&rig, "DELETE LEFT");
   rig_expect(&rig, STATE_DRAINING, "");
-  assert_true(rig_noted(&rig, "refused"));
+  assert_true(rig_logged(&rig, "refused"));
   rig_play_all(&rig, "READ YES; APPEND YES");
-  rig_expect(&rig, STATE_RELEASING, "CLOSE"); /* no delete of the second load, and no pass */
+  rig_expect(&rig, STATE_RELEASING, "CLOSE"); /* no delete of the second item, and no pass */
   assert_int_equal(running(ACTIVITY_MAIN)->commit.settled, 100);
   rig_play_all(&rig, "CLOSE YES; UNLOCK YES");
   rig_expect(&rig, STATE_STOPPED, "");
@@ -1242,8 +1242,8 @@ static void test_read_refused(void **state)
   (void)state;
   rig_play_all(&rig, TO_DRAINING "; READ REFUSED");
   rig_expect(&rig, STATE_RELEASING, "CLOSE");
-  assert_true(rig_noted(&rig, "refused"));
-  assert_false(rig_noted(&rig, "pass"));
+  assert_true(rig_logged(&rig, "refused"));
+  assert_false(rig_logged(&rig, "pass"));
   rig_play_all(&rig, "CLOSE YES; UNLOCK YES");
   rig_expect(&rig, STATE_STOPPED, "");
   assert_true(rig.consumer.core.refused);
@@ -1254,10 +1254,10 @@ static void test_deletes_refused_are_told_once(void **state)
 {
   (void)state;
   rig_play_all(&rig, TO_APPENDING "; READ YES; APPEND YES; READ YES; APPEND YES; DELETE LEFT");
-  assert_true(rig_noted(&rig, "refused"));
-  assert_string_equal(rig.effects.notes[0].text, "DELETE came back LEFT");
+  assert_true(rig_logged(&rig, "refused"));
+  assert_string_equal(rig.effects.events[0].text, "DELETE came back LEFT");
   rig_play(&rig, "DELETE LEFT");
-  assert_false(rig_noted(&rig, "refused"));
+  assert_false(rig_logged(&rig, "refused"));
 }
 
 /* An epoch that is over anyway ends as usual: the next holder that settles meets the refusal again. */
@@ -1274,7 +1274,7 @@ static void test_settling_delete_refused(void **state)
   (void)state;
   rig_play_all(&rig, TO_FENCING "; FENCE YES:unsettled; OPEN YES; SETTLE LEFT");
   rig_expect(&rig, STATE_RELEASING, "CLOSE");
-  assert_true(rig_noted(&rig, "refused"));
+  assert_true(rig_logged(&rig, "refused"));
   rig_play_all(&rig, "CLOSE YES; UNLOCK YES");
   rig_expect(&rig, STATE_STOPPED, "");
   assert_true(rig.consumer.core.refused);
@@ -1285,12 +1285,12 @@ static void test_settling_delete_refused(void **state)
 static void test_document_named(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK NO:named");
+  rig_play_all(&rig, "wait 0; POLL NO:named");
   assert_int_equal(rig.consumer.core.state, STATE_IDLE);
-  assert_true(rig_noted(&rig, "document"));
-  rig_play_all(&rig, "CHECK YES; wake; PEEK YES; CHECK YES; LOOK YES; TAKE YES; FENCE YES; OPEN YES; READ YES:named");
+  assert_true(rig_logged(&rig, "document"));
+  rig_play_all(&rig, "CHECK YES; wake; POLL YES; CHECK YES; LOOK YES; TAKE YES; FENCE YES; OPEN YES; READ YES:named");
   rig_expect(&rig, STATE_DRAINING, "READ");
-  assert_true(rig_noted(&rig, "document"));
+  assert_true(rig_logged(&rig, "document"));
   assert_false(running(ACTIVITY_READ)->begin);
   rig_play_all(&rig, "READ NO; wait 6000");
   rig_expect(&rig, STATE_RELEASING, "CLOSE");
@@ -1299,7 +1299,7 @@ static void test_document_named(void **state)
 static void test_database_refused(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK REFUSED");
+  rig_play_all(&rig, "wait 0; POLL REFUSED");
   rig_expect(&rig, STATE_STOPPED, "");
   assert_true(rig.consumer.core.refused);
 }
@@ -1339,19 +1339,19 @@ static void test_polls_are_slow_while_wakeups_come(void **state)
   rig_play_all(&rig, IDLE);
   assert_uint_in_range(pause_ms(), 50, 100);
   rig_play(&rig, "watch");
-  rig_expect(&rig, STATE_IDLE, "PEEK");
-  rig_play(&rig, "PEEK NO");
+  rig_expect(&rig, STATE_IDLE, "POLL");
+  rig_play(&rig, "POLL NO");
   assert_uint_in_range(pause_ms(), 500, 1000);
   rig_play(&rig, "watch"); /* nothing new */
   rig_expect(&rig, STATE_IDLE, "");
-  rig_play_all(&rig, "unwatch; PEEK NO");
+  rig_play_all(&rig, "unwatch; POLL NO");
   assert_uint_in_range(pause_ms(), 50, 100);
 }
 
 static void test_waits_for_a_wakeup(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES");
+  rig_play_all(&rig, "wait 0; POLL YES; CHECK YES");
   assert_false(rig.effects.actions[0].acquisition.listens);
   rig_play_all(&rig, "LOOK NO; watch");
   rig_expect(&rig, STATE_WAITING, "LOOK");
@@ -1363,7 +1363,7 @@ static void test_waits_for_a_wakeup(void **state)
   rig.view.left_ms = 300; /* no later than the end of the lease */
   rig_play(&rig, "LOOK NO");
   assert_uint_in_range(pause_ms(), 1, 301);
-  rig_play_all(&rig, "wait 200; lock; LOOK YES; PEEK YES; CHECK YES");
+  rig_play_all(&rig, "wait 200; lock; LOOK YES; POLL YES; CHECK YES");
   rig_expect(&rig, STATE_TAKING, "TAKE");
   rig_play(&rig, "TAKE NO"); /* another was faster: it looks again soon */
   assert_uint_in_range(pause_ms(), 50, 100);
@@ -1374,7 +1374,7 @@ static void test_a_late_wakeup_is_ignored(void **state)
 {
   (void)state;
   struct event event = {.kind = EVENT_WAKE, .about = WAKEUP_LOCK, .owner = {{1, 2, 3}}};
-  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES; watch; LOOK NO; LOOK NO");
+  rig_play_all(&rig, "wait 0; POLL YES; CHECK YES; watch; LOOK NO; LOOK NO");
   int64_t before = pause_ms();
   consumer_handle(&rig.consumer, &event, &rig.moment, &rig.effects);
   rig_expect(&rig, STATE_WAITING, "");
@@ -1385,10 +1385,10 @@ static void test_a_late_wakeup_is_ignored(void **state)
 static void test_called_and_nothing_to_do(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; PEEK YES; CHECK YES; watch; LOOK NO; LOOK NO; lock; LOOK YES; PEEK NO; LEAVE YES; PEEK NO");
+  rig_play_all(&rig, "wait 0; POLL YES; CHECK YES; watch; LOOK NO; LOOK NO; lock; LOOK YES; POLL NO; LEAVE YES; POLL NO");
   rig_expect(&rig, STATE_IDLE, "");
   assert_uint_in_range(pause_ms(), 50, 100);
-  rig_play_all(&rig, "wait 1000; PEEK NO");
+  rig_play_all(&rig, "wait 1000; POLL NO");
   assert_uint_in_range(pause_ms(), 500, 1000);
 }
 
@@ -1396,9 +1396,9 @@ static void test_called_and_nothing_to_do(void **state)
 static void test_woken_while_looking(void **state)
 {
   (void)state;
-  rig_play_all(&rig, IDLE "; watch; message; PEEK NO");
-  rig_expect(&rig, STATE_IDLE, "PEEK");
-  rig_play(&rig, "PEEK NO");
+  rig_play_all(&rig, IDLE "; watch; message; POLL NO");
+  rig_expect(&rig, STATE_IDLE, "POLL");
+  rig_play(&rig, "POLL NO");
   assert_uint_in_range(pause_ms(), 500, 1000);
 }
 
@@ -1407,35 +1407,35 @@ static void test_dear_looks_are_rare(void **state)
 {
   (void)state;
   rig.nothing_read = true;
-  rig_play_all(&rig, "wait 0; wait 100; PEEK NO; CHECK YES");
+  rig_play_all(&rig, "wait 0; wait 100; POLL NO; CHECK YES");
   assert_uint_in_range(pause_ms(), 1000, 2000);
-  rig_play_all(&rig, "wake; wait 5000; PEEK NO");
+  rig_play_all(&rig, "wake; wait 5000; POLL NO");
   assert_uint_in_range(pause_ms(), 5000, 10000);
-  rig_play_all(&rig, "watch; PEEK NO; message");
-  rig_expect(&rig, STATE_IDLE, "PEEK"); /* at once all the same */
+  rig_play_all(&rig, "watch; POLL NO; message");
+  rig_expect(&rig, STATE_IDLE, "POLL"); /* at once all the same */
 }
 
 static void test_glances_between_dear_looks(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; wait 100; PEEK NO; CHECK YES");
+  rig_play_all(&rig, "wait 0; wait 100; POLL NO; CHECK YES");
   int glances = 0;
   for (int64_t since = rig.moment.now_ms; rig.moment.now_ms - since < 3000; glances++) {
     assert_uint_in_range(pause_ms(), 50, 100); /* a tail poll costs nothing */
     rig_play(&rig, "wake");
-    if (!rig.effects.actions[0].glance)
+    if (!rig.effects.actions[0].tail)
       break;
-    rig_play(&rig, "PEEK NO");
+    rig_play(&rig, "POLL NO");
   }
   assert_uint_in_range(glances, 20, 40);
-  rig_expect(&rig, STATE_IDLE, "PEEK");
-  assert_false(rig.effects.actions[0].glance);
-  rig_play_all(&rig, "wait 100; PEEK NO; wake; wait 100; PEEK NO");
+  rig_expect(&rig, STATE_IDLE, "POLL");
+  assert_false(rig.effects.actions[0].tail);
+  rig_play_all(&rig, "wait 100; POLL NO; wake; wait 100; POLL NO");
   assert_uint_in_range(pause_ms(), 1000, 2000); /* unless it does */
-  rig_play_all(&rig, "message; PEEK UNKNOWN");
+  rig_play_all(&rig, "message; POLL UNKNOWN");
   assert_uint_in_range(pause_ms(), 50, 100);
   rig.consumer.core.options.look_share = 60; /* one of three types */
-  rig_play_all(&rig, "wake; wait 100; PEEK NO");
+  rig_play_all(&rig, "wake; wait 100; POLL NO");
   assert_uint_in_range(pause_ms(), 3000, 6000);
 }
 
@@ -1443,17 +1443,17 @@ static void test_glances_between_dear_looks(void **state)
 static void test_glances_after_a_look_without_an_answer(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; wait 3000; PEEK UNKNOWN; wake");
-  rig_expect(&rig, STATE_IDLE, "PEEK");
-  assert_true(rig.effects.actions[0].glance);
-  rig_play_all(&rig, "PEEK YES; CHECK YES; LOOK YES");
+  rig_play_all(&rig, "wait 0; wait 3000; POLL UNKNOWN; wake");
+  rig_expect(&rig, STATE_IDLE, "POLL");
+  assert_true(rig.effects.actions[0].tail);
+  rig_play_all(&rig, "POLL YES; CHECK YES; LOOK YES");
   rig_expect(&rig, STATE_TAKING, "TAKE");
 }
 
 static void test_wakeups_do_not_shorten_a_back_off(void **state)
 {
   (void)state;
-  rig_play_all(&rig, "wait 0; watch; PEEK UNKNOWN");
+  rig_play_all(&rig, "wait 0; watch; POLL UNKNOWN");
   int64_t before = pause_ms();
   rig_play_all(&rig, "message; message; lock; lost");
   rig_expect(&rig, STATE_IDLE, "");
@@ -1477,7 +1477,7 @@ static void test_pauses_grow_while_nothing_answers(void **state)
   static const int64_t pauses[] = {100, 200, 400, 800, 1600, 3000, 3000, 3000};
   rig_play(&rig, "wait 0");
   for (size_t i = 0; i < sizeof pauses / sizeof pauses[0]; i++) {
-    rig_play(&rig, "PEEK UNKNOWN");
+    rig_play(&rig, "POLL UNKNOWN");
     assert_uint_in_range(pause_ms(), pauses[i] / 2, pauses[i]);
     rig_play(&rig, "wake");
   }

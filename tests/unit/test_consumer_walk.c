@@ -1,6 +1,6 @@
 /*
  * The consumer in a world that answers at random: any result that an action may give, late or at once, in any order, with jumps
- * of the clock and stops. The watch (consumer_watch.c) checks each action. The walks check that a consumer never spins, and
+ * of the clock and stops. The watch (consumer_rules.c) checks each action. The walks check that a consumer never spins, and
  * that it comes to its end as soon as the world behaves.
  *
  * A failure prints its seed: `test_consumer_walk SEED` repeats that walk alone.
@@ -36,8 +36,8 @@ static void on_abort(int signal_number)
 static void world_change(struct rig *rig)
 {
   struct ledger *ledger = &rig->ledger;
-  rig->load_ids = 1 + rig_random(rig, 3);
-  rig->load_messages = 1 + (uint32_t)rig_random(rig, 50);
+  rig->item_ids = 1 + rig_random(rig, 3);
+  rig->item_messages = 1 + (uint32_t)rig_random(rig, 50);
   rig->block_bytes = rig_random(rig, 10) == 0 ? (int64_t)1 << 30 : 1000;
   rig->discard_fails = rig_random(rig, 3) == 0;
   rig->awaited = rig_random(rig, 4) == 0;
@@ -45,7 +45,7 @@ static void world_change(struct rig *rig)
   rig->view.left_ms = (int64_t)rig_random(rig, 30000) - 10;
   rig->network = rig_random(rig, 2) == 0;
   rig->segment = rig_random(rig, 2) == 0;
-  if (rig->watch.locked)
+  if (rig->rules.locked)
     return; /* here nothing changes the ledger under a holder: a fenced one learns of it by its answers */
   ledger->clean = rig_random(rig, 2) == 0;
   ledger->settled = ledger->end.seq - (int64_t)rig_random(rig, 80);
@@ -65,7 +65,7 @@ static enum result result_random(struct rig *rig, const struct action *action)
   for (;;) {
     enum result result = (enum result)rig_random(rig, RESULT_COUNT);
     /* These results end a consumer; most walks do not have them. */
-    bool end = result == RESULT_REFUSED && (action->kind == ACTION_PEEK || action->kind == ACTION_READ || action->kind == ACTION_BEGIN);
+    bool end = result == RESULT_REFUSED && (action->kind == ACTION_POLL || action->kind == ACTION_READ || action->kind == ACTION_BEGIN);
     if (rig_may_answer(action, result) && (!end || rig->seed % 16 == 0))
       return result;
   }
@@ -109,7 +109,7 @@ static void step(struct rig *rig)
   } else if (dice < 98) {
     rig_wake(rig, (enum wakeup_about)rig_random(rig, WAKEUP_LOST + 1));
   } else if (dice < 99) {
-    rig_watch(rig, rig_random(rig, 3) > 0);
+    rig_notifications(rig, rig_random(rig, 3) > 0);
   } else if (rig_random(rig, 4) == 0) {
     rig_stop(rig);
   }
@@ -120,7 +120,7 @@ static void step(struct rig *rig)
 static void answer_well(struct rig *rig, enum activity activity)
 {
   const struct action *action = &rig->slots[activity].action;
-  bool no = action->kind == ACTION_PEEK || action->kind == ACTION_READ,
+  bool no = action->kind == ACTION_POLL || action->kind == ACTION_READ,
        away = rig->seed % 4 == 1 && rig->consumer.core.state == STATE_RELEASING;
   rig_answer(rig, activity, away && rig_may_answer(action, RESULT_UNKNOWN) ? RESULT_UNKNOWN : no ? RESULT_NO : RESULT_YES);
 }
@@ -175,7 +175,7 @@ enum { CONSTANT_ANSWERS = 1500, CONSTANT_MS_MIN = 15000 }; /* 100 answers a seco
 static bool constant_is_rightly_quick(enum action_kind kind, enum result result)
 {
   switch (kind) {
-  case ACTION_PEEK:
+  case ACTION_POLL:
     return result == RESULT_REFUSED;
   case ACTION_READ: /* an endless backlog is an endless drain; refused: the type stops */
     return result == RESULT_YES || result == RESULT_REFUSED;
@@ -213,7 +213,7 @@ static enum result constant_answer(struct rig *rig, const struct action *action,
   if (action->kind == kind && rig_may_answer(action, result))
     return result;
   if (action->kind == ACTION_READ)
-    return rig->watch.loads_read == 0 ? RESULT_YES : RESULT_NO;
+    return rig->rules.items_read == 0 ? RESULT_YES : RESULT_NO;
   return RESULT_YES;
 }
 
@@ -229,7 +229,7 @@ static void constant_walk(enum action_kind kind, enum result result, bool local)
   rig_timer(&rig, 0);
   for (int answered = 0; answered < CONSTANT_ANSWERS && !consumer_is_over(&rig.consumer);) {
     bool any = false;
-    if (!rig.watch.locked)
+    if (!rig.rules.locked)
       rig.ledger.settled = rig.ledger.end.seq > 30 ? rig.ledger.end.seq - 30 : 0;
     for (int i = 0; i < ACTIVITY_COUNT; i++)
       if (rig.slots[i].running) {
@@ -281,8 +281,8 @@ static void distrust(const char *begin, const char *peek)
 static void test_distrust(void **state)
 {
   (void)state;
-  distrust("wait 0; PEEK YES; CHECK REFUSED", "PEEK NO");
-  distrust("wait 0; PEEK YES; CHECK YES; LOOK NO", "PEEK YES");
+  distrust("wait 0; POLL YES; CHECK REFUSED", "POLL NO");
+  distrust("wait 0; POLL YES; CHECK YES; LOOK NO", "POLL YES");
 }
 
 /* After the walks: what the map allows does happen. */

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "storage/bundle.h"
-#include "worker/load.h"
+#include "worker/work_item.h"
 
 #define WITH_NUL(text) text, sizeof text /* its closing NUL is counted */
 
@@ -80,21 +80,21 @@ static void test_each_kind(void **state)
 static void test_in_a_load(void **state)
 {
   (void)state;
-  struct load *load = load_new();
+  struct work_item *item = work_item_new();
   struct elements elements;
   struct element id;
-  struct load_caps caps = {.messages = 1000, .bytes = 1 << 20};
+  struct work_item_caps caps = {.messages = 1000, .bytes = 1 << 20};
   size_t expected = 0;
   for (size_t i = 0; i < sizeof values / sizeof *values; i++)
     if (values[i].flaw == NULL) {
       bson_t *document = document_of(&values[i]);
-      assert_int_equal(load_put(load, &caps, bson_get_data(document), document->len, &id), LOAD_PUT);
+      assert_int_equal(work_item_put(item, &caps, bson_get_data(document), document->len, &id), ITEM_PUT);
       bson_destroy(document);
       expected++;
     }
-  assert_int_equal(load->ids_count, 1);
-  assert_int_equal(load_ids_named(load->ids[0]), expected);
-  elements_init(&elements, bson_get_data(load->ids[0]), load->ids[0]->len);
+  assert_int_equal(item->ids_count, 1);
+  assert_int_equal(work_item_ids_named(item->ids[0]), expected);
+  elements_init(&elements, bson_get_data(item->ids[0]), item->ids[0]->len);
   for (size_t i = 0; i < sizeof values / sizeof *values; i++)
     if (values[i].flaw == NULL) {
       assert_true(elements_next(&elements, &id));
@@ -104,13 +104,13 @@ static void test_in_a_load(void **state)
     }
   assert_false(elements_next(&elements, &id));
   assert_false(elements.malformed);
-  load_free(load);
+  work_item_free(item);
 }
 
-static enum load_put put_number(struct load *load, const struct load_caps *caps, int32_t number, struct element *id)
+static enum work_item_put put_number(struct work_item *item, const struct work_item_caps *caps, int32_t number, struct element *id)
 {
   bson_t *document = BCON_NEW("_id", BCON_INT32(number), "type", "t1");
-  enum load_put put = load_put(load, caps, bson_get_data(document), document->len, id);
+  enum work_item_put put = work_item_put(item, caps, bson_get_data(document), document->len, id);
   bson_destroy(document);
   return put;
 }
@@ -120,41 +120,41 @@ static void test_caps_of_a_load(void **state)
 {
   (void)state;
   struct element id, first, last;
-  struct load *load = load_new();
-  assert_false(load_range(load, &first, &last));
-  assert_int_equal(put_number(load, &(struct load_caps){.messages = 2, .bytes = 1}, 1, &id), LOAD_PUT);
-  assert_int_equal(put_number(load, &(struct load_caps){.messages = 2, .bytes = 1}, 2, &id), LOAD_FULL);
-  assert_int_equal(put_number(load, &(struct load_caps){.messages = 2, .bytes = 1000}, 3, &id), LOAD_PUT);
-  assert_int_equal(put_number(load, &(struct load_caps){.messages = 2, .bytes = 1000}, 4, &id), LOAD_FULL);
+  struct work_item *item = work_item_new();
+  assert_false(work_item_range(item, &first, &last));
+  assert_int_equal(put_number(item, &(struct work_item_caps){.messages = 2, .bytes = 1}, 1, &id), ITEM_PUT);
+  assert_int_equal(put_number(item, &(struct work_item_caps){.messages = 2, .bytes = 1}, 2, &id), ITEM_FULL);
+  assert_int_equal(put_number(item, &(struct work_item_caps){.messages = 2, .bytes = 1000}, 3, &id), ITEM_PUT);
+  assert_int_equal(put_number(item, &(struct work_item_caps){.messages = 2, .bytes = 1000}, 4, &id), ITEM_FULL);
   bson_t *unusable = BCON_NEW("_id", BCON_REGEX("^a", ""), "type", "t1");
-  assert_int_equal(load_put(load, &(struct load_caps){.messages = 9, .bytes = 1000}, bson_get_data(unusable), unusable->len, &id),
-                   LOAD_UNUSABLE);
+  assert_int_equal(work_item_put(item, &(struct work_item_caps){.messages = 9, .bytes = 1000}, bson_get_data(unusable), unusable->len, &id),
+                   ITEM_UNUSABLE);
   bson_destroy(unusable);
-  assert_int_equal(load->messages, 2);
-  assert_true(load_range(load, &first, &last));
+  assert_int_equal(item->messages, 2);
+  assert_true(work_item_range(item, &first, &last));
   assert_memory_equal(first.value, (&(int32_t){1}), 4);
   assert_memory_equal(last.value, (&(int32_t){3}), 4);
-  load_free(load);
+  work_item_free(item);
 }
 
 /* Each is so large that it has an array of its own. */
 static void test_large(void **state)
 {
   (void)state;
-  struct load *load = load_new();
-  size_t size = LOAD_IDS_BYTES_MAX + 5;
+  struct work_item *item = work_item_new();
+  size_t size = WORK_ITEM_IDS_BYTES_MAX + 5;
   uint8_t *text = calloc(1, size);
   struct element id = {.type = BSON_TYPE_UTF8, .value = text, .bytes = size};
   memset(text + 4, 'x', size - 5);
   for (int i = 0; i < 4; i++)
     text[i] = (uint8_t)((size - 4) >> 8 * i);
   for (int i = 0; i < 3; i++)
-    assert_true(load_add_id(load, &id));
-  assert_int_equal(load->ids_count, 3);
-  assert_int_equal(load_ids_named(load->ids[2]), 1);
+    assert_true(work_item_add_id(item, &id));
+  assert_int_equal(item->ids_count, 3);
+  assert_int_equal(work_item_ids_named(item->ids[2]), 1);
   assert_int_equal(strlen(message_id_show(&id).text), strlen("(BSON type 2, 1048581 bytes: ...)") + 80);
   free(text);
-  load_free(load);
+  work_item_free(item);
 }
 
 static void test_deep(void **state)

@@ -541,7 +541,7 @@ static void test_segment_on_another_file_system(void **state)
 static void test_no_guard_over_a_network(void **state)
 {
   (void)state;
-  struct writer_ground ground;
+  struct continue_check check;
   holder_create(&holder, "first");
   holder_append(&holder, 1);
   holder_drop(&holder);
@@ -549,8 +549,8 @@ static void test_no_guard_over_a_network(void **state)
   assert_int_equal(holder_open(&holder, "A"), CHECK_OK);
   memory_disk.local = true;
   int64_t guards = memory_disk.calls[DISK_GUARD];
-  assert_int_equal(writer_guard(&holder.writer, &ground, &error), WRITER_OK);
-  assert_true(!ground.local && !ground.guarded && ground.exact);
+  assert_int_equal(writer_guard(&holder.writer, &check, &error), WRITER_OK);
+  assert_true(!check.local && !check.guarded && check.exact);
   assert_int_equal(memory_disk.calls[DISK_GUARD], guards);
   holder_drop(&holder);
 }
@@ -560,30 +560,30 @@ static void test_no_guard_over_a_network(void **state)
 static void test_ground(void **state)
 {
   (void)state;
-  struct writer_ground ground;
+  struct continue_check check;
   holder_create(&holder, "first");
   holder_append(&holder, 1);
   assert_int_equal(holder_write(&holder, 1), WRITER_OK); /* not committed */
   struct holder frozen = holder;
   assert_int_equal(holder_open(&holder, "A"), CHECK_OK);
-  assert_int_equal(writer_guard(&holder.writer, &ground, &error), WRITER_OK);
-  assert_true(ground.local && !ground.guarded && !ground.exact); /* the frozen holder has the guard */
+  assert_int_equal(writer_guard(&holder.writer, &check, &error), WRITER_OK);
+  assert_true(check.local && !check.guarded && !check.exact); /* the frozen holder has the guard */
   holder_drop(&frozen);
   memory_disk.local = false; /* for this file only: another file system is mounted in */
-  assert_int_equal(writer_guard(&holder.writer, &ground, &error), WRITER_OK);
-  assert_true(ground.local && !ground.guarded && !ground.exact);
+  assert_int_equal(writer_guard(&holder.writer, &check, &error), WRITER_OK);
+  assert_true(check.local && !check.guarded && !check.exact);
   memory_disk.local = true;
-  assert_int_equal(writer_guard(&holder.writer, &ground, &error), WRITER_OK);
-  assert_true(ground.local && ground.guarded && !ground.exact);
+  assert_int_equal(writer_guard(&holder.writer, &check, &error), WRITER_OK);
+  assert_true(check.local && check.guarded && !check.exact);
   assert_int_equal(writer_cut(&holder.writer, &error), WRITER_OK);
   assert_int_equal(file_length("t1.bin"), holder.committed.length);
-  assert_int_equal(writer_guard(&holder.writer, &ground, &error), WRITER_OK);
-  assert_true(ground.exact);
+  assert_int_equal(writer_guard(&holder.writer, &check, &error), WRITER_OK);
+  assert_true(check.exact);
 
   static const enum disk_call calls[] = {DISK_LOCAL, DISK_SIZE, DISK_GUARD};
   for (size_t i = 0; i < 3; i++) {
     memory_disk.fail_in[calls[i]] = 1;
-    assert_int_equal(writer_guard(&holder.writer, &ground, &error), WRITER_FAILED);
+    assert_int_equal(writer_guard(&holder.writer, &check, &error), WRITER_FAILED);
   }
 }
 
@@ -846,18 +846,18 @@ static int64_t pick(int64_t count)
 /* The table of docs/protocol.md, "May the file be continued?". True: the file was continued, or a new segment was made. */
 static bool epoch_begin(void)
 {
-  struct writer_ground ground = {0};
+  struct continue_check check = {0};
   const char *machine = (const char *[]){"A", "B"}[pick(2)];
   bool was_clean = holder.clean, was_vouched = holder.vouched, first = holder.committed.file[0] == 0;
   if (holder_open(&holder, machine) != CHECK_OK)
     fail_msg("%s", holder.error.text);
   holder.clean = false;
   if (!first)
-    assert_int_equal(writer_guard(&holder.writer, &ground, &error), WRITER_OK);
+    assert_int_equal(writer_guard(&holder.writer, &check, &error), WRITER_OK);
   bool roll = first || pick(6) == 0;
-  bool in_order = was_clean && ground.exact;
-  if (!roll && (ground.local ? ground.guarded && (was_vouched || in_order) : in_order))
-    return !ground.guarded || writer_cut(&holder.writer, &error) == WRITER_OK;
+  bool in_order = was_clean && check.exact;
+  if (!roll && (check.local ? check.guarded && (was_vouched || in_order) : in_order))
+    return !check.guarded || writer_cut(&holder.writer, &error) == WRITER_OK;
   uint8_t uuid[16];
   for (int i = 0; i < 16; i++)
     uuid[i] = (uint8_t)pick(256);

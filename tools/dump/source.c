@@ -257,7 +257,7 @@ void source_say_damage(const struct source *source, const struct error *error)
 /* ---- orphans ---- */
 
 /* A file that neither the ledger nor another segment names. */
-enum stray {
+enum unexpected {
   STRAY_ORPHAN,
   STRAY_FOREIGN,    /* not a file of pawl */
   STRAY_INCOMPLETE, /* no whole header, and nothing after it: it was never committed */
@@ -277,7 +277,7 @@ static bool is_bare(const char *dir, const char *name)
 }
 
 /* `epoch`: the ledger's; -1: not known. */
-static enum stray stray_of(const struct source *source, const char *name, int64_t epoch, int64_t *made)
+static enum unexpected unexpected_of(const struct source *source, const char *name, int64_t epoch, int64_t *made)
 {
   struct reader reader;
   struct error ignored;
@@ -293,10 +293,10 @@ static enum stray stray_of(const struct source *source, const char *name, int64_
   return epoch < 0 || *made < epoch ? STRAY_ORPHAN : *made == epoch ? STRAY_PRESENT : STRAY_LATER;
 }
 
-static void stray_note(const struct source *source, const struct dump *dump, const char *name, int64_t epoch)
+static void unexpected_log(const struct source *source, const struct dump *dump, const char *name, int64_t epoch)
 {
   int64_t made = 0;
-  switch (stray_of(source, name, epoch, &made)) {
+  switch (unexpected_of(source, name, epoch, &made)) {
   case STRAY_ORPHAN:
     dump_note(dump, "%s: an orphan, not read: no segment of the chain of %s names it", name, source->type);
     return;
@@ -329,7 +329,7 @@ static bool is_named(const struct chain *chain, const char *name)
  * The ledger was read before the directory was listed, and a worker may have made and committed a segment between the two. So only a ledger
  * that is read after the listing can decide. Without an answer nothing is printed.
  */
-static void strays_note(const struct source *source, const struct dump *dump)
+static void unexpected_log_all(const struct source *source, const struct dump *dump)
 {
   const struct chain *chain = &source->chain;
   struct chain later = {0};
@@ -340,14 +340,14 @@ static void strays_note(const struct source *source, const struct dump *dump)
   enum read_status status = source->asked ? source_ask_again(source, dump, &answer, &later, &ignored) : READ_OK;
   for (size_t i = 0; status == READ_OK && i < chain->orphan_count; i++)
     if (!is_named(&later, chain->orphans[i]))
-      stray_note(source, dump, chain->orphans[i], answer.epoch);
+      unexpected_log(source, dump, chain->orphans[i], answer.epoch);
   chain_free(&later);
 }
 
 void source_note_oddities(const struct source *source, const struct dump *dump)
 {
   const struct chain *chain = &source->chain;
-  strays_note(source, dump);
+  unexpected_log_all(source, dump);
   if (chain->pruned && chain->count > 0)
     dump_note(dump, "%s: older segments are not here any more: it begins with seq %" PRId64, source->type,
               chain->segments[0].header.first_seq);
