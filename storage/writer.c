@@ -163,11 +163,11 @@ static enum writer_status name_judge(struct writer *writer, const char *name, st
   if (file_close(&file, &ignored) != FILE_OK || !known)
     return WRITER_FAILED;
   if (size <= FORMAT_HEADER_BYTES) {
-    error_set(error, "%s/%s lies there already, a bare header", path_show(writer->options.dir).text, name);
+    error_set(error, "segment %s/%s already exists and holds only a header", path_show(writer->options.dir).text, name);
     return WRITER_NAME_SPENT;
   }
-  error_set(error, "%s/%s lies there already, with %" PRId64 " bytes that the ledger knows nothing of", path_show(writer->options.dir).text,
-            name, size);
+  error_set(error, "segment %s/%s already exists, with %" PRId64 " bytes that the ledger does not name",
+            path_show(writer->options.dir).text, name, size);
   return WRITER_NAME_TAKEN;
 }
 

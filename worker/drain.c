@@ -23,7 +23,7 @@ static void no_space(struct turn *turn, const char *text)
 {
   struct epoch *epoch = turn->epoch;
   if (!epoch->no_space)
-    turn_log(turn, LEVEL_WARN, "no-space", "%s: waits, and goes on by itself when there is space", text);
+    turn_log(turn, LEVEL_WARN, "no-space", "%s: waiting for free space", text);
   epoch->no_space = true;
   turn->core->next_ms = turn->moment->now_ms + RECHECK_MS;
 }
@@ -37,7 +37,7 @@ static void begun(struct turn *turn)
 static void segment_committed(struct turn *turn, const struct committed *end)
 {
   struct epoch *epoch = turn->epoch;
-  turn_log(turn, LEVEL_INFO, "segment", "writes to %s, a new segment (%s)", end->file,
+  turn_log(turn, LEVEL_INFO, "segment", "writing to the new segment %s (%s)", end->file,
            epoch->rolling                   ? "roll"
            : epoch->before.end.file[0] == 0 ? "first"
                                             : "the file cannot be continued in place");
@@ -73,7 +73,7 @@ static void begin_done(struct turn *turn, const struct completion *completion)
     no_space(turn, completion->error.text);
     return;
   case RESULT_SPENT:
-    turn_log(turn, LEVEL_WARN, "spent", "gives the epoch up: %s", completion->error.text);
+    turn_log(turn, LEVEL_WARN, "spent", "giving up epoch %" PRId64 ": %s", turn->core->epoch, completion->error.text);
     leave_by(turn, LEAVE_RELEASE, STATE_IDLE, "the name of its segment is taken");
     return;
   case RESULT_REFUSED:
@@ -121,7 +121,7 @@ static void appended(struct turn *turn)
   epoch->wrote = true;
   turn->core->failed_disks = 0;
   if (epoch->no_space)
-    turn_log(turn, LEVEL_INFO, "no-space", "there is space again");
+    turn_log(turn, LEVEL_INFO, "no-space", "free space again, writing goes on");
   epoch->no_space = false;
 }
 
@@ -249,7 +249,7 @@ static void refused(struct turn *turn, const struct completion *completion)
   if (epoch->leave == LEAVE_ABANDON || turn->core->refused)
     return;
   turn_refused(turn, completion);
-  leave_by(turn, LEAVE_RELEASE, STATE_STOPPED, "the database is not as it should be");
+  leave_by(turn, LEAVE_RELEASE, STATE_STOPPED, "the database check failed");
 }
 
 /* One is nothing unusual: a snapshot that was too old, an election. Many in a row are noted, and another may have a better link. */
@@ -258,8 +258,8 @@ static void pass_lost(struct turn *turn, const struct completion *completion)
   struct epoch *epoch = turn->epoch;
   bool many = ++epoch->read_unknown_row == READ_UNKNOWN_MAX;
   turn_log(turn, many ? LEVEL_WARN : LEVEL_DEBUG, "pass", "%s%s%s",
-           many ? "five passes in a row brought no message, the last because of: " : "the pass ended early: ", completion->error.text,
-           many ? "; releases the lock and pauses" : "");
+           many ? "five passes in a row read no message, the last because of: " : "the pass ended early: ", completion->error.text,
+           many ? "; releasing the lock and pausing" : "");
   epoch->read_ms = turn->moment->now_ms + turn_backoff(turn, epoch->read_unknown_row);
 }
 
@@ -386,7 +386,7 @@ static void leave_decide(struct turn *turn)
   } else if (idle && empty_ms >= turn->core->options.linger_ms) {
     leave_by(turn, LEAVE_RELEASE, STATE_IDLE, "the queue is empty");
   } else if (writes_nothing(turn) && segment_is_full(turn) && lease_alive(turn)) {
-    leave_by(turn, LEAVE_ROLL, STATE_IDLE, "the segment is large enough: roll");
+    leave_by(turn, LEAVE_ROLL, STATE_IDLE, "the segment is full: rolling");
   }
 }
 

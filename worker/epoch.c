@@ -31,13 +31,13 @@ static void open_start(struct turn *turn)
   action->judge = trust_judges_open(turn, turn->epoch->before.end.link);
 }
 
-static void takeover_note(struct turn *turn)
+static void takeover_log(struct turn *turn)
 {
   const struct ledger *before = &turn->epoch->before;
-  const char *end = before->clean ? "clean" : before->epoch == 0 ? "none, this is the first" : "unclean";
-  int64_t left = before->end.seq - before->settled;
-  turn_log(turn, LEVEL_INFO, "takeover", "holder after seq %" PRId64 "; the last end was %s; %" PRId64 " committed message%s to be settled",
-           before->end.seq, end, left, left == 1 ? " is" : "s are");
+  const char *shutdown = before->clean ? "clean" : before->epoch == 0 ? "none" : "unclean";
+  turn_log(turn, LEVEL_INFO, "takeover",
+           "acquired epoch %" PRId64 " at seq %" PRId64 " (previous shutdown %s, %" PRId64 " deletes pending)", turn->core->epoch,
+           before->end.seq, shutdown, before->end.seq - before->settled);
 }
 
 static void opened(struct turn *turn, const struct completion *completion)
@@ -45,7 +45,7 @@ static void opened(struct turn *turn, const struct completion *completion)
   if (completion->result == RESULT_YES) {
     trust_opened(turn);
     if (!turn->epoch->rolling)
-      takeover_note(turn);
+      takeover_log(turn);
     turn_enter(turn, STATE_SETTLING, "the file agrees with the ledger");
   } else if (completion->result == RESULT_NO) {
     leave_fenced(turn);
@@ -53,7 +53,7 @@ static void opened(struct turn *turn, const struct completion *completion)
     if (turn_hurries(turn))
       leave_release(turn, STATE_IDLE, "asked to stop");
   } else if (trust_open_refused(turn, completion, turn->epoch->before.end.link)) {
-    leave_release(turn, STATE_CHECKING, "the storage is not what the ledger says");
+    leave_release(turn, STATE_CHECKING, "the storage does not match the ledger");
   } else {
     leave_release(turn, STATE_STOPPED, "the storage cannot be trusted");
   }
@@ -66,13 +66,13 @@ static void settle_refused(struct turn *turn, const struct completion *completio
   struct epoch *epoch = turn->epoch;
   int64_t now = turn->moment->now_ms;
   if (completion->result == RESULT_NEWER) {
-    turn_log(turn, LEVEL_WARN, "newer", "leaves, a newer pawl is needed: %s", completion->error.text);
+    turn_log(turn, LEVEL_WARN, "newer", "a newer pawl is needed, releasing the lock: %s", completion->error.text);
     leave_release(turn, STATE_CHECKING, "a newer pawl is needed");
     return;
   }
   if (epoch->settle_refused_since_ms < 0) {
     epoch->settle_refused_since_ms = now;
-    turn_log(turn, LEVEL_WARN, "untrusted", "cannot settle, and tries again: %s", completion->error.text);
+    turn_log(turn, LEVEL_WARN, "untrusted", "cannot settle, retrying: %s", completion->error.text);
   }
   trust_is(turn, STORAGE_DISAGREES, &completion->error);
   turn->core->next_ms = now + RECHECK_MS;
@@ -113,7 +113,7 @@ static void settle_step(struct turn *turn)
   if (turn->core->stopping || turn->lease->lost) {
     leave_release(turn, STATE_IDLE, turn->lease->lost ? "the lease was lost" : "asked to stop");
   } else if (turn->core->settled >= epoch->committed.seq) {
-    turn_enter(turn, STATE_DRAINING, "all that is committed is settled");
+    turn_enter(turn, STATE_DRAINING, "all committed messages are settled");
   } else if (turn_main_ready(turn) && lease_alive(turn)) {
     struct action *action = turn_start(turn, ACTION_SETTLE);
     action->end = epoch->committed;

@@ -68,7 +68,7 @@ static bool stalled(struct turn *turn)
   if (!turn_runs(turn, ACTIVITY_MAIN) || ms < turn->core->options.stall_ms)
     return false;
   if (!lease->logged_stall)
-    turn_log(turn, LEVEL_WARN, "stall", "an action has run for %" PRId64 " s: the lease is let go", ms / 1000);
+    turn_log(turn, LEVEL_WARN, "stall", "an action has run for %" PRId64 " s: letting the lease expire", ms / 1000);
   lease->logged_stall = true;
   return true;
 }
@@ -86,7 +86,7 @@ void lease_step(struct turn *turn)
    */
   if (turn->moment->now_ms >= lease_end_ms(lease, lease_ms)) {
     lease->lost = true;
-    turn_log(turn, LEVEL_WARN, "lost", "the lease ran out, and no renewal was answered");
+    turn_log(turn, LEVEL_WARN, "lost", "the lease expired, and no renewal was answered");
   } else if (stalled(turn))
     lease->renew_ms = turn->moment->now_ms + lease_renew_ms(lease_ms) / 4;
   else

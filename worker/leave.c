@@ -59,14 +59,14 @@ static void abandon(struct turn *turn, enum consumer_state after)
 void leave_fenced(struct turn *turn)
 {
   lease_lose(turn);
-  turn_log(turn, LEVEL_WARN, "fenced", "another holder has taken over: what was not committed is dropped");
+  turn_log(turn, LEVEL_WARN, "fenced", "another holder has taken over: dropping what is not committed");
   abandon(turn, STATE_IDLE);
 }
 
 void leave_failed_disk(struct turn *turn, const char *text)
 {
   turn->core->failed_disks++;
-  turn_log(turn, LEVEL_ERROR, "disk", "%s: nothing more is written in this epoch", text);
+  turn_log(turn, LEVEL_ERROR, "disk", "%s: this epoch writes nothing more", text);
   abandon(turn, STATE_BACKING_OFF);
 }
 
@@ -120,14 +120,14 @@ static void close_failed(struct turn *turn, const struct completion *completion)
     turn->core->failed_disks++;
     turn->core->after = STATE_BACKING_OFF;
   }
-  turn_log(turn, LEVEL_WARN, "close", "the file is left without a clean end: %s", completion->error.text);
+  turn_log(turn, LEVEL_WARN, "close", "the file has no clean end: %s", completion->error.text);
   unlock(turn, "the file is closed");
 }
 
 /* Asked to stop while the database is away: nothing is uncommitted, and the lease ends by itself. */
 static void leave_to_lease(struct turn *turn, const struct completion *completion)
 {
-  turn_log(turn, LEVEL_WARN, "lock", "the lock is left to its lease: %s", completion->error.text);
+  turn_log(turn, LEVEL_WARN, "lock", "not releasing the lock, its lease will expire: %s", completion->error.text);
   epoch_forget(turn);
   lease_drop(turn);
   turn_enter(turn, turn->core->after == STATE_STOPPED ? STATE_STOPPED : STATE_DONE, "asked to stop");

@@ -464,7 +464,7 @@ static void notifications_log(struct loop *loop, const struct notification *news
     say(CONFIG_LOG_INFO, "wakeups", "wake-ups come again");
     loop->logged_unnotified = false;
   } else if (news->kind != NOTIFICATIONS_BEGUN && !loop->logged_unnotified) {
-    error_set(&text, "%s: %.800s; goes on by its timers alone", denied ? "no wake-ups come" : "wake-ups are lost", news->error.text);
+    error_set(&text, "%s: %.800s; polling by timers only", denied ? "no wake-ups come" : "wake-ups are lost", news->error.text);
     say(denied ? CONFIG_LOG_WARN : CONFIG_LOG_INFO, "wakeups", text.text);
     loop->logged_unnotified = true;
   }
@@ -535,11 +535,11 @@ static void on_signal(struct ev_loop *ev, ev_signal *watcher, int events)
   struct loop *loop = watcher->data;
   (void)ev, (void)events;
   if (loop->signalled) {
-    say(CONFIG_LOG_ERROR, "stop", "asked to stop a second time: ends at once, as safe as any crash");
+    say(CONFIG_LOG_ERROR, "stop", "asked to stop a second time: exiting immediately; no data is lost");
     _exit(EXIT_FAILED);
   }
   loop->signalled = true;
-  say(CONFIG_LOG_INFO, "stop", "asked to stop: finishes the batch in hand");
+  say(CONFIG_LOG_INFO, "stop", "asked to stop: finishing the batch in hand");
   stop_all(loop);
   settle_down(loop);
 }
@@ -547,7 +547,7 @@ static void on_signal(struct ev_loop *ev, ev_signal *watcher, int events)
 static void on_stop_limit(struct ev_loop *ev, ev_timer *watcher, int events)
 {
   (void)ev, (void)watcher, (void)events;
-  say(CONFIG_LOG_ERROR, "stop", "could not finish within 8 s: ends at once, as safe as any crash");
+  say(CONFIG_LOG_ERROR, "stop", "could not finish within 8 s: exiting immediately; no data is lost");
   _exit(EXIT_FAILED);
 }
 
@@ -558,7 +558,7 @@ static void on_timeout(struct ev_loop *ev, ev_timer *watcher, int events)
   if (loop->stopping)
     return;
   loop->timed_out = true;
-  say(CONFIG_LOG_ERROR, "timeout", "the time is over and the queue is not known to be empty");
+  say(CONFIG_LOG_ERROR, "timeout", "--timeout is over, and the queue is not known to be empty");
   stop_all(loop);
   settle_down(loop);
 }

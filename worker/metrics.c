@@ -177,7 +177,7 @@ bool metrics_ready(const struct metrics_view *view, struct error *why)
   for (size_t i = 0; i < view->consumer_count; i++)
     if (view->consumers[i]->core.state == STATE_STOPPED) {
       if (view->consumers[i]->core.refused)
-        error_set(why, "the type %s has stopped: the database is not as it should be", view->consumers[i]->core.type);
+        error_set(why, "the type %s has stopped: the database check failed", view->consumers[i]->core.type);
       else
         error_set(why, "the type %s has stopped: its storage cannot be trusted: %.700s", view->consumers[i]->core.type,
                   view->consumers[i]->trust.why.text);

@@ -53,7 +53,7 @@ static void polled(struct turn *turn, const struct completion *completion)
     return;
   if (completion->result == RESULT_REFUSED) { /* somebody has to see to that, and waiting does not help */
     turn_refused(turn, completion);
-    stop_waiting(turn, STATE_STOPPED, "the database is not as it should be");
+    stop_waiting(turn, STATE_STOPPED, "the database check failed");
     return;
   }
   turn_name_document(turn, completion);
@@ -204,7 +204,7 @@ static void taken(struct turn *turn, const struct completion *completion)
   seek->turn_is_mine = seek->checked = false;
   seek->acquisition = completion->acquisition;
   if (completion->result == RESULT_NO) {
-    turn_enter(turn, STATE_WAITING, "another was faster");
+    turn_enter(turn, STATE_WAITING, "another process took the lock");
     seek->look_ms = core->next_ms = turn->moment->now_ms + turn_jitter(turn, core->options.retry_ms);
     core->wakeable = true;
     return;
@@ -215,7 +215,7 @@ static void taken(struct turn *turn, const struct completion *completion)
     turn_enter(turn, STATE_FENCING, "the lock is mine");
   } else {
     core->failed_holds++;
-    give_up(turn, STATE_IDLE, "whether the lock is mine is not known");
+    give_up(turn, STATE_IDLE, "the take was not acknowledged");
   }
 }
 
@@ -224,7 +224,7 @@ static void fence_given_up(struct turn *turn, bool moved)
 {
   turn->core->failed_holds += !moved;
   epoch_forget(turn);
-  give_up(turn, STATE_IDLE, moved ? "the ledger has moved on" : "whether the ledger is mine is not known");
+  give_up(turn, STATE_IDLE, moved ? "the ledger has moved on" : "the fence was not acknowledged");
 }
 
 static void fenced(struct turn *turn, const struct completion *completion)
@@ -235,9 +235,9 @@ static void fenced(struct turn *turn, const struct completion *completion)
     return; /* it may be done: the ledger will say so */
   if (completion->result == RESULT_FAILED) {
     core->failed_disks++;
-    turn_log(turn, LEVEL_ERROR, "disk", "%s: leaves the type alone for a while", completion->error.text);
+    turn_log(turn, LEVEL_ERROR, "disk", "%s: pausing this type", completion->error.text);
     epoch_forget(turn);
-    give_up(turn, STATE_BACKING_OFF, "the file system cannot be asked");
+    give_up(turn, STATE_BACKING_OFF, "the file system does not answer");
     return;
   }
   if (completion->result != RESULT_YES) {
@@ -283,7 +283,7 @@ static void unlocked(struct turn *turn, const struct completion *completion)
   if (!left && turn->seek->acquisition.queued)
     return; /* a take without an answer: it still waits under that owner */
   acquire_init(&turn->seek->acquisition, LOCK_BY_WORKER, core->options.lease_ms, core->options.retry_ms);
-  go_on(turn, left ? "it waits no more" : unknown ? "the lock is left to its lease" : "the lock is released");
+  go_on(turn, left ? "left the wait queue" : unknown ? "the delete was not acknowledged, the lease will expire" : "the lock is released");
   if (core->state == STATE_IDLE && core->failed_holds > 0 && !empty)
     core->next_ms += turn_backoff(turn, core->failed_holds);
   else if (core->state == STATE_CHECKING)

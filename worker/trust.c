@@ -33,7 +33,7 @@ void trust_is(struct turn *turn, enum storage_view view, const struct error *why
   if (view == STORAGE_AGREES && trust->view == STORAGE_DISAGREES)
     turn_log(turn, LEVEL_INFO, "trusted", "the storage agrees with the ledger again, of database %s", turn->core->options.database);
   if (view == STORAGE_NEWER && trust->view != STORAGE_NEWER)
-    turn_log(turn, LEVEL_WARN, "newer", "stands by: %s", why->text);
+    turn_log(turn, LEVEL_WARN, "newer", "standing by: %s", why->text);
   trust->view = view;
   if (why != NULL)
     trust->why = *why;
@@ -76,10 +76,11 @@ static enum trust_answer refused(struct turn *turn, const struct completion *com
   trust_is(turn, STORAGE_DISAGREES, &completion->error);
   trust->due_ms = now + (left <= 0 ? 0 : left < RECHECK_MS ? left : RECHECK_MS);
   if (since >= 0 && before < 0)
-    turn_log(turn, LEVEL_WARN, "untrusted", "does not compete: %s. Stops in %" PRId64 " s unless that changes", completion->error.text,
+    turn_log(turn, LEVEL_WARN, "untrusted",
+             "storage check failed: not competing for the lock: %s. Stopping in %" PRId64 " s unless it succeeds", completion->error.text,
              (left + 999) / 1000);
   else if (begins)
-    turn_log(turn, LEVEL_WARN, "untrusted", "is not ready: %s. Checks again every second", completion->error.text);
+    turn_log(turn, LEVEL_WARN, "untrusted", "storage check failed: not ready: %s. Checking again every second", completion->error.text);
   return TRUST_PAUSES;
 }
 
@@ -167,7 +168,7 @@ bool trust_open_refused(struct turn *turn, const struct completion *completion, 
   if (trust->open_refused_since_ms < 0 || trust->open_refused_link != link) {
     trust->open_refused_since_ms = turn->moment->now_ms;
     trust->open_refused_link = link;
-    turn_log(turn, LEVEL_WARN, "untrusted", "leaves, and tries again: %s", completion->error.text);
+    turn_log(turn, LEVEL_WARN, "untrusted", "storage check failed: releasing the lock and retrying: %s", completion->error.text);
   }
   trust_is(turn, completion->result == RESULT_NEWER ? STORAGE_NEWER : STORAGE_DISAGREES, &completion->error);
   if (completion->result == RESULT_NEWER || !completion->judged)

@@ -124,7 +124,7 @@ def ready(queue):
 def settle(queue):
     """What the next holder says: (messages to be settled, seconds)."""
     log = queue.bench.run(program("pawl-worker"), *queue.mongo, "--dir", queue.dir, "--type", TYPE, "--exit-when-empty")["errors"]
-    begin = re.search(r"^(\S+Z).* takeover: .*; (\d+) committed messages? (?:is|are) to be settled", log, re.M)
+    begin = re.search(r"^(\S+Z).* takeover: .*, (\d+) deletes pending", log, re.M)
     end = re.search(r"^(\S+Z).* state: settling -> draining", log, re.M)
     if not begin or not end:
         raise NotMeasured("the worker's log says neither takeover nor when it began to drain")

@@ -213,7 +213,7 @@ def everything(field, log):
     file = field.dir / field.ledger()["file"]
     file.rename(field.dir / "aside")
     worker.thaw()
-    worker.wait_log("does not compete")
+    worker.wait_log("not competing")
     note(cut=True)
     (field.dir / "aside").rename(file)
     field.wait_empty()

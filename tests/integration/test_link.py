@@ -69,7 +69,7 @@ def test_who_cannot_read_lets_another(field, link):
     """Everything passes but the messages themselves."""
     field.fill(3, size=50000)
     worker = field.worker(*SHORT, quick=False, mongo=link(largest=40000).mongo)
-    worker.wait_log("pass: five passes in a row brought no message")
+    worker.wait_log("pass: five passes in a row read no message")
     worker.wait_log("draining -> releasing: the queue cannot be read")
     field.drain(*CALM)
     assert len(field.compare()["t1"]) == 3

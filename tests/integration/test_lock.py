@@ -489,7 +489,7 @@ def test_file_of_a_type_goes_on(field, locked, tmp_path):
     assert field.queued() == 50
     (tmp_path / "go").touch()
     assert lock.wait() == 0 and worker.wait() == 0
-    assert re.search("takeover: .*the last end was clean", worker.log()), worker
+    assert re.search("takeover: .*previous shutdown clean", worker.log()), worker
     assert field.segments() == ["t1.bin"]
     field.compare()
     settled = field.ledger()

@@ -36,7 +36,7 @@ def stands_by(field, workers, words):
         time.sleep(0.02)
     assert snapshot(field) == before
     for worker in workers:
-        assert len([line for line in newer_lines(worker) if line.startswith("stands by: ")]) == 1, str(worker)
+        assert len([line for line in newer_lines(worker) if line.startswith("standing by: ")]) == 1, str(worker)
         assert re.search(words, worker.log()) and "a newer pawl is needed" in worker.log(), str(worker)
 
 
@@ -144,7 +144,7 @@ def test_settling_from_a_file_of_a_newer_version(field):
     put_ledger(field, second, 5)
     field.fill(10)
     worker = field.worker(*CALM, env={"PAWL_TEST_DISTRUST_MS": "300"})
-    worker.wait_log(r"(?s)( newer: leaves, a newer pawl is needed: t1\.bin.*){2}")
+    worker.wait_log(r"(?s)( newer: a newer pawl is needed, releasing the lock: t1\.bin.*){2}")
     assert worker.alive() and " untrusted: " not in worker.log(), str(worker)
     assert worker.stop()[0] == 0 and field.queued() == 10 and field.segments() == ["t1.bin", "t1@2.bin"], str(worker)
 

@@ -59,7 +59,7 @@ static const struct {
     [PLANT_SETTLEBLIND] = {"SETTLEBLIND", {" is still in the queue", "doubled: "}},
     [PLANT_ADOPTLATE] = {"ADOPTLATE", {"the ledger falls"}},
     [PLANT_STALEREAD] = {"STALEREAD", {" cuts "}},
-    [PLANT_STALENAME] = {"STALENAME", {" lies there already, with "}},
+    [PLANT_STALENAME] = {"STALENAME", {" already exists, with "}},
     [PLANT_EXITSTALE] = {"EXITSTALE", {" ends because its queues are empty, and "}},
     [PLANT_NOLOOK] = {"NOLOOK", {" was removed before it could know "}},
     [PLANT_UNNAMED] = {"UNNAMED", {" ends clean, and leaves "}},
