@@ -134,19 +134,18 @@ enum outcome acquire_look(struct lockstore *store, const char *type, struct acqu
 /* ---- taking ---- */
 
 /* Where others wait, they learn from `last` whose turn comes after mine. */
-static void queue_clean(struct lockstore *store, const char *type, struct acquisition *mine)
+static enum outcome take(struct lockstore *store, const char *type, const struct acquisition *mine, const struct lock_holder *holder,
+                         struct error *error)
 {
   struct owner owners[1 + sizeof mine->gone / sizeof *mine->gone];
-  struct departure departure = {.owners = owners, .holder = &mine->owner, .holder_kind = mine->kind};
-  struct error ignored;
+  struct departure departure = {.owners = owners, .kind = mine->kind};
   if (mine->queued)
     owners[departure.count++] = mine->owner;
   for (int i = 0; i < mine->gone_count; i++)
     owners[departure.count++] = mine->gone[i];
-  if (departure.count > 0 || mine->document)
-    (void)wait_queue_remove(store, type, &departure, &ignored);
-  mine->queued = false;
-  mine->gone_count = 0;
+  if (departure.count == 0 && !mine->document)
+    return lock_take(store, type, mine->slot, &mine->owner, mine->ttl_ms, holder, error);
+  return wait_queue_take(store, type, mine->slot, &mine->owner, mine->ttl_ms, holder, &departure, error);
 }
 
 enum outcome acquire_take(struct lockstore *store, const char *type, struct acquisition *mine, const struct lock_holder *holder,
@@ -156,10 +155,12 @@ enum outcome acquire_take(struct lockstore *store, const char *type, struct acqu
   if (outcome == OUTCOME_UNKNOWN || outcome == OUTCOME_REFUSED)
     return outcome;
   mine->steal = false;
-  outcome = lock_take(store, type, mine->slot, &mine->owner, mine->ttl_ms, holder, error);
+  outcome = take(store, type, mine, holder, error);
   mine->pause_ms = jitter(store, mine->retry_ms);
-  if (outcome == OUTCOME_YES)
-    queue_clean(store, type, mine);
+  if (outcome == OUTCOME_YES) {
+    mine->queued = false;
+    mine->gone_count = 0;
+  }
   return outcome;
 }
 
@@ -175,7 +176,7 @@ static void drop_own(struct wait_queue *queue, const struct owner *owner)
   memmove(&queue->waiters[at], &queue->waiters[at + 1], (size_t)(queue->count - at) * sizeof queue->waiters[0]);
 }
 
-/* Calls the next one, if the lock is free. */
+/* Calls the next one, if the lock is free. If no process waits, nothing is left of the queue. */
 static void hand_on(struct lockstore *store, const char *type, const struct acquisition *mine, int64_t epoch, bool same_kind)
 {
   struct wait_queue queue;
@@ -183,6 +184,8 @@ static void hand_on(struct lockstore *store, const char *type, const struct acqu
   struct error ignored;
   if (wait_queue_read(store, type, mine->slot, &view, &queue, &ignored) != OUTCOME_NO)
     return;
+  if (queue.count == 0 && queue.has_last)
+    (void)wait_queue_remove_empty(store, type, &ignored);
   drop_own(&queue, &mine->owner);
   int next = wait_queue_next(&queue, &mine->owner, call_ms(mine));
   if (next >= 0 && (same_kind || queue.waiters[next].kind != mine->kind))
@@ -191,8 +194,7 @@ static void hand_on(struct lockstore *store, const char *type, const struct acqu
 
 enum outcome acquire_leave(struct lockstore *store, const char *type, struct acquisition *mine, bool calls, struct error *error)
 {
-  struct departure departure = {.owners = &mine->owner, .count = 1};
-  enum outcome outcome = mine->queued ? wait_queue_remove(store, type, &departure, error) : OUTCOME_YES;
+  enum outcome outcome = mine->queued ? wait_queue_leave(store, type, &mine->owner, error) : OUTCOME_YES;
   mine->queued = false;
   if (outcome == OUTCOME_YES)
     hand_on(store, type, mine, 0, calls);

@@ -483,25 +483,59 @@ enum outcome wait_queue_renew(struct lockstore *store, const char *type, const s
   return call_end(store, lost, outcome, error);
 }
 
-enum outcome wait_queue_remove(struct lockstore *store, const char *type, const struct departure *departure, struct error *error)
+static void queue_drop(struct wait_queue *queue, const struct owner *owner)
+{
+  int at = wait_queue_find(queue, owner);
+  if (at < 0)
+    return;
+  queue->count--;
+  memmove(&queue->waiters[at], &queue->waiters[at + 1], (size_t)(queue->count - at) * sizeof queue->waiters[0]);
+}
+
+static bool queue_remove_empty(struct lockstore *store, const char *type)
+{
+  struct queue_document *waiting = queue_find(store->server, type);
+  if (!waiting || waiting->queue.count > 0)
+    return false;
+  waiting->type[0] = '\0';
+  return true;
+}
+
+enum outcome wait_queue_remove_empty(struct lockstore *store, const char *type, struct error *error)
+{
+  bool lost;
+  enum outcome outcome = OUTCOME_NO;
+  if (call_begin(store, &lost) && queue_remove_empty(store, type))
+    outcome = OUTCOME_YES;
+  return call_end(store, lost, outcome, error);
+}
+
+enum outcome wait_queue_leave(struct lockstore *store, const char *type, const struct owner *me, struct error *error)
 {
   bool lost;
   enum outcome outcome = OUTCOME_NO;
   if (call_begin(store, &lost)) {
     struct queue_document *waiting = queue_find(store->server, type);
-    for (int i = 0; i < departure->count && waiting; i++) {
-      struct wait_queue *queue = &waiting->queue;
-      int at = wait_queue_find(queue, &departure->owners[i]);
-      if (at < 0)
-        continue;
-      queue->count--;
-      memmove(&queue->waiters[at], &queue->waiters[at + 1], (size_t)(queue->count - at) * sizeof queue->waiters[0]);
-    }
     outcome = waiting ? OUTCOME_YES : OUTCOME_NO;
-    if (waiting && departure->holder)
-      last_set(&waiting->queue, departure->holder, departure->holder_kind);
-    if (waiting && waiting->queue.count == 0)
-      waiting->type[0] = '\0';
+    if (waiting)
+      queue_drop(&waiting->queue, me);
+    (void)queue_remove_empty(store, type);
+  }
+  return call_end(store, lost, outcome, error);
+}
+
+enum outcome wait_queue_take(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
+                             const struct lock_holder *holder, const struct departure *departure, struct error *error)
+{
+  bool lost;
+  enum outcome outcome = OUTCOME_UNKNOWN;
+  if (call_begin(store, &lost)) {
+    struct queue_document *waiting = queue_find(store->server, type);
+    outcome = take(store, type, slot, owner, ttl_ms, holder);
+    for (int i = 0; outcome == OUTCOME_YES && waiting && i < departure->count; i++)
+      queue_drop(&waiting->queue, &departure->owners[i]);
+    if (outcome == OUTCOME_YES && waiting)
+      last_set(&waiting->queue, owner, departure->kind);
   }
   return call_end(store, lost, outcome, error);
 }

@@ -70,29 +70,55 @@ static enum outcome send_counted(struct lockstore *store, const char *doing, bso
   return outcome == OUTCOME_YES && count == 0 ? OUTCOME_NO : outcome;
 }
 
-enum outcome lock_take(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
-                       const struct lock_holder *holder, struct error *error)
+static void append_take(bson_t *updates, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
+                        const struct lock_holder *holder)
 {
   assert(ttl_ms > 0 && ttl_ms <= TTL_MS_MAX);
-  bson_t set = BSON_INITIALIZER;
+  bson_t set = BSON_INITIALIZER, update;
   /* $literal: a host name may begin with '$'. */
   BCON_APPEND(&set, "acquired_at", BCON_UTF8("$$NOW"), "expires_at", "{", "$add", "[", BCON_UTF8("$$NOW"), BCON_INT64(ttl_ms), "]", "}",
               "ttl_ms", BCON_INT64(ttl_ms), "holder", "{", "$literal", "{", "host", BCON_UTF8(holder->host), "boot",
               BCON_UTF8(holder->boot), "pid", BCON_INT64(holder->pid), "started", BCON_DATE_TIME(holder->started_wall_ms), "program",
               BCON_UTF8(holder->program), "kind", BCON_UTF8(lock_kind_name(holder->kind)), "}", "}");
-  bson_t *command = BCON_NEW("update", "locks", "updates", "[", "{", "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner",
-                             OWNER(owner), "}", "u", "[", "{", "$set", BCON_DOCUMENT(&set), "}", "]", "upsert", BCON_BOOL(true), "}", "]");
+  bson_append_document_begin(updates, "0", -1, &update);
+  BCON_APPEND(&update, "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner", OWNER(owner), "}", "u", "[", "{", "$set",
+              BCON_DOCUMENT(&set), "}", "]", "upsert", BCON_BOOL(true));
+  bson_append_document_end(updates, &update);
   bson_destroy(&set);
+}
+
+/* A departure is the second statement of the same command: it is not done where the first fails, because another holds the lock. */
+static enum outcome take(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
+                         const struct lock_holder *holder, const struct departure *departure, struct error *error)
+{
+  bson_t *command = BCON_NEW("update", "locks"), updates;
+  BSON_APPEND_ARRAY_UNSAFE_BEGIN(command, "updates", &updates);
+  append_take(&updates, type, slot, owner, ttl_ms, holder);
+  if (departure)
+    wait_queue_append_departure(&updates, type, owner, departure);
+  bson_append_array_end(command, &updates);
   /* The fence that follows waits for the majority, and so for this as well. The other slots have none. */
   if (slot == 0)
     BCON_APPEND(command, "writeConcern", "{", "w", BCON_INT32(1), "}");
-  int64_t count = 0;
+  int64_t count = 0, most = departure ? 2 : 1; /* the queue may be gone */
   enum outcome outcome = mongo_write(lockstore_mongo(store), "taking the lock", command, &count, error);
-  if (outcome == OUTCOME_YES && count != 1) {
+  if (outcome == OUTCOME_YES && (count < 1 || count > most)) {
     error_set(error, "taking the lock: the reply counts %lld documents, not 1", (long long)count);
     outcome = OUTCOME_UNKNOWN;
   }
   return outcome;
+}
+
+enum outcome lock_take(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
+                       const struct lock_holder *holder, struct error *error)
+{
+  return take(store, type, slot, owner, ttl_ms, holder, NULL, error);
+}
+
+enum outcome wait_queue_take(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
+                             const struct lock_holder *holder, const struct departure *departure, struct error *error)
+{
+  return take(store, type, slot, owner, ttl_ms, holder, departure, error);
 }
 
 enum outcome lock_steal(struct lockstore *store, const char *type, int slot, const struct owner *seen, struct error *error)

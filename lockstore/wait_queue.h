@@ -64,15 +64,19 @@ MUST_CHECK enum outcome wait_queue_join(struct lockstore *store, const char *typ
 /* Sets my `at`, and takes an old mark away. NO: I am not there. */
 MUST_CHECK enum outcome wait_queue_renew(struct lockstore *store, const char *type, const struct owner *me, int64_t now_ms,
                                          struct error *error);
-struct departure { /* who leaves the queue */
+/* Removes me. NO: there is no queue. */
+MUST_CHECK enum outcome wait_queue_leave(struct lockstore *store, const char *type, const struct owner *me, struct error *error);
+/* Removes the document, if no process waits. NO: one does, or there is none. */
+MUST_CHECK enum outcome wait_queue_remove_empty(struct lockstore *store, const char *type, struct error *error);
+
+struct departure { /* who leaves the queue when the lock is taken; `last` is the taker from then on */
   const struct owner *owners;
   int count;
-  const struct owner *holder; /* one has taken the lock, and is the last holder from now on; NULL: none has */
-  enum lock_kind holder_kind;
+  enum lock_kind kind; /* of the taker */
 };
-/* And the document, if it is empty then. */
-MUST_CHECK enum outcome wait_queue_remove(struct lockstore *store, const char *type, const struct departure *departure,
-                                          struct error *error);
+/* lock_take, and, only if that takes the lock, the departure, in one request. Answers as lock_take. */
+MUST_CHECK enum outcome wait_queue_take(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
+                                        const struct lock_holder *holder, const struct departure *departure, struct error *error);
 /* Marks the waiter as called, now, if the last holder is still the one that `seen` has. NO: it is not, or the waiter is gone. */
 MUST_CHECK enum outcome wait_queue_call(struct lockstore *store, const char *type, const struct owner *waiter,
                                         const struct wait_queue *seen, struct error *error);

@@ -75,31 +75,37 @@ enum outcome wait_queue_renew(struct lockstore *store, const char *type, const s
   return send_one(store, "waiting on for the lock", command, error);
 }
 
-static enum outcome remove_if_empty(struct lockstore *store, const char *type, struct error *error)
+enum outcome wait_queue_remove_empty(struct lockstore *store, const char *type, struct error *error)
 {
   bson_t *command = BCON_NEW("delete", "locks", "deletes", "[", "{", "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(WAIT_QUEUE_SLOT),
                              "queue", "{", "$size", BCON_INT32(0), "}", "}", "limit", BCON_INT32(1), "}", "]");
-  return send_one(store, "removing the empty wait queue", command, error) == OUTCOME_UNKNOWN ? OUTCOME_UNKNOWN : OUTCOME_YES;
+  return send_one(store, "removing the empty wait queue", command, error);
 }
 
-enum outcome wait_queue_remove(struct lockstore *store, const char *type, const struct departure *departure, struct error *error)
+enum outcome wait_queue_leave(struct lockstore *store, const char *type, const struct owner *me, struct error *error)
 {
-  bson_t change = BSON_INITIALIZER, gone = BSON_INITIALIZER;
+  bson_t *command = BCON_NEW("update", "locks", "updates", "[", "{", "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(WAIT_QUEUE_SLOT),
+                             "}", "u", "{", "$pull", "{", "queue", "{", "owner", OWNER(me), "}", "}", "}", "}", "]");
+  enum outcome outcome = send_one(store, "leaving the wait queue", command, error);
+  if (outcome == OUTCOME_YES && wait_queue_remove_empty(store, type, error) == OUTCOME_UNKNOWN)
+    return OUTCOME_UNKNOWN;
+  return outcome;
+}
+
+void wait_queue_append_departure(bson_t *updates, const char *type, const struct owner *taker, const struct departure *departure)
+{
+  bson_t update, gone = BSON_INITIALIZER;
   char key[16];
   for (int i = 0; i < departure->count; i++) {
     snprintf(key, sizeof key, "%d", i);
     BSON_APPEND_BINARY(&gone, key, BSON_SUBTYPE_BINARY, departure->owners[i].bytes, OWNER_BYTES);
   }
-  BCON_APPEND(&change, "$pull", "{", "queue", "{", "owner", "{", "$in", BCON_ARRAY(&gone), "}", "}", "}");
-  if (departure->holder)
-    BCON_APPEND(&change, "$set", "{", "last", "{", "owner", OWNER(departure->holder), "kind",
-                BCON_UTF8(lock_kind_name(departure->holder_kind)), "}", "}");
-  bson_t *command = BCON_NEW("update", "locks", "updates", "[", "{", "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(WAIT_QUEUE_SLOT),
-                             "}", "u", BCON_DOCUMENT(&change), "}", "]");
+  bson_append_document_begin(updates, "1", -1, &update);
+  BCON_APPEND(&update, "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(WAIT_QUEUE_SLOT), "}", "u", "{", "$pull", "{", "queue", "{",
+              "owner", "{", "$in", BCON_ARRAY(&gone), "}", "}", "}", "$set", "{", "last", "{", "owner", OWNER(taker), "kind",
+              BCON_UTF8(lock_kind_name(departure->kind)), "}", "}", "}");
+  bson_append_document_end(updates, &update);
   bson_destroy(&gone);
-  bson_destroy(&change);
-  enum outcome outcome = send_one(store, "leaving the wait queue", command, error);
-  return outcome == OUTCOME_YES ? remove_if_empty(store, type, error) : outcome;
 }
 
 enum outcome wait_queue_call(struct lockstore *store, const char *type, const struct owner *waiter, const struct wait_queue *seen,

@@ -82,9 +82,10 @@ def request(who, command, fenced, released, cut):
     if verb == "update" and where == "locks":
         if not command.get("ordered", True):
             return "renew the locks"
-        change = statement(command, "updates")
-        if change["q"]["slot"] != WAIT_QUEUE:
+        several = not isinstance(command["updates"], list)  # the log has the number of them then: only the take has two
+        if several or statement(command, "updates")["q"]["slot"] != WAIT_QUEUE:
             return "take the lock"
+        change = statement(command, "updates")
         [name] = WAITING.keys() & change["u"].keys()
         return WAITING[name]
     if verb == "delete" and where == "locks":
@@ -231,6 +232,7 @@ def everything(field, log):
     wait_until(lambda: field.locks.find_one({"slot": -1}), "one that waits")
     field.locks.update_one({"slot": -1}, {"$set": {"queue.0.called": datetime(2020, 1, 1)}})
     wait_until(lambda: "called" not in field.locks.find_one({"slot": -1})["queue"][0], "one that goes on to wait")
+    assert field.run("pawl-lock", "--lease", "1s", "--timeout", "300ms", "t1", "--", "true").returncode != 0  # it gives up waiting
     worker.thaw()
     assert worker.stop()[0] == 0 and command.wait(60) == 0
 

@@ -27,7 +27,10 @@ enum outcome __wrap_wait_queue_join(struct lockstore *store, const char *type, c
                                     const struct lock_view *held, struct error *error);
 enum outcome __wrap_wait_queue_renew(struct lockstore *store, const char *type, const struct owner *me, int64_t now_ms,
                                      struct error *error);
-enum outcome __wrap_wait_queue_remove(struct lockstore *store, const char *type, const struct departure *departure, struct error *error);
+enum outcome __wrap_wait_queue_leave(struct lockstore *store, const char *type, const struct owner *me, struct error *error);
+enum outcome __wrap_wait_queue_remove_empty(struct lockstore *store, const char *type, struct error *error);
+enum outcome __wrap_wait_queue_take(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
+                                    const struct lock_holder *holder, const struct departure *departure, struct error *error);
 enum outcome __wrap_wait_queue_call(struct lockstore *store, const char *type, const struct owner *waiter, const struct wait_queue *seen,
                                     struct error *error);
 enum outcome __wrap_ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error);
@@ -50,7 +53,10 @@ enum outcome __real_wait_queue_join(struct lockstore *store, const char *type, c
                                     const struct lock_view *held, struct error *error);
 enum outcome __real_wait_queue_renew(struct lockstore *store, const char *type, const struct owner *me, int64_t now_ms,
                                      struct error *error);
-enum outcome __real_wait_queue_remove(struct lockstore *store, const char *type, const struct departure *departure, struct error *error);
+enum outcome __real_wait_queue_leave(struct lockstore *store, const char *type, const struct owner *me, struct error *error);
+enum outcome __real_wait_queue_remove_empty(struct lockstore *store, const char *type, struct error *error);
+enum outcome __real_wait_queue_take(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
+                                    const struct lock_holder *holder, const struct departure *departure, struct error *error);
 enum outcome __real_wait_queue_call(struct lockstore *store, const char *type, const struct owner *waiter, const struct wait_queue *seen,
                                     struct error *error);
 enum outcome __real_ledger_read(struct lockstore *store, const char *type, struct ledger *ledger, struct error *error);
@@ -59,7 +65,7 @@ enum outcome __real_ledger_fence(struct lockstore *store, const char *type, int6
 enum outcome __real_ledger_commit(struct lockstore *store, const char *type, const struct ledger_commit *commit, struct error *error);
 enum outcome __real_ledger_settle(struct lockstore *store, const char *type, int64_t epoch, const struct owner *owner, int64_t settled,
                                   struct error *error);
-enum request_kind { TAKE, STEAL, RENEW, RELEASE, CONFIRM, JOIN, WAIT_ON, LEAVE, CALL, FENCE, COMMIT, SETTLE, DELETE, DELETE_RANGE };
+enum request_kind { TAKE, STEAL, RENEW, RELEASE, CONFIRM, JOIN, WAIT_ON, LEAVE, EMPTY, CALL, FENCE, COMMIT, SETTLE, DELETE, DELETE_RANGE };
 
 enum { LEAVING_MAX = 16 };
 
@@ -69,14 +75,15 @@ struct request {
   enum request_kind kind;
   int type;
   struct caller caller;
-  struct owner owner; /* STEAL: the owner that was seen; WAIT_ON, CALL: the waiter */
+  struct owner owner; /* STEAL: the owner that was seen; WAIT_ON, LEAVE, CALL: the waiter */
   struct waiter waiter;
   struct lock_view held; /* JOIN */
   bool has_held, late;
-  struct owner owners[LEAVING_MAX]; /* LEAVE */
+  struct owner owners[LEAVING_MAX]; /* TAKE: of the departure */
   struct departure departure;
+  bool departs;
   bool has_last;     /* CALL */
-  struct owner last; /* CALL: as seen; LEAVE: the new one */
+  struct owner last; /* CALL: as seen */
   int64_t ttl_ms, epoch, settled;
   struct lock_renewal renewals[TYPES_MAX];
   size_t renewal_count;
@@ -275,11 +282,19 @@ void server_theft(int type)
 
 /* ---- one request, applied ---- */
 
+static enum outcome take_at(struct lockstore *store, const struct request *request, struct error *error)
+{
+  const char *type = type_name(request->type);
+  struct departure departure = request->departure;
+  departure.owners = request->owners;
+  return request->departs ? __real_wait_queue_take(store, type, 0, &request->owner, request->ttl_ms, &request->holder, &departure, error)
+                          : __real_lock_take(store, type, 0, &request->owner, request->ttl_ms, &request->holder, error);
+}
+
 static enum outcome apply_take(const struct request *request)
 {
   struct error error;
-  enum outcome outcome =
-      __real_lock_take(server_store_now(), type_name(request->type), 0, &request->owner, request->ttl_ms, &request->holder, &error);
+  enum outcome outcome = take_at(server_store_now(), request, &error);
   if (outcome == OUTCOME_YES)
     checks_taken(request->type, &request->owner, request->caller, request->late);
   return outcome;
@@ -375,12 +390,10 @@ static enum outcome apply_waiting(const struct request *request, struct lockstor
     return __real_wait_queue_join(store, type, &request->waiter, &request->holder, request->has_held ? &request->held : NULL, &error);
   if (request->kind == WAIT_ON)
     return __real_wait_queue_renew(store, type, &request->owner, request->waiter.at_ms, &error);
-  if (request->kind == LEAVE) {
-    struct departure departure = request->departure;
-    departure.owners = request->owners;
-    departure.holder = departure.holder != NULL ? &request->last : NULL;
-    return __real_wait_queue_remove(store, type, &departure, &error);
-  }
+  if (request->kind == LEAVE)
+    return __real_wait_queue_leave(store, type, &request->owner, &error);
+  if (request->kind == EMPTY)
+    return __real_wait_queue_remove_empty(store, type, &error);
   struct wait_queue seen;
   seen.has_last = request->has_last;
   seen.last = request->last;
@@ -401,6 +414,7 @@ static enum outcome apply(struct request *request, struct ledger *before)
   case JOIN:
   case WAIT_ON:
   case LEAVE:
+  case EMPTY:
   case CALL:
     return apply_waiting(request, server_store_now());
   case FENCE:
@@ -507,7 +521,7 @@ bool server_answers(struct error *error)
 /* The primary alone acknowledges these: the caller does not wait for a majority. */
 static bool needs_no_majority(enum request_kind kind)
 {
-  return kind == TAKE || kind == RELEASE || kind == JOIN || kind == WAIT_ON || kind == LEAVE || kind == CALL;
+  return kind == TAKE || kind == RELEASE || kind == JOIN || kind == WAIT_ON || kind == LEAVE || kind == EMPTY || kind == CALL;
 }
 
 static bool server_answers_at_once(struct error *error)
@@ -521,7 +535,7 @@ static enum outcome send_behind(struct request *request, struct error *error)
 {
   enum outcome outcome = OUTCOME_UNKNOWN;
   if (request->kind == TAKE)
-    outcome = __real_lock_take(replaced_now(), type_name(request->type), 0, &request->owner, request->ttl_ms, &request->holder, error);
+    outcome = take_at(replaced_now(), request, error);
   else if (request->kind == STEAL)
     (void)__real_lock_steal(replaced_now(), type_name(request->type), 0, &request->owner, error);
   else if (request->kind == RELEASE)
@@ -660,14 +674,33 @@ enum outcome __wrap_wait_queue_renew(struct lockstore *store, const char *type, 
   return send(&request, NULL, error);
 }
 
-enum outcome __wrap_wait_queue_remove(struct lockstore *store, const char *type, const struct departure *departure, struct error *error)
+enum outcome __wrap_wait_queue_leave(struct lockstore *store, const char *type, const struct owner *me, struct error *error)
 {
-  struct request request = {.kind = LEAVE, .type = type_index(type), .departure = *departure};
+  struct request request = {.kind = LEAVE, .type = type_index(type), .owner = *me};
   (void)store;
+  return send(&request, NULL, error);
+}
+
+enum outcome __wrap_wait_queue_remove_empty(struct lockstore *store, const char *type, struct error *error)
+{
+  struct request request = {.kind = EMPTY, .type = type_index(type)};
+  (void)store;
+  return send(&request, NULL, error);
+}
+
+enum outcome __wrap_wait_queue_take(struct lockstore *store, const char *type, int slot, const struct owner *owner, int64_t ttl_ms,
+                                    const struct lock_holder *holder, const struct departure *departure, struct error *error)
+{
+  struct request request = {.kind = TAKE,
+                            .type = type_index(type),
+                            .owner = *owner,
+                            .ttl_ms = ttl_ms,
+                            .holder = *holder,
+                            .departs = true,
+                            .departure = *departure};
+  (void)store, (void)slot;
   assert(departure->count <= LEAVING_MAX);
   memcpy(request.owners, departure->owners, (size_t)departure->count * sizeof *departure->owners);
-  if (departure->holder != NULL)
-    request.last = *departure->holder;
   return send(&request, NULL, error);
 }
 

@@ -1166,14 +1166,17 @@ static void a_dead_tool_costs_its_turn_once(void **state)
   assert_int_equal(lock_renew_all(one.store, &renewal, 1, &error), OUTCOME_YES);
   assert_false(renewal.awaited);
   struct wait_queue *left = seen_queue(type);
-  assert_true(left->count == 0 && !left->has_last); /* the document is gone */
+  assert_true(left->count == 0 && left->has_last);
+  assert_memory_equal(&left->last, &one.lock.owner, sizeof left->last);
   gives_back(&one, type, 0);
+  left = seen_queue(type);
+  assert_true(left->count == 0 && !left->has_last); /* the document is gone */
   neighbour_close(&holder);
   neighbour_close(&one);
   neighbour_close(&tool);
 }
 
-/* Woken, it takes the lock without another look. The document of a queue that is over would tell the next one of an old holder. */
+/* Woken, it takes the lock without another look. Nothing is left of a queue that is over. */
 static void who_is_woken_may_take_at_once(void **state)
 {
   (void)state;
@@ -1190,9 +1193,9 @@ static void who_is_woken_may_take_at_once(void **state)
   gives_back(&tool, type, 0);
   expect_called(&one, type, 0);
   assert_int_equal(acquire_take(one.store, type, &one.lock, &someone, &error), OUTCOME_YES);
+  gives_back(&one, type, 0);
   left = seen_queue(type);
   assert_true(left->count == 0 && !left->has_last);
-  gives_back(&one, type, 0);
   neighbour_close(&holder);
   neighbour_close(&one);
   neighbour_close(&tool);
