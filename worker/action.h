@@ -100,7 +100,7 @@ enum result {
   RESULT_NO_SPACE, /* nothing was written */
   RESULT_SPENT,    /* the epoch's segment name is taken */
   RESULT_FAILED,   /* the disk reported an error */
-  RESULT_LEFT,     /* a named document is in the queue, and no delete removes it */
+  RESULT_LEFT,     /* no delete removes what is named: a document stays in the queue, or the database check failed */
   RESULT_STOPPED,  /* it may not go on: the rest was not begun, and what was is undone or harmless */
   RESULT_COUNT,
 };

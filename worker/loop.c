@@ -2,8 +2,10 @@
 #include "config/stop.h"
 #include "lockstore/mongo.h"
 #include "worker/clock.h"
+#include "worker/database_log.h"
 #include "worker/executor.h"
 #include "worker/health.h"
+#include "worker/last_poll.h"
 #include "worker/log.h"
 #include "worker/notifications.h"
 #include "worker/notify.h"
@@ -30,10 +32,6 @@ enum {
    */
   POLLERS = 8,
   STOP_LIMIT_MS = 8000,
-  EMPTY_RECHECK_MS = 100,
-  REFUSED_MS = 30000,       /* what is still wanted is tried again sooner */
-  EMPTY_RECHECK_SHARE = 20, /* or so many times what it took: it goes over all that was deleted in the last minutes */
-  EMPTY_RECHECK_MS_MAX = 10000,
 };
 
 struct loop;
@@ -58,16 +56,6 @@ struct renew_job { /* those that become due while one is under way wait for its 
   size_t waiting_count, running_count;
 };
 
-struct empty_job { /* is the queue of all types empty, as of now? */
-  struct job job;
-  struct lockstore *store;
-  const char **types;
-  size_t type_count;
-  enum outcome outcome;
-  bool running;
-  int64_t started_ms;
-};
-
 struct loop {
   const struct loop_options *options;
   struct ev_loop *ev;
@@ -86,17 +74,10 @@ struct loop {
   char summary[NOTIFY_STATUS_SIZE];
   const struct consumer **consumers; /* the contexts', for those two */
   int64_t started_wall_us;
-  struct empty_job empty;
+  struct last_poll last;
   struct renew_job renew;
-  int64_t empty_next_ms;
-  bool ready_sent;                  /* the service manager */
-  struct error described;           /* what was said last of what the server is */
-  bool asked;                       /* the database has answered, or not, at least once */
-  bool away;                        /* it did not answer the last time */
-  bool logged_away;                 /* and that was said */
-  unsigned refused;                 /* kinds of action, as bits, that it refuses: user, password, rights */
-  int64_t refused_ms[ACTION_COUNT]; /* when it did so last */
-  bool denied;                      /* and what it said last is that a right is missing */
+  bool ready_sent; /* the service manager */
+  struct database_log database;
   atomic_bool stopping;
   bool signalled, timed_out;
 };
@@ -134,65 +115,6 @@ static void events_write(const struct type_context *served, const struct effects
   }
 }
 
-/* Those that were not refused again for so long: nobody knows any more, and nobody needs them. */
-static void refusals_forget(struct loop *loop, int64_t now_ms)
-{
-  for (int kind = 0; kind < ACTION_COUNT; kind++)
-    if (loop->refused & 1u << kind && now_ms - loop->refused_ms[kind] >= REFUSED_MS)
-      loop->refused &= ~(1u << kind);
-}
-
-/*
- * One line when the database goes away, one when it is back, whatever the number of types. What it refuses (user, password, a right) is
- * said once for a kind of action, until one of that kind succeeds; others may well succeed meanwhile, and some are not
- * sent again when the lock is gone.
- */
-static void away_note(struct loop *loop, const struct completion *completion)
-{
-  static_assert(ACTION_COUNT <= 8 * sizeof loop->refused, "a bit for each kind of action");
-  if (!completion->asked)
-    return;
-  const char *why = completion->error.text;
-  unsigned kind = 1u << completion->kind;
-  bool away = completion->result == RESULT_UNKNOWN, refused = away && completion->error.reason != ERROR_OTHER;
-  struct error text;
-  if (refused && !(loop->refused & kind)) {
-    error_set(&text, "%.800s; trying again", why);
-    say(CONFIG_LOG_WARN, "database", text.text);
-  } else if (away && !refused && !loop->logged_away) {
-    error_set(&text, "MongoDB gives no answer: %.800s; trying again until it does", why);
-    say(CONFIG_LOG_WARN, "database", text.text);
-  } else if (!away && (loop->logged_away || loop->refused & kind)) {
-    say(CONFIG_LOG_INFO, "database", "MongoDB answers again");
-  }
-  loop->asked = true;
-  loop->refused = refused ? loop->refused | kind : away ? loop->refused : loop->refused & ~kind;
-  if (refused)
-    loop->refused_ms[completion->kind] = clock_boot_ms();
-  else if (!away)
-    refusals_forget(loop, clock_boot_ms());
-  loop->denied = loop->refused != 0 && (refused ? completion->error.reason == ERROR_RIGHT : loop->denied);
-  loop->away = away && !refused;
-  loop->logged_away = away && (!refused || loop->logged_away);
-}
-
-/* A look at the queue that was answered has also prepared the database, where that was to be done: at first, and after an upgrade. */
-static void database_note(struct loop *loop, const struct completion *completion)
-{
-  struct error text;
-  struct lockstore *store = loop->options->performer.store;
-  bool looked = completion->kind == ACTION_POLL || completion->kind == ACTION_READ;
-  if (!looked || (completion->result != RESULT_YES && completion->result != RESULT_NO) || !lockstore_is_known(store))
-    return;
-  queue_describe(store, &text);
-  if (strcmp(loop->described.text, text.text) == 0)
-    return;
-  loop->described = text;
-  say(CONFIG_LOG_INFO, "database", text.text);
-  if (loop->notifications != NULL && !loop->stopping)
-    notifications_go(loop->notifications);
-}
-
 /* ---- what others are told ---- */
 
 static void look(void *context, struct metrics_view *view)
@@ -203,9 +125,9 @@ static void look(void *context, struct metrics_view *view)
       .consumer_count = loop->options->type_count,
       .now_ms = clock_boot_ms(),
       .started_wall_us = loop->started_wall_us,
-      .asked = loop->asked,
-      .away = loop->away,
-      .refuses = loop->refused != 0,
+      .asked = loop->database.asked,
+      .away = loop->database.away,
+      .refuses = loop->database.refused != 0,
       .wakes = loop->notified,
       .stopping = loop->stopping,
   };
@@ -253,7 +175,7 @@ static void on_notify(struct ev_loop *ev, ev_timer *watcher, int events)
 /* Once the database was asked the first time, whatever the answer: a refusal is a start that failed, an absent database is not. */
 static void ready_tell(struct loop *loop)
 {
-  if (loop->ready_sent || !loop->asked)
+  if (loop->ready_sent || !loop->database.asked)
     return;
   loop->ready_sent = true;
   notify_ready(&loop->notify, summary(loop));
@@ -339,40 +261,26 @@ static void stop_all(struct loop *loop)
   notify_stopping(&loop->notify, summary(loop));
 }
 
-static void empty_work(struct job *job)
+/* --exit-when-empty: when each type has found its queue empty, all are polled once more, together. */
+static void last_poll_step(struct loop *loop)
 {
-  struct empty_job *empty = (struct empty_job *)job;
-  struct error ignored; /* it is asked again */
-  empty->outcome = perform_last_poll(empty->store, empty->types, empty->type_count, &ignored);
-}
-
-/* --exit-when-empty: when each type has found its queue empty, all are looked at once more, together. */
-static void empty_check(struct loop *loop)
-{
-  struct empty_job *empty = &loop->empty;
-  if (empty->running || loop->stopping || clock_boot_ms() < loop->empty_next_ms) /* while it runs, what it looks for is its own */
+  if (loop->stopping || !last_poll_is_due(&loop->last)) /* while it runs, what it polls for is its own */
     return;
-  empty->type_count = 0;
+  loop->last.type_count = 0;
   for (size_t i = 0; i < loop->options->type_count; i++) {
     const struct consumer *consumer = &loop->contexts[i].consumer;
     if (consumer_is_quiet(consumer))
-      empty->types[empty->type_count++] = consumer->core.type;
+      loop->last.types[loop->last.type_count++] = consumer->core.type;
     else if (!consumer_is_over(consumer))
       return;
   }
-  if (empty->type_count == 0)
-    return;
-  empty->running = true;
-  empty->started_ms = clock_boot_ms();
-  executor_submit(loop->executor, &empty->job);
+  if (loop->last.type_count > 0)
+    last_poll_start(&loop->last, loop->executor);
 }
 
-static void empty_done(struct loop *loop)
+static void last_poll_done(struct loop *loop)
 {
-  int64_t now = clock_boot_ms(), pause = (now - loop->empty.started_ms) * EMPTY_RECHECK_SHARE;
-  loop->empty.running = false;
-  loop->empty_next_ms = now + (pause < EMPTY_RECHECK_MS ? EMPTY_RECHECK_MS : pause > EMPTY_RECHECK_MS_MAX ? EMPTY_RECHECK_MS_MAX : pause);
-  if (loop->empty.outcome != OUTCOME_NO)
+  if (!last_poll_found_nothing(&loop->last))
     return;
   say(CONFIG_LOG_INFO, "empty", "no message is left");
   stop_all(loop);
@@ -383,12 +291,12 @@ static bool all_over(const struct loop *loop)
   for (size_t i = 0; i < loop->options->type_count; i++)
     if (!consumer_is_over(&loop->contexts[i].consumer))
       return false;
-  return !loop->empty.running;
+  return !loop->last.running;
 }
 
 static int exit_code(const struct loop *loop)
 {
-  int code = loop->timed_out ? loop->denied ? EXIT_USAGE : EXIT_UNAVAILABLE : EXIT_DONE;
+  int code = loop->timed_out ? loop->database.denied ? EXIT_USAGE : EXIT_UNAVAILABLE : EXIT_DONE;
   for (size_t i = 0; i < loop->options->type_count; i++) {
     const struct consumer *consumer = &loop->contexts[i].consumer;
     if (consumer->core.state == STATE_STOPPED)
@@ -403,7 +311,7 @@ static void settle_down(struct loop *loop)
   int64_t wake = INT64_MAX, now = clock_boot_ms();
   renewals_submit(loop);
   if (loop->options->exit_when_empty)
-    empty_check(loop);
+    last_poll_step(loop);
   if (all_over(loop)) {
     ev_break(loop->ev, EVBREAK_ALL);
     return;
@@ -426,8 +334,10 @@ static void settle_down(struct loop *loop)
 static void action_done(struct loop *loop, struct action_job *work)
 {
   struct event event = {.kind = EVENT_COMPLETION, .completion = &work->completion};
-  away_note(loop, &work->completion);
-  database_note(loop, &work->completion);
+  database_log_action(&loop->database, &work->completion);
+  bool known = database_log_server(&loop->database, &work->completion, loop->options->performer.store);
+  if (known && loop->notifications != NULL && !loop->stopping)
+    notifications_go(loop->notifications);
   dispatch(work->served, &event);
   free(work);
 }
@@ -444,8 +354,8 @@ static void take_done(struct loop *loop, struct executor *executor)
 {
   struct job *job;
   while ((job = executor_take(executor)) != NULL) {
-    if (job == &loop->empty.job) {
-      empty_done(loop);
+    if (job == &loop->last.job) {
+      last_poll_done(loop);
       continue;
     }
     if (job == &loop->renew.job)
@@ -644,14 +554,12 @@ _Noreturn void loop_run(const struct loop_options *options)
   size_t count = options->type_count;
   loop.contexts = calloc(count, sizeof *loop.contexts);
   loop.consumers = calloc(count, sizeof *loop.consumers);
-  loop.empty.types = calloc(count, sizeof *loop.empty.types);
+  bool has_last = last_poll_init(&loop.last, options->performer.store, count);
   loop.renew.waiting = calloc(count, sizeof *loop.renew.waiting);
   loop.renew.running = calloc(count, sizeof *loop.renew.running);
   loop.renew.renewals = calloc(count, sizeof *loop.renew.renewals);
   loop.renew.job.work = renew_work;
-  loop.empty.job.work = empty_work;
-  loop.empty.store = options->performer.store;
-  if (loop.ev == NULL || loop.contexts == NULL || loop.consumers == NULL || loop.empty.types == NULL || loop.renew.waiting == NULL ||
+  if (loop.ev == NULL || loop.contexts == NULL || loop.consumers == NULL || !has_last || loop.renew.waiting == NULL ||
       loop.renew.running == NULL || loop.renew.renewals == NULL ||
       (loop.executor = executor_new((int)count * THREADS_PER_TYPE, notify, &loop, &error)) == NULL ||
       (loop.poller = executor_new(count < POLLERS ? (int)count : POLLERS, notify, &loop, &error)) == NULL ||

@@ -68,6 +68,13 @@ static enum result deleted(struct performer *performer, enum result result, stru
   return result;
 }
 
+/* The database check: where it fails nothing can be deleted. */
+static enum result prepare(struct performer *performer, struct completion *completion)
+{
+  enum result result = perform_asked(completion, perform_prepare(performer, &completion->error));
+  return result == RESULT_REFUSED ? RESULT_LEFT : result;
+}
+
 /* NO: it is not to be deleted by its range, or not all of it was there: by its `_id`s. */
 static enum outcome range_delete(struct performer *performer, const struct action *action, struct error *error)
 {
@@ -87,9 +94,9 @@ enum result perform_delete(struct performer *performer, const struct action *act
 {
   struct work_item *item = completion->item = action->item;
   /* No pass begins before it is done: so what a delete needs, and a pass would have seen missing, is made again here. */
-  enum outcome prepared = perform_prepare(performer, &completion->error);
-  if (prepared != OUTCOME_YES)
-    return perform_asked(completion, prepared);
+  enum result prepared = prepare(performer, completion);
+  if (prepared != RESULT_YES)
+    return prepared;
   enum outcome outcome = range_delete(performer, action, &completion->error);
   enum result result = outcome == OUTCOME_NO ? ids_delete(performer, item->ids[item->ids_deleted], completion) : result_of_outcome(outcome);
   return deleted(performer, result, completion);
@@ -157,9 +164,9 @@ static enum result settle_find(const struct performer *performer, const struct a
 
 static enum result settle_delete(struct performer *performer, struct work_item *item, struct completion *completion)
 {
-  enum outcome prepared = perform_prepare(performer, &completion->error);
-  if (prepared != OUTCOME_YES)
-    return perform_asked(completion, prepared);
+  enum result prepared = prepare(performer, completion);
+  if (prepared != RESULT_YES)
+    return prepared;
   for (size_t i = 0; i < item->ids_count; i++) {
     if (!perform_may_go_on(performer))
       return RESULT_STOPPED;

@@ -343,7 +343,7 @@ def sources():
 
 def test_every_event_is_on_the_page():
     """With its level, and none that is not there."""
-    calls = re.compile(r'(?:consumer_note\(turn, NOTE|\bsay\(CONFIG_LOG|log_line\(CONFIG_LOG)_([A-Z]+), (?:&[^"]*, )?"([a-z-]+)"')
+    calls = re.compile(r'(?:turn_log\(turn, LEVEL|\bsay\(CONFIG_LOG|log_line\(CONFIG_LOG)_([A-Z]+), (?:&[^"]*, )?"([a-z-]+)"')
     made = {(event, level.lower()) for text in sources().values() for level, event in calls.findall(text)}
     # Of these the level depends on something.
     made |= {("pass", "warn"), ("pass", "debug"), ("wakeups", "warn"), ("wakeups", "info")}
