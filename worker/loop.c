@@ -3,8 +3,8 @@
 #include "lockstore/mongo.h"
 #include "worker/clock.h"
 #include "worker/database_log.h"
-#include "worker/executor.h"
 #include "worker/health.h"
+#include "worker/jobs.h"
 #include "worker/last_poll.h"
 #include "worker/log.h"
 #include "worker/notifications.h"
@@ -14,23 +14,11 @@
 #include <ev.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 enum {
-  THREADS_PER_TYPE = 2, /* MAIN and READ: a stuck one delays nobody else's */
-  /*
-   * For all types together: a delete waits for nothing but the server, whose work does not get less by many at once. With 16 types
-   * and 48 at once each took longer than the time-out.
-   */
-  DELETERS = 4,
-  /*
-   * The same for polls, each of which may go over all that was deleted in the last minutes. With a thousand types and as many polls at
-   * once none came within the time-out. Fewer would keep many types from being polled where each poll is a slow round trip.
-   */
-  POLLERS = 8,
   STOP_LIMIT_MS = 8000,
 };
 
@@ -42,20 +30,6 @@ struct type_context { /* what belongs to one type */
   struct performer performer;
 };
 
-struct action_job {
-  struct job job; /* first: a job is an action_job */
-  struct type_context *served;
-  struct action action;
-  struct completion completion;
-};
-
-struct renew_job { /* those that become due while one is under way wait for its end, and go together */
-  struct job job;
-  struct action_job **waiting, **running;
-  struct renewal *renewals; /* of those that run */
-  size_t waiting_count, running_count;
-};
-
 struct loop {
   const struct loop_options *options;
   struct ev_loop *ev;
@@ -64,7 +38,7 @@ struct loop {
   ev_signal term, interrupt;
   ev_io health_io;
   ev_timer health_timer, notify_timer;
-  struct executor *executor, *poller, *deleter, *renewer;
+  struct jobs jobs;
   struct notifications *notifications; /* NULL: it could not be started */
   bool notified;                       /* wake-ups come */
   bool logged_unnotified;              /* that they do not */
@@ -75,17 +49,15 @@ struct loop {
   const struct consumer **consumers; /* the contexts', for those two */
   int64_t started_wall_us;
   struct last_poll last;
-  struct renew_job renew;
   bool ready_sent; /* the service manager */
   struct database_log database;
-  atomic_bool stopping;
+  bool stopping;
   bool signalled, timed_out;
 };
 
 int loop_connections(size_t type_count)
 {
-  /* A pass keeps one while it is open, and each deleter its own. */
-  return (int)type_count * (THREADS_PER_TYPE + 1 + DELETES_MAX) + DELETERS + 2;
+  return jobs_connections(type_count);
 }
 
 static struct moment moment_now(void)
@@ -183,57 +155,6 @@ static void ready_tell(struct loop *loop)
 
 /* ---- actions ---- */
 
-static struct executor *executor_for(const struct loop *loop, enum action_kind kind)
-{
-  return kind == ACTION_DELETE ? loop->deleter : kind == ACTION_POLL ? loop->poller : loop->executor;
-}
-
-static void action_work(struct job *job)
-{
-  struct action_job *work = (struct action_job *)job;
-  if (work->action.kind == ACTION_POLL && atomic_load(&work->served->loop->stopping))
-    perform_skip(&work->action, &work->completion); /* of many types many wait for a thread */
-  else
-    perform(&work->served->performer, &work->action, &work->completion);
-}
-
-static void action_submit(struct type_context *served, const struct action *action)
-{
-  struct loop *loop = served->loop;
-  struct action_job *work = calloc(1, sizeof *work);
-  if (work == NULL)
-    abort(); /* a few kilobytes; there is nothing sensible left to do, and a crash is safe */
-  work->job.work = action_work;
-  work->served = served;
-  work->action = *action;
-  if (action->kind == ACTION_READ && action->begin)
-    performer_take_up_read(&served->performer);
-  if (action->kind == ACTION_RENEW)
-    loop->renew.waiting[loop->renew.waiting_count++] = work; /* one a type, so there is room */
-  else
-    executor_submit(executor_for(loop, action->kind), &work->job);
-}
-
-static void renew_work(struct job *job)
-{
-  const struct renew_job *renew = (struct renew_job *)job;
-  perform_renewals(renew->renewals, renew->running_count);
-}
-
-static void renewals_submit(struct loop *loop)
-{
-  struct renew_job *renew = &loop->renew;
-  if (renew->running_count > 0 || renew->waiting_count == 0)
-    return;
-  for (size_t i = 0; i < renew->waiting_count; i++) {
-    struct action_job *work = renew->running[i] = renew->waiting[i];
-    renew->renewals[i] = (struct renewal){.performer = &work->served->performer, .action = &work->action, .completion = &work->completion};
-  }
-  renew->running_count = renew->waiting_count;
-  renew->waiting_count = 0;
-  executor_submit(loop->renewer, &renew->job);
-}
-
 static void dispatch(struct type_context *served, const struct event *event)
 {
   struct effects effects;
@@ -242,7 +163,7 @@ static void dispatch(struct type_context *served, const struct event *event)
   events_write(served, &effects);
   performer_until(&served->performer, consumer_until_ms(&served->consumer));
   for (int i = 0; i < effects.action_count; i++)
-    action_submit(served, &effects.actions[i]);
+    jobs_submit(&served->loop->jobs, &served->performer, served, &effects.actions[i]);
   if (effects.drop_read)
     performer_drop_read(&served->performer);
 }
@@ -255,6 +176,7 @@ static void stop_all(struct loop *loop)
   if (loop->stopping)
     return;
   loop->stopping = true;
+  atomic_store(&loop->jobs.stopping, true);
   ev_timer_start(loop->ev, &loop->stop_limit);
   for (size_t i = 0; i < loop->options->type_count; i++)
     dispatch(&loop->contexts[i], &stop);
@@ -275,7 +197,7 @@ static void last_poll_step(struct loop *loop)
       return;
   }
   if (loop->last.type_count > 0)
-    last_poll_start(&loop->last, loop->executor);
+    last_poll_start(&loop->last, loop->jobs.executor);
 }
 
 static void last_poll_done(struct loop *loop)
@@ -309,7 +231,7 @@ static int exit_code(const struct loop *loop)
 static void settle_down(struct loop *loop)
 {
   int64_t wake = INT64_MAX, now = clock_boot_ms();
-  renewals_submit(loop);
+  jobs_renew(&loop->jobs);
   if (loop->options->exit_when_empty)
     last_poll_step(loop);
   if (all_over(loop)) {
@@ -331,38 +253,21 @@ static void settle_down(struct loop *loop)
 
 /* ---- watchers ---- */
 
-static void action_done(struct loop *loop, struct action_job *work)
+static void action_done(void *context, void *of, struct completion *completion)
 {
-  struct event event = {.kind = EVENT_COMPLETION, .completion = &work->completion};
-  database_log_action(&loop->database, &work->completion);
-  bool known = database_log_server(&loop->database, &work->completion, loop->options->performer.store);
+  struct loop *loop = context;
+  struct event event = {.kind = EVENT_COMPLETION, .completion = completion};
+  database_log_action(&loop->database, completion);
+  bool known = database_log_server(&loop->database, completion, loop->options->performer.store);
   if (known && loop->notifications != NULL && !loop->stopping)
     notifications_go(loop->notifications);
-  dispatch(work->served, &event);
-  free(work);
+  dispatch(of, &event);
 }
 
-static void renewals_done(struct loop *loop)
+static void other_done(void *context, struct job *job)
 {
-  struct renew_job *renew = &loop->renew;
-  for (size_t i = 0; i < renew->running_count; i++)
-    action_done(loop, renew->running[i]);
-  renew->running_count = 0;
-}
-
-static void take_done(struct loop *loop, struct executor *executor)
-{
-  struct job *job;
-  while ((job = executor_take(executor)) != NULL) {
-    if (job == &loop->last.job) {
-      last_poll_done(loop);
-      continue;
-    }
-    if (job == &loop->renew.job)
-      renewals_done(loop);
-    else
-      action_done(loop, (struct action_job *)job);
-  }
+  (void)job; /* it is the last poll's */
+  last_poll_done(context);
 }
 
 /* Said once a change; at the start only that they cannot come. */
@@ -420,10 +325,7 @@ static void on_done(struct ev_loop *ev, ev_async *watcher, int events)
 {
   struct loop *loop = watcher->data;
   (void)ev, (void)events;
-  take_done(loop, loop->renewer);
-  take_done(loop, loop->executor);
-  take_done(loop, loop->poller);
-  take_done(loop, loop->deleter);
+  jobs_take(&loop->jobs, &(struct jobs_taker){.action = action_done, .other = other_done, .context = loop});
   take_news(loop);
   settle_down(loop);
 }
@@ -555,16 +457,8 @@ _Noreturn void loop_run(const struct loop_options *options)
   loop.contexts = calloc(count, sizeof *loop.contexts);
   loop.consumers = calloc(count, sizeof *loop.consumers);
   bool has_last = last_poll_init(&loop.last, options->performer.store, count);
-  loop.renew.waiting = calloc(count, sizeof *loop.renew.waiting);
-  loop.renew.running = calloc(count, sizeof *loop.renew.running);
-  loop.renew.renewals = calloc(count, sizeof *loop.renew.renewals);
-  loop.renew.job.work = renew_work;
-  if (loop.ev == NULL || loop.contexts == NULL || loop.consumers == NULL || !has_last || loop.renew.waiting == NULL ||
-      loop.renew.running == NULL || loop.renew.renewals == NULL ||
-      (loop.executor = executor_new((int)count * THREADS_PER_TYPE, notify, &loop, &error)) == NULL ||
-      (loop.poller = executor_new(count < POLLERS ? (int)count : POLLERS, notify, &loop, &error)) == NULL ||
-      (loop.deleter = executor_new(DELETERS, notify, &loop, &error)) == NULL ||
-      (loop.renewer = executor_new(1, notify, &loop, &error)) == NULL || !health_start(&loop)) {
+  if (loop.ev == NULL || loop.contexts == NULL || loop.consumers == NULL || !has_last ||
+      !jobs_start(&loop.jobs, count, notify, &loop, &error) || !health_start(&loop)) {
     say(CONFIG_LOG_ERROR, "start", error.text);
     stop_now(EXIT_FAILED);
   }
