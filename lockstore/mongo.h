@@ -31,6 +31,11 @@ struct mongo;
  */
 enum { MONGO_NEVER_MS = INT32_MAX };
 
+/*
+ * mongo_open does it, too. A program that may never open one calls it at its beginning, so that the driver leaves no file behind when
+ * the process is killed. Starts no thread.
+ */
+void mongo_start(void);
 /* Does not connect. NULL: the URI or the database's name is wrong; the text never quotes the URI (see config_uri_redact). */
 MUST_CHECK struct mongo *mongo_open(const struct lockstore_options *options, struct error *error);
 void mongo_close(struct mongo *mongo);

@@ -28,6 +28,12 @@ static void driver_start(void)
   mongoc_init();
 }
 
+void mongo_start(void)
+{
+  static pthread_once_t started = PTHREAD_ONCE_INIT;
+  pthread_once(&started, driver_start);
+}
+
 /*
  * The driver's reason may quote any piece of the URI. It is repeated only if there can be no secret in it: no '@', no option that
  * is one, and no ':' but the scheme's and those before a port.
@@ -148,9 +154,8 @@ static mongoc_uri_t *uri_parse(const char *text, struct error *error)
 
 struct mongo *mongo_open(const struct lockstore_options *options, struct error *error)
 {
-  static pthread_once_t started = PTHREAD_ONCE_INIT;
   assert(options->timeout_ms > 0 && options->connections_max > 0);
-  pthread_once(&started, driver_start);
+  mongo_start();
   mongoc_uri_t *uri = uri_parse(options->uri, error);
   if (!uri)
     return NULL;
