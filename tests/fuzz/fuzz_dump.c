@@ -4,9 +4,9 @@
  * is printable UTF-8 only, one message a line.
  */
 #include "image.h"
+#include "target.h"
 #include "tools/dump/json.h"
 #include "tools/dump/ledger.h"
-#include "target.h"
 #include "unit/memory_disk.h"
 
 #include <stdlib.h>
@@ -23,26 +23,26 @@ enum { RELAXED, CANONICAL, PAYLOAD, BSON, HEX, BLOCKS, SUMMARY, NONE };
 static struct committed ledger;
 static int out = -1; /* replaces stdout */
 
-/* Replaces the functions of dump/ledger.c, which start a program. */
-int ledger_failure(void)
+/* Replaces the functions of dump/ledger.c, which ask MongoDB. */
+void ledger_begin(struct ledgers *ledgers, const char *uri, const char *db)
 {
-  return 0;
+  *ledgers = (struct ledgers){.uri = uri, .db = db};
 }
 
-bool ledger_ask(const char *uri, const char *db, const char *type, struct ledger_answer *answer, struct error *error)
+bool ledger_ask(struct ledgers *ledgers, const char *type, struct ledger_answer *answer, struct error *error)
 {
-  (void)uri, (void)db;
+  (void)ledgers;
   if (strcmp(type, IMAGE_TYPE) != 0) {
-    error_set(error, "pawl-status answered for another type");
+    error_set(error, "the ledger of another type cannot be used");
     return false;
   }
   *answer = (struct ledger_answer){.end = ledger};
   return true;
 }
 
-bool ledger_list_types(const char *uri, const char *db, char (**types)[TYPE_BYTES_MAX + 1], size_t *count, struct error *error)
+bool ledger_list_types(struct ledgers *ledgers, char (**types)[TYPE_BYTES_MAX + 1], size_t *count, struct error *error)
 {
-  (void)uri, (void)db, (void)error;
+  (void)ledgers, (void)error;
   *types = calloc(1, sizeof **types);
   *count = ledger.file[0] != 0;
   snprintf((*types)[0], sizeof **types, "%s", IMAGE_TYPE);

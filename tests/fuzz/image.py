@@ -175,9 +175,6 @@ def seeds_of_texts():
     yield "input", "bson", enqueue(2, 0, every_type() + bundle(1) + made.message(3))
     yield "input", "bson-typed", enqueue(2, 1, made.document(made.int64("a", 1)) + made.document() + made.message(1))
     yield "input", "bson-nested", enqueue(2, 1, nested(99) + nested(101) + b"\5\0\0\0\1")
-    yield "ledger", "none", b'{"type":"t1"}'
-    yield "ledger", "end", (b'{"type":"t1","file":"t1@6.bin","uuid":"c8c9cacbcccdcecfd0d1d2d3d4d5d6d7","length":4914,"tail":4748,"seq":33,"messages":35,'
-                            b'"link":"5dfec940ac304e08"}\n')
 
 
 def seeds(corpus):

@@ -3,6 +3,7 @@ import base64
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -12,17 +13,19 @@ import sys
 import time
 from pathlib import Path
 
+import bson
 import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS / "dump"))
 import segment as made  # noqa: E402
-from harness import program  # noqa: E402
+from fake_mongod import BROKEN, LOST, FakeMongod  # noqa: E402
+from harness import free_port, program  # noqa: E402
 
 VECTORS = TESTS / "vectors"
 PROGRAM = Path(program("pawl-dump"))
 # A line is a document here, as in the golden files; bundles that are opened are in test_bundles.py.
-ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("PAWL_")} | {"PAWL_DOCUMENTS": "true"}
+ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("PAWL_")} | {"PAWL_DOCUMENTS": "true", "MONGOC_DISABLE_SHM": "1"}
 
 
 def dump(*arguments, **more):
@@ -472,38 +475,38 @@ def test_seeks_in_a_long_file(tmp_path):
 
 # --- the ledger -------------------------------------------------------------------------------------------------
 
-def ledger_line(segment, items=None, **other):
-    return json.dumps({"type": "t1", "epoch": 9, "clean": False, "file": segment.path.name, "uuid": segment.uuid.hex(),
-                       "length": segment.length, "tail": segment.tail, "link": f"{segment.link:016x}", "seq": segment.seq - 1,
-                       "messages": items or segment.seq - 1, "settled": 0} | other)
+def ledger_of(segment, items=None, type="t1", **other):
+    link = struct.unpack("<q", struct.pack("<Q", segment.link))[0]
+    return {"_id": type, "v": 1, "epoch": 9, "owner": b"o" * 16, "clean": False, "file": segment.path.name, "uuid": bytes(segment.uuid),
+            "length": segment.length, "tail": segment.tail, "link": bson.Int64(link), "seq": segment.seq - 1,
+            "items": items or segment.seq - 1, "settled": 0} | other
+
+
+def without_file(type, **more):
+    return {"_id": type, "v": 1, "epoch": 3, "owner": b"o" * 16, "clean": True, "seq": 0, "items": 0, "settled": 0} | more
 
 
 @pytest.fixture
-def with_ledger(tmp_path):
-    """A pawl-dump with a pawl-status beside it that answers what the file `answer` says."""
-    folder = tmp_path / "programs"
-    folder.mkdir()
-    shutil.copy(PROGRAM, folder / "pawl-dump")
-    status = folder / "pawl-status"
-    status.write_text('#!/bin/sh\n[ "$PAWL_URI" = mongodb://secret:word@nowhere ] || exit 9\n'
-                      'case "$*" in "--json --type t1" | --json) ;; *) exit 8 ;; esac\ncd "$(dirname "$0")" && cat answer\n'
-                      '[ ! -e next ] || mv next answer\n')
-    status.chmod(0o755)
+def with_ledger():
+    """Runs pawl-dump with a server that gives these answers, one after the other: a ledger, a list of them, or what fake_mongod.py names."""
+    server = FakeMongod()
 
-    def run(answer, *arguments, start=False):
-        (folder / "new").write_text(answer + "\n")
-        (folder / "new").rename(folder / "answer")
-        command = [folder / "pawl-dump", "--uri", "mongodb://secret:word@nowhere", *map(str, arguments)]
+    def run(answers, *arguments, start=False, **more):
+        answers = answers if isinstance(answers, tuple) else (answers,)
+        server.answer(*([answer] if isinstance(answer, dict) and "_id" in answer else answer for answer in answers))
+        command = [PROGRAM, "--uri", server.uri, *map(str, arguments)]
         if start:
             return subprocess.Popen(command, stdout=subprocess.PIPE, env=ENVIRONMENT)
-        return subprocess.run(command, capture_output=True, env=ENVIRONMENT, timeout=60)
-    run.folder = folder
-    return run
+        return subprocess.run(command, capture_output=True, env=ENVIRONMENT, timeout=60, **more)
+    run.server = server
+    yield run
+    server.shutdown()
+    server.server_close()
 
 
 def test_ledger_names_the_end(tmp_path, with_ledger):
     segment = made.Segment(tmp_path / "t1.bin").numbered(1, 2).numbered(3)
-    line = ledger_line(segment)
+    line = ledger_of(segment)
     segment.numbered(4)
     for what in (["--dir", tmp_path], [tmp_path / "t1.bin"]):
         done = with_ledger(line, *what)
@@ -523,7 +526,7 @@ def test_ledger_names_the_end(tmp_path, with_ledger):
 
 def test_ledger_and_a_flipped_header(tmp_path, with_ledger):
     segment = made.Segment(tmp_path / "t1.bin").numbered(1, 2).numbered(3)
-    line = ledger_line(segment)
+    line = ledger_of(segment)
     segment.numbered(4)
     flip(tmp_path / "t1.bin", 40)
     for what in (["--dir", tmp_path], [tmp_path / "t1.bin"]):
@@ -532,46 +535,87 @@ def test_ledger_and_a_flipped_header(tmp_path, with_ledger):
         assert (on.returncode, payloads(on)) == (3, ["m1", "m2", "m3"])
         verdict = with_ledger(line, *what, "--verify")
         assert verdict.returncode == 3 and b"3 documents, 3 messages, " in verdict.stdout and b"1 place, 0 documents gone" in verdict.stdout
-    assert with_ledger(ledger_line(segment, uuid="00" * 16), "--dir", tmp_path, "--keep-going").stdout == b""
+    assert with_ledger(ledger_of(segment, uuid=bytes(16)), "--dir", tmp_path, "--keep-going").stdout == b""
 
 
 def test_what_the_ledger_names_meanwhile_is_no_orphan(tmp_path, with_ledger):
     """The segment was made, and committed, between the look at the ledger and the one at the directory."""
     first = made.Segment(tmp_path / "t1.bin").numbered(1, 2).close()
-    before = ledger_line(first, epoch=1)
+    before = ledger_of(first, epoch=1)
     second = made.Segment(tmp_path / "t1@2.bin", epoch=2, predecessor=first, first_seq=first.seq, number=1, time=first.time)
     third = made.Segment(tmp_path / "t1@3.bin", epoch=3, predecessor=second, first_seq=second.seq, number=2, time=second.time)
 
     def said(after):
-        (with_ledger.folder / "next").write_text(after + "\n")
-        done = with_ledger(before, "--dir", tmp_path)
+        done = with_ledger((before, after), "--dir", tmp_path)
         assert (done.returncode, payloads(done)) == (0, ["m1", "m2"])
         return done.stderr.decode()
-    assert said(ledger_line(third, epoch=3)) == ""
-    assert said(ledger_line(second, epoch=3)) == "pawl-dump: t1@3.bin: made in the present epoch 3, and not named by the ledger yet: not read (database pawl)\n"
-    assert "t1@3.bin: an orphan" in said(ledger_line(second, epoch=4))
-    assert "t1@3.bin: made in epoch 3, and the ledger is at 2, older than these files" in said(ledger_line(second, epoch=2))
-    assert said("nonsense") == ""
+    assert said(ledger_of(third, epoch=3)) == ""
+    assert said(ledger_of(second, epoch=3)) == "pawl-dump: t1@3.bin: made in the present epoch 3, and not named by the ledger yet: not read (database pawl)\n"
+    assert "t1@3.bin: an orphan" in said(ledger_of(second, epoch=4))
+    assert "t1@3.bin: made in epoch 3, and the ledger is at 2, older than these files" in said(ledger_of(second, epoch=2))
+    assert said(LOST) == said(ledger_of(second, v=2)) == ""
 
 
-@pytest.mark.parametrize("wrong", [{"link": "0" * 16}, {"seq": 4}, {"tail": 4096}, {"length": 5000}, {"uuid": "00" * 16}, {"file": "t1@7.bin"}])
+@pytest.mark.parametrize("wrong", [{"link": 0}, {"seq": 4}, {"tail": 4096}, {"length": 5000}, {"uuid": bytes(16)}, {"file": "t1@7.bin"}])
 def test_ledger_disagrees(tmp_path, with_ledger, wrong):
     segment = made.Segment(tmp_path / "t1.bin").numbered(1, 2).numbered(3)
-    assert with_ledger(ledger_line(segment, **wrong), "--dir", tmp_path).returncode == 3
+    assert with_ledger(ledger_of(segment, **wrong), "--dir", tmp_path).returncode == 3
 
 
-def test_ledger_cannot_be_asked(tmp_path, with_ledger):
+def test_ledger_cannot_be_read(tmp_path, with_ledger):
+    good = ledger_of(made.Segment(tmp_path / "t1.bin").numbered(1))
+    for wrong, words in ({"file": "t2.bin"}, b"file is"), ({"uuid": b"u"}, b"uuid is"), ({"epoch": "9"}, b"epoch is"), ({"v": 2}, b"a newer pawl is needed"):
+        done = with_ledger(good | wrong, tmp_path / "t1.bin")
+        assert (done.returncode, done.stdout) == (1, b"") and words in done.stderr and b"the ledger of " in done.stderr, done
+        verdict(with_ledger(good | wrong, "--dir", tmp_path, "--verify"), 1, "t1: unreadable, the ledger of ", words.decode(), "(database pawl)")
+    for nothing in ([], without_file("t1")):
+        assert with_ledger(nothing, "--dir", tmp_path, "--type", "t1").returncode == 0
+
+
+@pytest.mark.parametrize("answer, code, words", [
+    (LOST, 69, "reading the ledger: "), ({"code": 13, "errmsg": "not authorized"}, 2, "MongoDB does not permit it: "),
+    ({"code": 18, "errmsg": "Authentication failed"}, 69, "MongoDB refuses these credentials: ")])
+def test_ledger_cannot_be_asked(tmp_path, with_ledger, answer, code, words):
     made.Segment(tmp_path / "t1.bin").numbered(1)
-    for answer in ("nonsense", "", "{}", '{"type": "t1", "file": "t1.bin", "uuid": "zz"}', '{"type": "t2"}'):
-        done = with_ledger(answer, tmp_path / "t1.bin")
-        assert (done.returncode, done.stdout) == (1, b"") and b"pawl-status" in done.stderr and b"secret" not in done.stderr
-    assert with_ledger('{"type": "t1", "epoch": 1}', "--dir", tmp_path, "--type", "t1").returncode == 0
-    (with_ledger.folder / "pawl-status").write_text("#!/bin/sh\necho down >&2\nexit 69\n")
-    done = with_ledger("", tmp_path / "t1.bin")
-    assert done.returncode == 69 and b"down" in done.stderr and b"exit code 69" in done.stderr
-    (with_ledger.folder / "pawl-status").unlink()
-    done = with_ledger("", tmp_path / "t1.bin")
-    assert done.returncode == 1 and b"pawl-status" in done.stderr
+    done = with_ledger(answer, tmp_path / "t1.bin")
+    assert (done.returncode, done.stdout) == (code, b"") and words.encode() in done.stderr, done
+    verdict(with_ledger(answer, tmp_path / "t1.bin", "--verify"), code, ": unreadable, ", words)
+
+
+def test_server_that_cannot_be_used(tmp_path, with_ledger):
+    made.Segment(tmp_path / "t1.bin").numbered(1)
+    with_ledger.server.hello["msg"] = "isdbgrid"
+    done = with_ledger([], "--dir", tmp_path)
+    assert (done.returncode, done.stdout) == (2, b"") and b"the MongoDB URI leads to mongos" in done.stderr, done
+    for uri, code in (f"mongodb://secret:word@127.0.0.1:{free_port()}/", 69), ("mongodb://secret:word@127.0.0.1:x/", 2):
+        done = subprocess.run([PROGRAM, "--dir", tmp_path, "--uri", uri], capture_output=True, env=ENVIRONMENT, timeout=60)
+        assert (done.returncode, done.stdout) == (code, b"") and b"secret" not in done.stderr and b"word" not in done.stderr.replace(b"password", b""), done
+
+
+def test_one_connection_for_all_types(tmp_path, with_ledger):
+    """And no other program asks."""
+    names = ["t1", "t2", "t3"]
+    ledgers = [ledger_of(made.Segment(tmp_path / f"{name}.bin", type=name).numbered(1, 2), type=name) for name in names]
+    done = with_ledger(ledgers, "--dir", tmp_path, "--verify")
+    assert done.returncode == 0 and re.findall(r"^(t\d): ok, 1 segment", done.stdout.decode(), re.M) == names, done
+    assert len(with_ledger.server.askers) == 1 and with_ledger.server.programs == {"pawl-dump@pawl"}
+
+
+def test_a_lost_answer_is_asked_for_again(tmp_path, with_ledger):
+    """The connection may have ended since the last answer. Where the second question has no answer either, none is made up."""
+    ledger = ledger_of(made.Segment(tmp_path / "t1.bin").numbered(1, 2))
+    done = with_ledger((ledger, LOST, ledger), "--dir", tmp_path, "--verify")
+    assert done.returncode == 0 and done.stdout.startswith(b"t1: ok, 1 segment") and len(with_ledger.server.askers) == 2, done
+    verdict(with_ledger((ledger, LOST, LOST), "--dir", tmp_path, "--verify"), 69, "t1: unreadable, reading the ledger: ")
+
+
+def test_without_uri_nothing_is_left_of_the_driver(tmp_path, follow):
+    """Which keeps a file of counters for each process."""
+    made.Segment(tmp_path / "t1.bin").numbered(1).close()
+    more = {name: value for name, value in ENVIRONMENT.items() if name != "MONGOC_DISABLE_SHM"}
+    follower = follow(process=subprocess.Popen([PROGRAM, "--dir", tmp_path, "-f"], stdout=subprocess.PIPE, env=more))
+    assert follower.lines(1) == ["m1"]
+    assert len(os.listdir(f"/proc/{follower.process.pid}/task")) == 1 and not os.path.exists(f"/dev/shm/mongoc-{follower.process.pid}")
 
 
 # --- green means looked at ---------------------------------------------------------------------------------------
@@ -622,44 +666,28 @@ def test_what_is_not_a_pawl_file(tmp_path):
         verdict(dump(*what, "--verify"), 1, "unreadable", "symbolic links")
 
 
-def answer(type, **more):
-    return json.dumps({"type": type, "epoch": 3, "seq": 0, "messages": 0, "file": None, "uuid": None, "length": 0, "tail": 0,
-                       "link": None} | more)
-
-
 def test_every_type_of_the_ledger_is_verified(tmp_path, with_ledger):
     """Whatever lies in the directory: an empty one, or one that is not mounted, holds none of its files."""
-    segment = made.Segment(tmp_path / "t1.bin").numbered(1, 2)
-    line = ledger_line(segment)
-    (with_ledger.folder / "empty").mkdir()
-    found = verdict(with_ledger(line, "--dir", with_ledger.folder / "empty", "--verify"), 3, "t1: missing, ", "database pawl names t1.bin")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    ledger = ledger_of(made.Segment(tmp_path / "t1.bin").numbered(1, 2))
+    found = verdict(with_ledger(ledger, "--dir", empty, "--verify"), 3, "t1: missing, ", "database pawl names t1.bin")
     assert "with 2 documents" in found
-    lock = "\n".join([line, answer("nightly")])
-    assert with_ledger(lock, "--dir", tmp_path, "--verify").stdout.startswith(b"t1: ok, 1 segment")
-    verdict(with_ledger(answer("nightly"), "--dir", with_ledger.folder / "empty", "--verify"), 1, "no ledger names one in database pawl")
-    verdict(with_ledger(answer("t1"), "--dir", with_ledger.folder / "empty", "--type", "t1", "--verify"), 1, "t1: absent, ", "names no file")
+    lock = without_file("nightly")
+    assert with_ledger([lock, ledger], "--dir", tmp_path, "--verify").stdout.startswith(b"t1: ok, 1 segment")
+    for nothing in (lock, []):
+        verdict(with_ledger(nothing, "--dir", empty, "--verify"), 1, "absent, ", "no ledger names one in database pawl")
+    verdict(with_ledger(without_file("t1"), "--dir", empty, "--type", "t1", "--verify"), 1, "t1: absent, ", "names no file")
+    verdict(with_ledger(ledger | {"seq": -1}, "--dir", empty, "--verify"), 1, "t1: unreadable, the ledger of ", "seq is -1")
     (tmp_path / "t1.bin").rename(tmp_path / "t1@7.bin")
-    verdict(with_ledger(line, "--dir", tmp_path, "--verify"), 3, "t1: missing, ")
-    (with_ledger.folder / "pawl-status").write_text("#!/bin/sh\necho down >&2\nexit 69\n")
-    verdict(with_ledger("", "--dir", with_ledger.folder / "empty", "--verify"), 69, "unreadable", "exit code 69")
+    verdict(with_ledger(ledger, "--dir", tmp_path, "--verify"), 3, "t1: missing, ")
 
 
-@pytest.mark.parametrize("does, code, words", [
-    ("cat answer; exit 0", 0, "ok, 1 segment"), ("cat answer; exit 1", 0, "ok, 1 segment"), ("cat answer; exit 2", 0, "ok, 1 segment"),
-    ("exit 2", 2, "exit code 2"), ("exit 1", 1, "exit code 1"), ("cat answer; exit 69", 69, "exit code 69"), ("cat answer; kill -9 $$", 1, "signal 9"),
-    ("head -c 70000000 /dev/zero", 1, "more than 64 MiB")])
-def test_only_a_whole_list_counts(tmp_path, with_ledger, does, code, words):
-    line = ledger_line(made.Segment(tmp_path / "t1.bin").numbered(1))
-    (with_ledger.folder / "pawl-status").write_text(f'#!/bin/sh\ncd "$(dirname "$0")"\n[ $# = 1 ] || exec cat answer\n{does}\n')
-    done = with_ledger(line, "--dir", tmp_path, "--verify")
-    assert done.returncode == code and words in done.stdout.decode(), done
-
-
-def test_exit_code_2_is_for_what_could_not_be_asked(tmp_path, with_ledger):
-    """Workers refuse the database, and the answer is as good as any."""
-    (with_ledger.folder / "pawl-status").write_text("#!/bin/sh\necho '{\"database\": \"pawl\", \"refused\": \"the index\"}'\nexit 2\n")
-    (tmp_path / "empty").mkdir()
-    verdict(with_ledger("", "--dir", tmp_path / "empty", "--verify"), 1, "absent, ", "no ledger names one in database pawl")
+@pytest.mark.parametrize("answer, code, words", [
+    (LOST, 69, "listing the ledgers: "), (BROKEN, 69, "listing the ledgers: "), ({"code": 13, "errmsg": "not authorized"}, 2, "MongoDB does not permit it: ")])
+def test_only_a_whole_list_counts(tmp_path, with_ledger, answer, code, words):
+    line = ledger_of(made.Segment(tmp_path / "t1.bin").numbered(1))
+    verdict(with_ledger((answer, line), "--dir", tmp_path, "--verify"), code, f"{tmp_path}: unreadable, ", words)
 
 
 def test_a_device_is_no_pipe(tmp_path):
@@ -676,27 +704,27 @@ def test_a_device_is_no_pipe(tmp_path):
 def test_a_ledger_that_does_not_know_the_file(tmp_path, with_ledger):
     segment = made.Segment(tmp_path / "t1.bin").numbered(1, 2).close()
     for what in (["--dir", tmp_path], ["--dir", tmp_path, "--type", "t1"], [tmp_path / "t1.bin"]):
-        verdict(with_ledger(answer("t1"), *what, "--db", "wrong", "--verify"), 3, ": unknown, ", "in database wrong")
+        verdict(with_ledger(without_file("t1"), *what, "--db", "wrong", "--verify"), 3, ": unknown, ", "in database wrong")
     copy = tmp_path / "t1@9.bin"
     shutil.copy(segment.path, copy)
-    verdict(with_ledger(ledger_line(segment), copy, "--verify"), 3, ": unknown, ")
+    verdict(with_ledger(ledger_of(segment), copy, "--verify"), 3, ": unknown, ")
     os.remove(copy)
     made.Segment(tmp_path / "t2.bin", type="t2")  # a bare header: made, and not committed yet
     os.remove(tmp_path / "t1.bin")
     made.Segment(tmp_path / "t1.bin")
-    verdict(with_ledger(answer("t1"), "--dir", tmp_path, "--type", "t1", "--verify"), 1, "t1: absent, nothing to verify")
+    verdict(with_ledger(without_file("t1"), "--dir", tmp_path, "--type", "t1", "--verify"), 1, "t1: absent, nothing to verify")
 
 
 def test_a_type_whose_first_file_is_named_meanwhile(tmp_path, with_ledger):
     segment = made.Segment(tmp_path / "t1.bin").numbered(1)
-    (with_ledger.folder / "next").write_text(ledger_line(segment) + "\n")
-    assert with_ledger(answer("t1"), "--dir", tmp_path, "--type", "t1", "--verify").stdout.startswith(b"t1: ok, 1 segment")
+    done = with_ledger((without_file("t1"), ledger_of(segment)), "--dir", tmp_path, "--type", "t1", "--verify")
+    assert done.stdout.startswith(b"t1: ok, 1 segment")
 
 
 def test_a_ledger_older_than_the_file(tmp_path, with_ledger):
     """Restored from a backup. What one write may have left behind the end proves nothing."""
     segment = made.Segment(tmp_path / "t1.bin").numbered(1, 2)
-    old = ledger_line(segment, epoch=2)
+    old = ledger_of(segment, epoch=2)
     sources = (["--dir", tmp_path], [tmp_path / "t1.bin"])
 
     def ok(line=old):
@@ -706,26 +734,24 @@ def test_a_ledger_older_than_the_file(tmp_path, with_ledger):
     segment.close()
     for what in sources:
         verdict(with_ledger(old, *what, "--verify"), 3, ": stale ledger, ", "in database pawl ends at")
-        (with_ledger.folder / "next").write_text(ledger_line(segment, epoch=2) + "\n")
-        assert b": ok," in with_ledger(old, *what, "--verify").stdout  # a live one: it went on meanwhile
-    line = ledger_line(segment, epoch=2)
+        before = [old] * len(what)  # of a directory it asks for the list, too
+        assert b": ok," in with_ledger((*before, ledger_of(segment, epoch=2)), *what, "--verify").stdout  # a live one: it went on meanwhile
+    line = ledger_of(segment, epoch=2)
     segment.open(2).numbered(4)
     assert ok(line)
     for what in sources:
-        older = line.replace('"epoch": 2', '"epoch": 1')
-        verdict(with_ledger(older, *what, "--verify"), 3, "was written in epoch 2", "at epoch 1")
+        verdict(with_ledger(line | {"epoch": 1}, *what, "--verify"), 3, "was written in epoch 2", "at epoch 1")
 
 
 def test_a_ledger_older_than_the_newest_segment(tmp_path, with_ledger):
     first = made.Segment(tmp_path / "t1.bin").numbered(1, 2).close()
-    before = ledger_line(first, epoch=1)
+    before = ledger_of(first, epoch=1)
     second = made.Segment(tmp_path / "t1@2.bin", epoch=2, predecessor=first, first_seq=first.seq, number=1, time=first.time)
     verdict(with_ledger(before, "--dir", tmp_path, "--verify"), 3, "t1: stale ledger, t1@2.bin was written in epoch 2")
-    assert b": ok," in with_ledger(ledger_line(first, epoch=2), "--dir", tmp_path, "--verify").stdout  # an orphan, or about to be named
+    assert b": ok," in with_ledger(ledger_of(first, epoch=2), "--dir", tmp_path, "--verify").stdout  # an orphan, or about to be named
     second.numbered(3).numbered(4)
-    verdict(with_ledger(ledger_line(first, epoch=2), "--dir", tmp_path, "--verify"), 3, "t1: stale ledger, t1@2.bin proves", "does not lead to it")
-    (with_ledger.folder / "next").write_text(ledger_line(second, epoch=2) + "\n")
-    assert b": ok," in with_ledger(before, "--dir", tmp_path, "--verify").stdout
+    verdict(with_ledger(ledger_of(first, epoch=2), "--dir", tmp_path, "--verify"), 3, "t1: stale ledger, t1@2.bin proves", "does not lead to it")
+    assert b": ok," in with_ledger((before, before, ledger_of(second, epoch=2)), "--dir", tmp_path, "--verify").stdout
 
 
 # --- what is read -----------------------------------------------------------------------------------------------
@@ -750,7 +776,7 @@ def test_a_symbolic_link_is_followed(tmp_path):
 
 def test_standard_input_and_pipes(tmp_path, with_ledger):
     segment = made.Segment(tmp_path / "t1.bin").numbered(1, 2).numbered(3)
-    line = ledger_line(segment)
+    line = ledger_of(segment)
     segment.numbered(4).numbered(5)
     raw = (tmp_path / "t1.bin").read_bytes()
 
@@ -778,9 +804,7 @@ def test_standard_input_and_pipes(tmp_path, with_ledger):
     assert b"No such file" in dump(tmp_path / "t1.bin", "-", TMPDIR="/none").stderr
     segment = made.Segment(tmp_path / "t1.bin").numbered(1)
     with open(tmp_path / "t1.bin", "rb") as file:
-        (with_ledger.folder / "answer").write_text(ledger_line(segment) + "\n")
-        done = subprocess.run([with_ledger.folder / "pawl-dump", "-", "--strict", "--uri", "mongodb://secret:word@nowhere"], stdin=file,
-                              capture_output=True, env=ENVIRONMENT, timeout=60)
+        done = with_ledger(ledger_of(segment), "-", "--strict", stdin=file)
     assert (done.returncode, payloads(done)) == (0, ["m1"])
 
 
@@ -964,10 +988,14 @@ def test_follow_ends_with_its_reader(tmp_path, follow):
 
 def test_follow_with_ledger(tmp_path, with_ledger, follow):
     segment = made.Segment(tmp_path / "t1.bin").numbered(1)
-    follower = follow(process=with_ledger(ledger_line(segment), "--dir", tmp_path, "--type", "t1", "--follow", start=True))
+    follower = follow(process=with_ledger(ledger_of(segment), "--dir", tmp_path, "--type", "t1", "--follow", start=True))
     assert follower.lines(1) == numbers(1, 1)
     segment.numbered(2)
-    (with_ledger.folder / "new").write_text(ledger_line(segment) + "\n")
-    (with_ledger.folder / "new").rename(with_ledger.folder / "answer")
+    with_ledger.server.answers = [LOST, [ledger_of(segment)]]
     assert follower.lines(2) == numbers(1, 2)
+    before = set(with_ledger.server.askers)
+    segment.numbered(3)
+    with_ledger.server.answers = [[ledger_of(segment)]]
+    assert follower.lines(3) == numbers(1, 3)
+    assert len(before) == 2 and with_ledger.server.askers == before
     assert follower.end() == 0

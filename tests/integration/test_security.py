@@ -455,6 +455,18 @@ def test_a_right_is_taken_away_for_a_moment(prepared, users):
 
 # --- secrets ---
 
+def command_lines(pid):
+    """Of the process and its children."""
+    seen = set()
+    for entry in Path("/proc").iterdir():
+        try:
+            parent = entry.name.isdigit() and int(re.search(r"PPid:\s+(\d+)", (entry / "status").read_text())[1])
+            if parent == pid or entry.name == str(pid):
+                seen.add((entry / "cmdline").read_bytes())
+        except OSError:
+            continue
+    return seen
+
 
 @pytest.mark.parametrize("way", ["--uri-file", "PAWL_URI", "PAWL_URI_FILE", "--config"])
 def test_password_is_nowhere_to_be_seen(prepared, way):
@@ -473,22 +485,21 @@ def test_password_is_nowhere_to_be_seen(prepared, way):
     printed = run("pawl-worker", *words, "--type", "t1", "--print-config", env=env)
     assert printed.returncode == 0 and b"***" in printed.stdout, printed
     secretless(printed.stdout, printed.stderr)
-    # pawl-dump starts pawl-status for the ledger: its command line, too.
+    # pawl-dump while it asks for the ledger: its own command line, and of whatever it might start.
     follower = subprocess.Popen([program("pawl-dump"), *map(str, words), "--db", field.name, "--dir", str(field.dir), "--type", "t1", "-f",
                                  "--format", "none"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(**env))
     try:
-        seen = set()
+        name, seen = field.app_name("pawl-dump"), set()
+        connected = [{"$currentOp": {"allUsers": True, "idleConnections": True}}, {"$match": {"appName": name}}]
         end = time.monotonic() + 60
-        while not any(b"--json" in line for line in seen) and time.monotonic() < end:
+        while not list(field.server.client.admin.aggregate(connected)) and time.monotonic() < end:
+            seen |= command_lines(follower.pid)
+        assert time.monotonic() < end, f"no connection of {name}"
+        for _ in range(5):
             field.fill(1)  # when a file grows, it asks
-            for entry in Path("/proc").iterdir():
-                try:
-                    parent = entry.name.isdigit() and int(re.search(r"PPid:\s+(\d+)", (entry / "status").read_text())[1])
-                    if parent == follower.pid or entry.name == str(follower.pid):
-                        seen.add((entry / "cmdline").read_bytes())
-                except OSError:
-                    continue
-        assert any(b"pawl-status" in line for line in seen), seen
+            field.wait_empty()
+            seen |= command_lines(follower.pid)
+        assert len(seen) == 1 and b"pawl-dump" in min(seen), seen
         secretless(*seen)
     finally:
         follower.terminate()
@@ -795,12 +806,13 @@ def test_worker_with_its_role_survives_everything(prepared):
 
 
 @pytest.mark.parametrize("user,name,arguments", [("viewer", "pawl-enqueue", ["--type", "t1"]), ("producer", "pawl-status", []),
-                                                 ("viewer", "pawl-setup", ["--adopt", "t1", "--yes"])])
+                                                 ("viewer", "pawl-setup", ["--adopt", "t1", "--yes"]),
+                                                 ("producer", "pawl-dump", [])])
 def test_other_roles_do_nothing_else(prepared, user, name, arguments):
     prepared.fill(5)
     prepared.drain(mongo=prepared.as_user("worker"))
     before = prepared.ledger()
-    more = ["--dir", prepared.dir] if "--adopt" in arguments else []
+    more = ["--dir", prepared.dir] if name in ("pawl-setup", "pawl-dump") else []
     done = run(name, *prepared.as_user(user), *arguments, *more, stdin=b"x\n")
     assert done.returncode != 0 and b"not authorized" in done.stderr, done
     assert prepared.ledger() == before and prepared.queued() == 0

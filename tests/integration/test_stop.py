@@ -97,7 +97,7 @@ def test_status_that_watches(start, silent):
 
 def test_dump_that_asks_for_the_ledger(start, silent, tmp_path):
     one = start("pawl-dump", "-f", "--dir", tmp_path, "--type", "t1", "--uri", silent)
-    one.wait_said(rb"waiting for")  # pawl-status, which it asks
+    one.wait_said(rb"pawl-dump: waiting for 127\.0\.0\.1:\d+ to answer")
     one.process.send_signal(signal.SIGTERM)
     assert one.wait() == 0, one.said
 

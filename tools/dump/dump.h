@@ -2,7 +2,7 @@
  * dump: shared by the parts of pawl-dump. One thread.
  *
  *   main.c     options, sources one after the other, the exit code
- *   ledger     asks pawl-status for the committed end (--uri)
+ *   ledger     reads the committed end from the ledger (--uri)
  *   source     what is read: one FILE, or the chain of one type;  spool  a pipe as a FILE
  *   stale      is the ledger older than the files?
  *   walk       block after block over a source, past damage
@@ -32,9 +32,12 @@ enum dump_exit {
   DUMP_UNCONFIRMED = 5, /* --strict, and there were unconfirmed messages */
 };
 
+struct ledgers;
+
 struct dump {
   const struct config *config;
-  enum dump_exit exit; /* the most severe so far: 3, then 1, 4, 5 */
+  struct ledgers *ledgers; /* of --uri */
+  enum dump_exit exit;     /* the most severe so far: 3, then 1, 4, 5 */
   struct printer printer;
   FILE *out;
   int out_errno; /* why `out` failed; 0: no failure */

@@ -100,11 +100,12 @@ static bool time_parse(const char *text, int64_t now_us, int64_t *time_us)
   return false;
 }
 
-static bool dump_init(struct dump *dump, const struct config *config)
+static bool dump_init(struct dump *dump, const struct config *config, struct ledgers *ledgers)
 {
   struct timespec now;
   memset(dump, 0, sizeof *dump);
   dump->config = config;
+  dump->ledgers = ledgers;
   dump->since_us = INT64_MIN;
   dump->until_us = INT64_MAX;
   dump->remaining = config->limit >= 0 ? config->limit : INT64_MAX;
@@ -241,17 +242,17 @@ static bool types_join(char (**types)[TYPE_BYTES_MAX + 1], size_t *count, const 
  * The types that have a segment in the directory, and with --uri also those of the ledger, because a missing file is the worst fault of
  * all.
  */
-static enum read_status types_to_verify(const struct config *config, char (**types)[TYPE_BYTES_MAX + 1], size_t *count, struct error *error)
+static enum read_status types_to_verify(const struct dump *dump, char (**types)[TYPE_BYTES_MAX + 1], size_t *count, struct error *error)
 {
+  const struct config *config = dump->config;
   char(*known)[TYPE_BYTES_MAX + 1] = NULL;
   size_t known_count = 0;
   enum read_status status = chain_list_types(config->dir, types, count, error);
   if (status != READ_OK || !config->uri_given)
     return status;
-  if (!ledger_list_types(config->uri, config->db, &known, &known_count, error))
-    return READ_FAILED;
-  bool joined = types_join(types, count, (const char(*)[TYPE_BYTES_MAX + 1]) known, known_count);
-  if (!joined)
+  bool listed = ledger_list_types(dump->ledgers, &known, &known_count, error);
+  bool joined = listed && types_join(types, count, (const char(*)[TYPE_BYTES_MAX + 1]) known, known_count);
+  if (listed && !joined)
     error_set(error, "no memory for the types in the ledger");
   free(known);
   return joined ? READ_OK : READ_FAILED;
@@ -263,7 +264,7 @@ static void verify_types(struct dump *dump)
   char(*types)[TYPE_BYTES_MAX + 1] = NULL;
   size_t count = 0;
   struct error error;
-  enum read_status status = types_to_verify(config, &types, &count, &error);
+  enum read_status status = types_to_verify(dump, &types, &count, &error);
   if (status != READ_OK)
     verify_directory(dump, false, error.text);
   else if (count == 0) {
@@ -314,11 +315,13 @@ int main(int argc, char **argv)
 {
   struct config config;
   struct dump dump;
+  struct ledgers ledgers;
   int exit_code = DUMP_FINE;
   stop_at_once();
   if (!config_begin(&config, CONFIG_DUMP, argc, argv, stdout, stderr, &exit_code))
     return exit_code;
-  if (!dump_init(&dump, &config) || !out_open(&dump)) {
+  ledger_begin(&ledgers, config.uri, config.db);
+  if (!dump_init(&dump, &config, &ledgers) || !out_open(&dump)) {
     config_free(&config);
     return DUMP_USAGE;
   }
@@ -327,5 +330,8 @@ int main(int argc, char **argv)
   dump_say_without_payload(&dump);
   out_close(&dump);
   config_free(&config);
-  return dump.exit == DUMP_IO && ledger_failure() != 0 ? ledger_failure() : (int)dump.exit;
+  exit_code = dump.exit == DUMP_IO && ledgers.failure != 0 ? ledgers.failure : (int)dump.exit;
+  if (ledgers.store != NULL)
+    stop_now(exit_code); /* closes the connection, and does not wait for the driver's threads */
+  return exit_code;
 }

@@ -9,7 +9,7 @@ enum read_status source_ask_again(const struct source *source, const struct dump
                                   struct error *error)
 {
   memset(chain, 0, sizeof *chain);
-  if (!ledger_ask(dump->config->uri, dump->config->db, source->type, answer, error))
+  if (!ledger_ask(dump->ledgers, source->type, answer, error))
     return READ_FAILED;
   return source->spool >= 0 ? READ_OK : chain_load(chain, source->dir, source->type, &answer->end, 0, error);
 }

@@ -1,7 +1,7 @@
 /*
  * pawl-status: shows the holder, the length of the queue and the progress of each type. It only reads: it makes no collection and no index.
  *
- * As a table, or with --json one document a type and line, for programs (pawl-dump --uri is one):
+ * As a table, or with --json one document a type and line, for programs:
  *
  *   type            string; the types are those that have a ledger, a lock or a message, or those of --type. null: kind is untyped
  *   kind            type; lock: of pawl-lock, with a ledger or a holder and never a file; invalid: not a valid type name, so that no worker
