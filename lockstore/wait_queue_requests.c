@@ -101,9 +101,10 @@ void wait_queue_append_departure(bson_t *updates, const char *type, const struct
     BSON_APPEND_BINARY(&gone, key, BSON_SUBTYPE_BINARY, departure->owners[i].bytes, OWNER_BYTES);
   }
   bson_append_document_begin(updates, "1", -1, &update);
-  BCON_APPEND(&update, "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(WAIT_QUEUE_SLOT), "}", "u", "{", "$pull", "{", "queue", "{",
-              "owner", "{", "$in", BCON_ARRAY(&gone), "}", "}", "}", "$set", "{", "last", "{", "owner", OWNER(taker), "kind",
-              BCON_UTF8(lock_kind_name(departure->kind)), "}", "}", "}");
+  /* Of what is no array nothing can be removed: that would be an error, and the answer of the take with it. */
+  BCON_APPEND(&update, "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(WAIT_QUEUE_SLOT), "queue", "{", "$type", "array", "}", "}",
+              "u", "{", "$pull", "{", "queue", "{", "owner", "{", "$in", BCON_ARRAY(&gone), "}", "}", "}", "$set", "{", "last", "{",
+              "owner", OWNER(taker), "kind", BCON_UTF8(lock_kind_name(departure->kind)), "}", "}", "}");
   bson_append_document_end(updates, &update);
   bson_destroy(&gone);
 }

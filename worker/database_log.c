@@ -32,7 +32,10 @@ void database_log_action(struct database_log *log, const struct completion *comp
   if (!completion->asked)
     return;
   const char *why = completion->error.text;
-  unsigned kind = 1u << completion->kind;
+  enum action_kind asked = completion->kind == ACTION_BEGIN || completion->kind == ACTION_APPEND || completion->kind == ACTION_CLOSE
+                               ? ACTION_COMMIT /* that is what they ask for, and what is sent again */
+                               : completion->kind;
+  unsigned kind = 1u << asked;
   bool away = completion->result == RESULT_UNKNOWN, refused = away && completion->error.reason != ERROR_OTHER;
   struct error text;
   if (refused && !(log->refused & kind)) {
@@ -47,7 +50,7 @@ void database_log_action(struct database_log *log, const struct completion *comp
   log->asked = true;
   log->refused = refused ? log->refused | kind : away ? log->refused : log->refused & ~kind;
   if (refused)
-    log->refused_ms[completion->kind] = clock_boot_ms();
+    log->refused_ms[asked] = clock_boot_ms();
   else if (!away)
     refusals_forget(log, clock_boot_ms());
   log->denied = log->refused != 0 && (refused ? completion->error.reason == ERROR_RIGHT : log->denied);

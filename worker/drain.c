@@ -139,6 +139,7 @@ static void append_done(struct turn *turn, const struct completion *completion)
     epoch->written = completion->end;
     epoch->uncommitted = UNCOMMITTED_BLOCK;
   } else if (completion->result == RESULT_NO) {
+    appended(turn);
     leave_fenced(turn);
   } else {
     leave_failed_disk(turn, completion->error.text);

@@ -86,13 +86,17 @@ static void settled_to(struct turn *turn, int64_t seq)
 {
   turn->core->counts.deleted += seq - turn->core->settled;
   turn->core->settled = seq;
-  turn->epoch->settle_refused_since_ms = -1;
   if (turn->trust->view == STORAGE_DISAGREES)
     trust_is(turn, STORAGE_AGREES, NULL);
 }
 
 static void settled(struct turn *turn, const struct completion *completion)
 {
+  if (completion->result == RESULT_REFUSED || completion->result == RESULT_NEWER) {
+    settle_refused(turn, completion);
+    return;
+  }
+  turn->epoch->settle_refused_since_ms = -1; /* the files have given the `_id`s, whatever became of the rest */
   if (completion->result == RESULT_YES) {
     settled_to(turn, completion->settled);
   } else if (completion->result == RESULT_NO) {
@@ -100,8 +104,6 @@ static void settled(struct turn *turn, const struct completion *completion)
   } else if (completion->result == RESULT_LEFT) {
     turn_refused(turn, completion);
     leave_release(turn, STATE_STOPPED, "what is committed cannot be deleted");
-  } else if (completion->result == RESULT_REFUSED || completion->result == RESULT_NEWER) {
-    settle_refused(turn, completion);
   }
 }
 

@@ -71,7 +71,10 @@ static enum result deleted(struct performer *performer, enum result result, stru
 /* The database check: where it fails nothing can be deleted. */
 static enum result prepare(struct performer *performer, struct completion *completion)
 {
-  enum result result = perform_asked(completion, perform_prepare(performer, &completion->error));
+  enum outcome prepared = perform_prepare(performer, &completion->error);
+  if (prepared == OUTCOME_YES)
+    return RESULT_YES; /* perhaps nothing was sent */
+  enum result result = perform_asked(completion, prepared);
   return result == RESULT_REFUSED ? RESULT_LEFT : result;
 }
 
@@ -164,6 +167,8 @@ static enum result settle_find(const struct performer *performer, const struct a
 
 static enum result settle_delete(struct performer *performer, struct work_item *item, struct completion *completion)
 {
+  if (!perform_may_go_on(performer))
+    return RESULT_STOPPED;
   enum result prepared = prepare(performer, completion);
   if (prepared != RESULT_YES)
     return prepared;

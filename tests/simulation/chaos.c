@@ -117,19 +117,28 @@ static void others_die(void *context, uint64_t type)
       }
 }
 
+/* Most of what is left of the time in which it would still go on: so others have come and gone when it does. */
+static int64_t nap_until_late_us(const struct process *process)
+{
+  int64_t left_ms = fiber_type()->consumer.lease.safe_until_ms - machine_boot_ms(process_machine(process));
+  return left_ms > 0 ? left_ms * MS * 8 / 10 : leases_us(0.1, 0.6);
+}
+
 /* The process freezes in the middle of an action. Another process may believe it dead, and delete its lock. */
 static void nap(struct process *process)
 {
-  bool brief = before_writing() && (plants_come_and_go() || world_chance(0.5));
-  freeze(process, brief ? leases_us(plants_come_and_go() ? 0.4 : 0.1, 0.6) : leases_us(0.05, 4));
-  if (chaos_plan.rate[CHAOS_REPLACED] > 0 && (plants_come_and_go() || world_chance(0.5))) {
+  bool come_and_go = before_writing() && plants_come_and_go(), brief = come_and_go || (before_writing() && world_chance(0.5));
+  freeze(process, come_and_go ? nap_until_late_us(process) : brief ? leases_us(0.1, 0.6) : leases_us(0.05, 4));
+  if (chaos_plan.rate[CHAOS_REPLACED] > 0 && (come_and_go || world_chance(0.5))) {
     server_replace(1u << process->index, process->frozen_until_us - world.now_us + leases_us(0.1, 2));
     chaos_struck[CHAOS_REPLACED]++;
   }
   if (brief || world_chance(0.3))
     server_theft(fiber_type()->type);
-  if (plants_come_and_go())
+  if (come_and_go) {
+    processes_wake_waiters(fiber_type()->type);
     world_at(world.now_us + (process->frozen_until_us - world.now_us) * 9 / 10, others_die, process, (uint64_t)fiber_type()->type);
+  }
   fiber_wait(0);
 }
 

@@ -724,6 +724,20 @@ static void test_settling_that_fails_for_long(void **state)
   rig_expect(&rig, STATE_STOPPED, "");
 }
 
+/* Only a minute in which the files do not give the `_id`s counts: here MongoDB is away. */
+static void test_settling_that_fails_now_and_then(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_FENCING "; FENCE YES:unsettled; OPEN YES; SETTLE REFUSED; wake");
+  for (int i = 0; i < 70; i++) {
+    rig_play_all(&rig, "SETTLE UNKNOWN; wait 3000");
+    if (rig.slots[ACTIVITY_RENEW].running)
+      rig_play(&rig, "RENEW YES");
+  }
+  rig_play(&rig, "SETTLE REFUSED");
+  rig_expect(&rig, STATE_SETTLING, "");
+}
+
 /* ---- the disk ---- */
 
 static bool trusts(void)
@@ -1560,6 +1574,7 @@ int main(void)
       STORY(test_stall),
       STORY(test_settles_in_chunks),
       STORY(test_settling_that_fails_for_long),
+      STORY(test_settling_that_fails_now_and_then),
       STORY(test_no_space_for_a_segment),
       STORY(test_no_space_then_space),
       STORY(test_failing_disk_backs_off),
