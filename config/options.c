@@ -57,7 +57,7 @@ const struct option_row config_options[] = {
   {"Lease", "timeout", 0, OPTION_DURATION, LOCK, "none", 0, 8760ll * HOUR, "none", -1, .placeholder = "TIME", FIELD(timeout_ms),
    .help = "how long to wait for the lock, and then exit 69; 0s: do not wait"},
   {"Lease", "forget", 0, OPTION_TEXT, LOCK, .placeholder = "NAME", FIELD(forget),
-   .help = "remove what the database remembers of the lock NAME, instead of running a command: only if nobody holds it, and it is no type "
+   .help = "remove what the database remembers of the lock NAME, instead of running a command: only if no process holds it, and it is no type "
            "with files. Its epochs begin anew"},
   {"Lease", "poll", 0, OPTION_DURATION, WORKER, "100ms", 1, HOUR, .placeholder = "TIME", FIELD(poll_ms),
    .help = "how often an idle worker looks at the queue"},
@@ -82,7 +82,7 @@ const struct option_row config_options[] = {
    .help = "permissions of a new file, octal"},
 
   {"End", "exit-when-empty", 0, OPTION_BOOL, WORKER, .text = "false", FIELD(exit_when_empty),
-   .help = "exit 0 when no message of its types is left, whoever wrote them"},
+   .help = "exit 0 when no message of its types is left, even if other workers wrote them"},
   {"End", "timeout", 0, OPTION_DURATION, WORKER, "none", 0, 8760ll * HOUR, "none", -1, .placeholder = "TIME", FIELD(timeout_ms),
    .help = "exit 69 if it still runs after so long, the batch in hand finished; without --exit-when-empty it ends so in any case"},
   {"End", "timeout", 0, OPTION_DURATION, SETUP, "60s", 0, 8760ll * HOUR, "none", -1, .placeholder = "TIME", FIELD(timeout_ms),

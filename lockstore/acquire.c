@@ -6,7 +6,7 @@
 /* Shared by the real lockstore and its twin. */
 
 enum {
-  SELDOM_MS = 1000, /* who is woken, or far from the front, looks no more often than this by itself */
+  SELDOM_MS = 1000, /* a waiter that is woken, or far from the front, looks no more often than this by itself */
   SPREAD_MS = 200,  /* at the end of a lease those whose turn it is not come a little later, and not together */
   NEAR_MAX = 16,
 };
@@ -126,7 +126,7 @@ enum outcome acquire_look(struct lockstore *store, const char *type, struct acqu
     if (!held && next >= 0 && queue.waiters[next].called_ms == 0)
       next_call(store, type, &queue, next, 0);
     mine->pause_ms = pause(store, mine, &queue, next, held);
-    mine->gone_count = 0; /* who is woken takes it without another look, and they may be here by then */
+    mine->gone_count = 0; /* a woken waiter takes it without another look, and they may be here by then */
     return OUTCOME_NO;
   }
 }
@@ -166,7 +166,7 @@ enum outcome acquire_take(struct lockstore *store, const char *type, struct acqu
 
 /* ---- leaving ---- */
 
-/* A late copy of my own entry is nobody who waits. */
+/* A late copy of my own entry is no waiter. */
 static void drop_own(struct wait_queue *queue, const struct owner *owner)
 {
   int at = wait_queue_find(queue, owner);

@@ -1,5 +1,5 @@
 /*
- * acquire: the one way to wait for a mutex and to take it. Whoever wants a mutex has a `struct acquisition` for it: pure data,
+ * acquire: the one way to wait for a mutex and to take it. A caller that wants a mutex has a `struct acquisition` for it: pure data,
  * which the caller keeps and passes to these calls. Where the mutex is busy, the calls enter the wait queue, and say when to
  * look again; a wake-up may say so earlier. docs/protocol.md, The mutex and Wake-ups, has the rules.
  *
@@ -24,7 +24,7 @@ struct acquisition {
   int slot;         /* of the mutex; 0 */
   int64_t ttl_ms;   /* of the lease */
   int64_t retry_ms; /* between two looks, with jitter; at most the known rest of the lease */
-  bool listens;     /* wake-ups come, so looks are seldom needed */
+  bool listens;     /* wake-ups come, so few looks are needed */
   bool tries;       /* does not wait: never enters the wait queue */
 
   struct owner owner; /* drawn by the first look; new after each hold */
@@ -35,7 +35,7 @@ struct acquisition {
   bool steal;            /* acquire_look YES: the lock document is there, and its lease is over */
 
   /* private to acquire.c */
-  struct owner gone[8]; /* waiters who do not come any more: removed by who takes the lock */
+  struct owner gone[8]; /* waiters that do not come any more: removed by the take */
   int gone_count;
   bool document; /* there is a wait queue, perhaps an empty one */
 };
@@ -48,7 +48,7 @@ static inline void acquire_init(struct acquisition *mine, enum lock_kind kind, i
 void acquire_draw(struct lockstore *store, struct acquisition *mine);
 
 /*
- * YES: it is my turn: the lock is free or its lease is over, and nobody who waits is before me. NO: not yet; I am in the wait
+ * YES: it is my turn: the lock is free or its lease is over, and no other waiter is before me. NO: not yet; I am in the wait
  * queue, as far as its bounds allow, and pause_ms says when to look again. REFUSED: as lock_read.
  */
 MUST_CHECK enum outcome acquire_look(struct lockstore *store, const char *type, struct acquisition *mine, const struct lock_holder *holder,

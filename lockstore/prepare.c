@@ -437,8 +437,8 @@ static enum outcome prepare(struct lockstore *store, struct error *error)
 }
 
 /*
- * One at a time: an index that another is just making is already listed, and serves no query yet. Whoever has waited takes the answer that
- * he waited for, so that nobody waits twice for a server that does not answer.
+ * One at a time: an index that another is just making is already listed, and serves no query yet. A caller that has waited takes the answer
+ * that it waited for, so that none waits twice for a server that does not answer.
  */
 enum outcome lockstore_prepare(struct lockstore *store, struct error *error)
 {

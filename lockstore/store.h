@@ -50,7 +50,7 @@ bool lock_kind_parse(const bson_t *document, enum lock_kind *kind);
 /* The wait queue in its document; entries that are no waiters are skipped. now_ms stays as it is. */
 void wait_queue_parse(const bson_t *document, struct wait_queue *queue);
 
-/* To the updates of a command whose first is the take: who leaves the wait queue by it. */
+/* To the updates of a command whose first is the take: the removal from the wait queue that goes with it. */
 void wait_queue_append_departure(bson_t *updates, const char *type, const struct owner *taker, const struct departure *departure);
 
 #endif

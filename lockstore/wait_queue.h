@@ -18,7 +18,7 @@ enum {
   WAITER_TTL_MS = 10000, /* an entry counts for this long unless its owner renews it */
   WAITER_TTL_MS_MAX = 60000,
   WAITER_RENEW_MS = WAITER_TTL_MS / 3,
-  CALL_MS = 3000, /* who was called has this long before another may try; with a short lease: a third of it */
+  CALL_MS = 3000, /* a called waiter has this long before another may try; with a short lease: a third of it */
 };
 
 struct waiter {
@@ -42,7 +42,7 @@ bool waiter_counts(const struct wait_queue *queue, const struct waiter *waiter);
 /* Its index; -1: it is not there. */
 int wait_queue_find(const struct wait_queue *queue, const struct owner *owner);
 /*
- * The index of the one whose turn it is; -1: nobody's. The first that was called within call_ms; else by turns: after a worker
+ * The index of the one whose turn it is; -1: none. The first that was called within call_ms; else by turns: after a worker
  * the first tool, after a tool the first worker, if there is one; else the first. Those who were called earlier and did not
  * come are passed over, except `me`.
  */
@@ -69,7 +69,7 @@ MUST_CHECK enum outcome wait_queue_leave(struct lockstore *store, const char *ty
 /* Removes the document, if no process waits. NO: one does, or there is none. */
 MUST_CHECK enum outcome wait_queue_remove_empty(struct lockstore *store, const char *type, struct error *error);
 
-struct departure { /* who leaves the queue when the lock is taken; `last` is the taker from then on */
+struct departure { /* the waiters that leave the queue when the lock is taken; `last` is the taker from then on */
   const struct owner *owners;
   int count;
   enum lock_kind kind; /* of the taker */

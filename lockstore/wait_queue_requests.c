@@ -47,7 +47,7 @@ static enum outcome send_one(struct lockstore *store, const char *doing, bson_t 
   return outcome == OUTCOME_YES && count == 0 ? OUTCOME_NO : outcome;
 }
 
-/* Who is there already is not matched, and a second document cannot be inserted: then the index says no. */
+/* A waiter that is there already is not matched, and a second document cannot be inserted: then the index says no. */
 enum outcome wait_queue_join(struct lockstore *store, const char *type, const struct waiter *me, const struct lock_holder *who,
                              const struct lock_view *held, struct error *error)
 {

@@ -2,7 +2,7 @@
  * action: what the consumer wants done, and how it went. The consumer (worker/consumer.h) starts actions and gets completions;
  * worker/perform.h performs one. Both know nothing more of each other.
  *
- * Plain values. An item belongs to whoever has the action or the completion. Times are milliseconds of the boot-time clock, which
+ * Plain values. An item belongs to the owner of the action or the completion. Times are milliseconds of the boot-time clock, which
  * goes on while the machine sleeps, as a lease does.
  */
 #ifndef PAWL_WORKER_ACTION_H
@@ -67,7 +67,7 @@ struct action {
   struct owner owner;
 
   struct acquisition acquisition; /* LOOK, TAKE, LEAVE: comes back in the completion; UNLOCK */
-  bool calls;                     /* LEAVE: whoever is next is called */
+  bool calls;                     /* LEAVE: the next waiter is called */
   int64_t epoch_seen;             /* FENCE */
   bool clean_seen;                /* FENCE: the ledger was clean when it was read at that epoch */
   bool vouched_seen;              /* FENCE: and its end was vouched for */

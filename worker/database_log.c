@@ -13,7 +13,7 @@ static void say(enum config_log_level level, const char *event, const char *text
   log_line(level, &process, event, text);
 }
 
-/* Those that were not refused again for so long: nobody knows any more, and nobody needs them. */
+/* What was not refused again for so long is not wanted any more. */
 static void refusals_forget(struct database_log *log, int64_t now_ms)
 {
   for (int kind = 0; kind < ACTION_COUNT; kind++)

@@ -242,7 +242,7 @@ static void write_step(struct turn *turn)
 
 /*
  * What is written is still committed; nothing more is read, written or deleted, and `settled` stays. An epoch that is abandoned is left as
- * it was to be: whoever comes next finds out again.
+ * it was to be: the next holder finds out again.
  */
 static void refused(struct turn *turn, const struct completion *completion)
 {
@@ -439,7 +439,7 @@ void drain_step(struct turn *turn)
   read_step(turn);
   if (epoch->leave == LEAVE_NOT || turn_runs(turn, ACTIVITY_MAIN) || turn_runs(turn, ACTIVITY_READ) || turn_deletes(turn) > 0)
     return;
-  /* Who is asked to stop while the database is away leaves them to the next holder; so does who must stop because of one of them. */
+  /* Left to the next holder: at a stop while the database is away, and where one of them cannot be deleted. */
   bool hopeless = turn->core->refused || (turn->core->stopping && epoch->delete_unknown_row > 0);
   bool deletes_left = epoch->committed_count > 0 && epoch->leave != LEAVE_ABANDON && lease_alive(turn) && !hopeless;
   if (!must_commit(epoch) && !deletes_left)

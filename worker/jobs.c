@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 enum {
-  THREADS_PER_TYPE = 2, /* MAIN and READ: a stuck one delays nobody else's */
+  THREADS_PER_TYPE = 2, /* MAIN and READ: a stuck one delays no other type's */
   /*
    * For all types together: a delete waits for nothing but the server, whose work does not get less by many at once. With 16 types
    * and 48 at once each took longer than the time-out.

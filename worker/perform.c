@@ -238,7 +238,7 @@ static enum result perform_open(struct performer *performer, const struct action
                                      .vouched = ledger_vouched(ledger)};
   enum check_status status = writer_open(&performer->writer, &performer->options.writer, &start, &completion->error);
   performer->writer_open = status == CHECK_OK;
-  /* Who was there before has deleted nothing as long as there is no file. */
+  /* No earlier holder has deleted anything as long as there is no file. */
   performer->way_unclear = performer->way_unclear || (!ledger->clean && ledger->end.file[0] != 0);
   if (status == CHECK_OK)
     return RESULT_YES;

@@ -50,7 +50,7 @@ void performer_deinit(struct performer *performer);
  * what is synced is still committed. 0: not at all, until the next call.
  */
 void performer_until(struct performer *performer, int64_t until_ms);
-/* From any thread: nobody needs the reply of the running READ any more; READ soon returns UNKNOWN. */
+/* From any thread: the reply of the running READ is not needed any more; READ soon returns UNKNOWN. */
 void performer_drop_read(struct performer *performer);
 /* Only by the thread that drops, before it lets another thread perform a READ that begins a pass. */
 void performer_take_up_read(struct performer *performer);

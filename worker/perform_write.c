@@ -44,7 +44,7 @@ enum result perform_commit(struct performer *performer, const struct action *act
 
 /* ---- begin ---- */
 
-/* Its commit was not sent, so nobody knows of it. */
+/* Its commit was not sent, so the ledger does not know it. */
 static enum result segment_discard(struct performer *performer, struct completion *completion)
 {
   completion->created = false;

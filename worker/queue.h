@@ -79,7 +79,7 @@ struct queue_reader;
 /* Does not connect. NULL: no memory, or no descriptor. */
 MUST_CHECK struct queue_reader *queue_reader_new(struct lockstore *store);
 void queue_reader_free(struct queue_reader *reader); /* NULL is allowed. Only after its pass */
-/* Nobody needs the awaited reply any more: queue_pass_next answers UNKNOWN at once, and again until queue_reader_take_up. From
+/* The awaited reply is not needed any more: queue_pass_next answers UNKNOWN at once, and again until queue_reader_take_up. From
  * any thread. */
 void queue_reader_drop(struct queue_reader *reader);
 /*

@@ -276,7 +276,7 @@ static enum outcome pass_next(struct queue_pass *pass, struct work_item **item, 
 enum outcome queue_pass_next(struct queue_pass *pass, struct work_item **item, struct error *error)
 {
   enum outcome outcome = pass_next(pass, item, error);
-  pass->failed = outcome == OUTCOME_UNKNOWN; /* the next pass begins with a new connection, to whoever is the primary then */
+  pass->failed = outcome == OUTCOME_UNKNOWN; /* the next pass begins with a new connection, to the primary of that moment */
   return outcome;
 }
 

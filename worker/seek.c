@@ -20,7 +20,7 @@ void seek_idle(struct turn *turn, const char *why)
   turn_enter(turn, STATE_IDLE, why);
 }
 
-/* To IDLE, STOPPED or DONE; out of the wait queue first, so that nobody is called who does not come. */
+/* To IDLE, STOPPED or DONE; out of the wait queue first, so that no process is called that does not come. */
 static void stop_waiting(struct turn *turn, enum consumer_state after, const char *why)
 {
   struct core *core = turn->core;
@@ -274,7 +274,7 @@ static void unlocked(struct turn *turn, const struct completion *completion)
 {
   struct core *core = turn->core;
   bool left = completion->kind == ACTION_LEAVE, empty = left && turn->pace->empty;
-  /* Not known to be gone: the lease ends it. Nobody waits for that who was asked to stop. */
+  /* Not acknowledged: the lease will expire. During a stop the worker does not wait for that. */
   bool expired = turn->moment->now_ms > lease_end_ms(turn->lease, core->options.lease_ms);
   bool unknown = completion->result == RESULT_UNKNOWN;
   if (unknown && !left && !turn_hurries(turn) && !expired)

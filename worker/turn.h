@@ -46,7 +46,7 @@ struct effects {
   int action_count;
   struct log_event events[EFFECTS_EVENTS_MAX];
   int event_count;
-  bool drop_read; /* nobody needs the reply of the running READ any more: READ shall end soon, with any result */
+  bool drop_read; /* the reply of the running READ is not needed any more: READ shall end soon, with any result */
 };
 
 struct consumer_options {

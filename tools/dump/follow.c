@@ -294,7 +294,7 @@ static bool notices_drop(int notices)
   return any;
 }
 
-/* Waits until something changes, or for a second. LOOK_NOT: a signal came, or nobody reads the output. */
+/* Waits until something changes, or for a second. LOOK_NOT: a signal came, or no process reads the output. */
 static enum look wait_for_growth(const struct streams *streams)
 {
   struct pollfd polls[] = {{.fd = STDOUT_FILENO, .events = 0}, {.fd = streams->notices, .events = POLLIN}};

@@ -1,6 +1,6 @@
 /*
  * follow: --follow: the messages of the sources, and then those that are added, until SIGINT or SIGTERM (exit 0), until the selection is
- * complete, or until nobody reads the output any more.
+ * complete, or until no process reads the output any more.
  *
  * A message is printed when it is known to be committed: offline when another block follows its block, with --uri when the ledger has moved
  * on. With --unconfirmed it is printed at once; if it is later cut off and replaced by others, follow reports that and prints those too. So

@@ -67,7 +67,7 @@ static void on_signal(int number, siginfo_t *from, void *context)
   if (number == SIGALRM)
     on_third();
   else if (number == SIGPIPE)
-    ;                                             /* nobody reads stderr any more: the command goes on */
+    ;                                             /* no process reads stderr any more: the command goes on */
   else if (command_pid > 0 && from->si_code <= 0) /* a process sent it */
     kill(command_pid, number);
   else if (command_pid > 0) /* the terminal sent it to the whole foreground group, the command included */
