@@ -16,6 +16,7 @@
 #include "tools/enqueue/input.h"
 #include "tools/enqueue/insert.h"
 #include "tools/enqueue/progress.h"
+#include "tools/enqueue/report.h"
 #include "tools/enqueue/stop.h"
 #include "tools/patience.h"
 #include "worker/log.h"
@@ -31,170 +32,14 @@
 enum {
   BATCH_BYTES = 8 * 1024 * 1024, /* of one insert; or of one message */
   TIMEOUT_MS = 15000,            /* of one request: longer than an election */
-  PLACE_SIZE = 500,
-  COUNT_SIZE = 80,
-  AUTO_MESSAGES_MAX = 1000, /* in a bundle of --bundle auto */
-  AUTO_LINGER_MS = 3,       /* how long its first message waits for others when none come */
-  FIXED_LINGER_MS = 100,    /* the same for --bundle N, while others keep coming */
-  BUSY_MS = 60000,          /* how long to retry a document that the server cannot take at the moment */
+  AUTO_MESSAGES_MAX = 1000,      /* in a bundle of --bundle auto */
+  AUTO_LINGER_MS = 3,            /* how long its first message waits for others when none come */
+  FIXED_LINGER_MS = 100,         /* the same for --bundle N, while others keep coming */
+  BUSY_MS = 60000,               /* how long to retry a document that the server cannot take at the moment */
   BUSY_PAUSE_MS = 100,
   BUSY_PAUSE_MS_MAX = 3000,
   DOCUMENTS_MAX = 100000, /* in one insert: MongoDB's own limit */
 };
-
-struct enqueue {
-  struct config config;
-  struct mongo *mongo;
-  mongoc_client_t *client;
-  struct id_source ids;
-  struct batch batch;
-  struct progress progress;
-  sigset_t unblocked; /* mask for the wait for input; a signal ends this wait */
-  enum input_form form;
-  size_t bundle_max;                  /* messages; 0: no bundles */
-  int64_t acknowledged, bad, unknown; /* messages */
-  int64_t documents;                  /* documents that hold the acknowledged messages */
-  int64_t began_ms;                   /* when the current batch got its first message */
-  int64_t busy_since_ms;              /* since when the server cannot take the next document; 0: it can */
-  int64_t bytes;                      /* of the files that are finished */
-  struct insert_woken woken;
-  bool stopped; /* stop reading and inserting */
-  bool failed;  /* an error other than bad and unknown messages */
-  int code;     /* why nothing can be inserted any more; 0: inserts are possible */
-};
-
-/* ---- logging ---- */
-
-__attribute__((format(printf, 4, 5))) static void say(struct enqueue *enqueue, enum config_log_level level, const char *event,
-                                                      const char *format, ...)
-{
-  char text[2048];
-  if (level > enqueue->config.log_level)
-    return;
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  if (!log_keeps())
-    progress_clear(&enqueue->progress);
-  log_say(level, event, text);
-}
-
-static void say_bad(struct enqueue *enqueue, size_t messages, const char *text)
-{
-  enqueue->bad += (int64_t)messages;
-  say(enqueue, CONFIG_LOG_ERROR, "bad", "%s", text);
-  if (enqueue->config.strict)
-    enqueue->stopped = true;
-}
-
-static void place_text(const struct enqueue *enqueue, struct place place, char *text)
-{
-  input_place(place.name, enqueue->form, place.number, place.offset, text, PLACE_SIZE);
-}
-
-/* "7 messages", "7 messages in 2 documents". */
-static void count_text(const struct enqueue *enqueue, int64_t messages, int64_t documents, char text[COUNT_SIZE])
-{
-  int length = snprintf(text, COUNT_SIZE, "%lld message%s", (long long)messages, plural(messages));
-  if (enqueue->bundle_max > 0)
-    snprintf(text + length, COUNT_SIZE - (size_t)length, " in %lld document%s", (long long)documents, plural(documents));
-}
-
-/* The _id as people write it; the caller frees it. */
-static char *id_text(const struct enqueue *enqueue, size_t i)
-{
-  bson_t document, only = BSON_INITIALIZER;
-  bson_iter_t iter;
-  batch_document(&enqueue->batch, i, &document);
-  if (bson_iter_init_find(&iter, &document, "_id"))
-    bson_append_iter(&only, "_id", 3, &iter);
-  char *text = bson_as_relaxed_extended_json(&only, NULL);
-  bson_destroy(&only);
-  return text;
-}
-
-static void say_unknown(struct enqueue *enqueue, size_t first, size_t count, const char *why)
-{
-  char from[PLACE_SIZE], to[PLACE_SIZE], counted[COUNT_SIZE];
-  char *first_id = id_text(enqueue, first), *last_id = id_text(enqueue, first + count - 1);
-  place_text(enqueue, enqueue->batch.documents[first].first, from);
-  place_text(enqueue, enqueue->batch.documents[first + count - 1].last, to);
-  size_t messages = batch_messages(&enqueue->batch, first, count);
-  count_text(enqueue, (int64_t)messages, (int64_t)count, counted);
-  say(enqueue, CONFIG_LOG_ERROR, "unknown", "it is not known whether %s %s in the queue: %s to %s, %s to %s: %s", counted,
-      messages == 1 ? "is" : "are", from, to, first_id ? first_id : "?", last_id ? last_id : "?", why);
-  bson_free(first_id);
-  bson_free(last_id);
-}
-
-/* What follows the batch was not even read. */
-static void say_not_tried(struct enqueue *enqueue, size_t first)
-{
-  char place[PLACE_SIZE];
-  const struct batch *batch = &enqueue->batch;
-  bool last = first >= batch->count;
-  place_text(enqueue, last ? batch->documents[batch->count - 1].last : batch->documents[first].first, place);
-  say(enqueue, CONFIG_LOG_ERROR, "not-tried", last ? "not tried: all behind %s" : "not tried: %s and all behind it", place);
-}
-
-static void say_summary(struct enqueue *enqueue, bool failed)
-{
-  char bad[64] = "", unknown[64] = "", counted[COUNT_SIZE];
-  const char *what = enqueue->form == INPUT_BSON ? "document" : "line";
-  if (enqueue->bad)
-    snprintf(bad, sizeof bad, ", %lld bad %s%s", (long long)enqueue->bad, what, plural(enqueue->bad));
-  if (enqueue->unknown)
-    snprintf(unknown, sizeof unknown, ", %lld unknown", (long long)enqueue->unknown);
-  count_text(enqueue, enqueue->acknowledged, enqueue->documents, counted);
-  say(enqueue, failed ? CONFIG_LOG_ERROR : CONFIG_LOG_INFO, "done", "enqueued %s%s%s", counted, bad, unknown);
-}
-
-/* ---- texts prepared for later ---- */
-
-/* Prepares the texts for a late answer to the insert of all from `first` on, and for a second signal before the answer. */
-static void draft_insert(struct enqueue *enqueue, size_t first)
-{
-  char words[STOP_WORDS_SIZE], counted[COUNT_SIZE];
-  const struct batch *batch = &enqueue->batch;
-  size_t count = batch->count - first;
-  int64_t messages = (int64_t)batch_messages(batch, first, count);
-  log_keep(words, sizeof words);
-  say_unknown(enqueue, first, count, "a second signal came before the answer");
-  say_not_tried(enqueue, batch->count);
-  enqueue->unknown += messages;
-  say_summary(enqueue, true);
-  enqueue->unknown -= messages;
-  log_keep(NULL, 0);
-  stop_words(words);
-  count_text(enqueue, messages, (int64_t)count, counted);
-  log_keep(words, sizeof words);
-  say(enqueue, CONFIG_LOG_INFO, "waiting", "waiting for %s to acknowledge %s", mongo_server(enqueue->mongo), counted);
-  log_keep(NULL, 0);
-  patience_begin(words);
-}
-
-/* Prepares the text for the time when no request is under way. */
-static void draft_idle(struct enqueue *enqueue)
-{
-  char words[STOP_WORDS_SIZE];
-  patience_end();
-  log_keep(words, sizeof words);
-  say_summary(enqueue, true);
-  log_keep(NULL, 0);
-  stop_words(words);
-}
-
-/* Prepares the text for the time until MongoDB has answered. */
-static void draft_connect(struct enqueue *enqueue)
-{
-  char words[STOP_WORDS_SIZE];
-  log_keep(words, sizeof words);
-  say(enqueue, CONFIG_LOG_ERROR, "stopped", "stopped by a signal before MongoDB answered; nothing was enqueued");
-  log_keep(NULL, 0);
-  if (!stop_catch(words, &enqueue->unblocked))
-    say(enqueue, CONFIG_LOG_WARN, "start", "no thread for signals: a signal is noticed when MongoDB has answered");
-}
 
 /* ---- inserting ---- */
 
@@ -214,7 +59,7 @@ static void ids_fill(struct enqueue *enqueue)
   for (size_t i = 0; i < batch->count; i++)
     wanted += batch->documents[i].id_wanted;
   if (!id_source_reserve(&enqueue->ids, clock_us(CLOCK_REALTIME), wanted, &tick, &error))
-    say(enqueue, CONFIG_LOG_WARN, "ids", "%s; that _ids rise from one call to the next is now up to the clock", error.text);
+    report(enqueue, CONFIG_LOG_WARN, "ids", "%s; that _ids rise from one call to the next is now up to the clock", error.text);
   for (size_t i = 0; i < batch->count; i++)
     if (batch->documents[i].id_wanted)
       id_make(&enqueue->ids, tick++, batch->bytes + batch->documents[i].at + ID_OFFSET);
@@ -225,11 +70,11 @@ static void say_refused(struct enqueue *enqueue, size_t i, const char *why)
 {
   const struct batch_document *document = &enqueue->batch.documents[i];
   char first[PLACE_SIZE], last[PLACE_SIZE], text[2 * PLACE_SIZE + sizeof(struct error) + 30];
-  place_text(enqueue, document->first, first);
-  place_text(enqueue, document->last, last);
+  report_place(enqueue, document->first, first);
+  report_place(enqueue, document->last, last);
   bool one = document->messages == 1;
   snprintf(text, sizeof text, "%s%s%s: MongoDB says: %s", first, one ? "" : " to ", one ? "" : last, why);
-  say_bad(enqueue, document->messages, text);
+  report_bad(enqueue, document->messages, text);
 }
 
 /* False: the time for retries is over, or a signal came. */
@@ -239,8 +84,8 @@ static bool busy_pause(struct enqueue *enqueue, size_t i, const char *why)
   int64_t now_ms = clock_us(CLOCK_MONOTONIC) / 1000;
   if (enqueue->busy_since_ms == 0) {
     enqueue->busy_since_ms = now_ms;
-    place_text(enqueue, enqueue->batch.documents[i].first, place);
-    say(enqueue, CONFIG_LOG_WARN, "busy", "%s: MongoDB cannot take it at the moment: %s; trying again", place, why);
+    report_place(enqueue, enqueue->batch.documents[i].first, place);
+    report(enqueue, CONFIG_LOG_WARN, "busy", "%s: MongoDB cannot take it at the moment: %s; trying again", place, why);
   }
   int64_t waited_ms = now_ms - enqueue->busy_since_ms, pause_ms = waited_ms / 2;
   pause_ms = pause_ms < BUSY_PAUSE_MS ? BUSY_PAUSE_MS : pause_ms > BUSY_PAUSE_MS_MAX ? BUSY_PAUSE_MS_MAX : pause_ms;
@@ -268,7 +113,7 @@ static size_t insert_some(struct enqueue *enqueue, size_t first)
 {
   struct error error;
   client_renew(enqueue);
-  draft_insert(enqueue, first);
+  report_draft_insert(enqueue, first);
   struct insert_outcome outcome = insert_batch(enqueue->mongo, enqueue->client, &enqueue->batch, first, &error);
   size_t reached = first + outcome.acknowledged;
   if (outcome.acknowledged > 0)
@@ -276,7 +121,7 @@ static size_t insert_some(struct enqueue *enqueue, size_t first)
                 &enqueue->woken);
   enqueue->acknowledged += (int64_t)batch_messages(&enqueue->batch, first, outcome.acknowledged);
   enqueue->documents += (int64_t)outcome.acknowledged;
-  draft_idle(enqueue);
+  report_draft_idle(enqueue);
   if (outcome.answer != INSERT_BUSY || outcome.acknowledged > 0)
     enqueue->busy_since_ms = 0;
   switch (outcome.answer) {
@@ -286,8 +131,8 @@ static size_t insert_some(struct enqueue *enqueue, size_t first)
     say_refused(enqueue, reached, error.text);
     return reached + 1;
   case INSERT_UNKNOWN:
-    say_unknown(enqueue, first, outcome.unknown, error.text);
-    say_not_tried(enqueue, first + outcome.unknown);
+    report_unknown(enqueue, first, outcome.unknown, error.text);
+    report_not_tried(enqueue, first + outcome.unknown);
     enqueue->unknown += (int64_t)batch_messages(&enqueue->batch, first, outcome.unknown);
     enqueue->stopped = true;
     return first + outcome.unknown;
@@ -297,8 +142,8 @@ static size_t insert_some(struct enqueue *enqueue, size_t first)
     outcome.unreachable = true;
     __attribute__((fallthrough));
   case INSERT_NONE:
-    say(enqueue, CONFIG_LOG_ERROR, "insert", "cannot insert: %s", error.text);
-    say_not_tried(enqueue, reached);
+    report(enqueue, CONFIG_LOG_ERROR, "insert", "cannot insert: %s", error.text);
+    report_not_tried(enqueue, reached);
     enqueue->failed = enqueue->stopped = true;
     enqueue->code = outcome.unreachable ? EXIT_UNAVAILABLE : mongo_exit_code(OUTCOME_UNKNOWN, &error);
     return reached;
@@ -379,14 +224,14 @@ static bool take_next(struct enqueue *enqueue, struct input *input)
     if (enqueue->config.strict)
       flush(enqueue);
     if (!enqueue->stopped)
-      say_bad(enqueue, 1, error.text);
+      report_bad(enqueue, 1, error.text);
     return true;
   case INPUT_IDLE:
     flush(enqueue);
     return true;
   case INPUT_BROKEN:
     enqueue->failed = true;
-    say_bad(enqueue, 1, error.text);
+    report_bad(enqueue, 1, error.text);
     return false;
   case INPUT_END:
     return false;
@@ -409,7 +254,7 @@ static void take_file(struct enqueue *enqueue, const char *path)
   bool standard = strcmp(path, "-") == 0;
   int file = standard ? STDIN_FILENO : file_open(path);
   if (file < 0) {
-    say(enqueue, CONFIG_LOG_ERROR, "input", "cannot open %.400s: %s", path, strerror(errno));
+    report(enqueue, CONFIG_LOG_ERROR, "input", "cannot open %.400s: %s", path, strerror(errno));
     enqueue->failed = true;
     enqueue->stopped |= enqueue->config.strict;
     return;
@@ -422,8 +267,8 @@ static void take_file(struct enqueue *enqueue, const char *path)
     ;
   if (stop_asked() && !enqueue->stopped) {
     flush(enqueue);
-    say(enqueue, CONFIG_LOG_ERROR, "stopped", "stopped by a signal behind %s%s%lld", input.name,
-        enqueue->form == INPUT_BSON ? ": document " : ":", (long long)input.number);
+    report(enqueue, CONFIG_LOG_ERROR, "stopped", "stopped by a signal behind %s%s%lld", input.name,
+           enqueue->form == INPUT_BSON ? ": document " : ":", (long long)input.number);
   }
   enqueue->bytes += input.bytes_read;
   input_deinit(&input);
@@ -490,7 +335,7 @@ static enum outcome hello(struct enqueue *enqueue, struct error *error)
 {
   char words[PATIENCE_LINE_SIZE];
   log_keep(words, sizeof words);
-  say(enqueue, CONFIG_LOG_INFO, "waiting", "waiting for %s to answer", mongo_server(enqueue->mongo));
+  report(enqueue, CONFIG_LOG_INFO, "waiting", "waiting for %s to answer", mongo_server(enqueue->mongo));
   log_keep(NULL, 0);
   patience_begin(words);
   enum outcome outcome = mongo_hello(enqueue->mongo, error);
@@ -513,7 +358,7 @@ static int connect_mongo(struct enqueue *enqueue)
                                             .retry_writes = true};
   enqueue->mongo = mongo_open(&options, &error);
   if (!enqueue->mongo) {
-    say(enqueue, CONFIG_LOG_ERROR, "start", "--uri: %s", error.text);
+    report(enqueue, CONFIG_LOG_ERROR, "start", "--uri: %s", error.text);
     return EXIT_USAGE;
   }
   enum outcome outcome = hello(enqueue, &error);
@@ -523,14 +368,14 @@ static int connect_mongo(struct enqueue *enqueue)
       return EXIT_DONE;
   }
   bool refused = outcome == OUTCOME_REFUSED || error.reason != ERROR_OTHER; /* then the text needs no prefix */
-  say(enqueue, CONFIG_LOG_ERROR, "unavailable", "%s%s; nothing was enqueued", refused ? "" : "cannot reach MongoDB: ", error.text);
+  report(enqueue, CONFIG_LOG_ERROR, "unavailable", "%s%s; nothing was enqueued", refused ? "" : "cannot reach MongoDB: ", error.text);
   return mongo_exit_code(outcome, &error);
 }
 
 static int summary(struct enqueue *enqueue)
 {
   bool failed = enqueue->failed || enqueue->bad || enqueue->unknown || stop_asked();
-  say_summary(enqueue, failed);
+  report_summary(enqueue, failed);
   if (enqueue->code != EXIT_DONE && enqueue->acknowledged == 0 && enqueue->unknown == 0)
     return enqueue->code;
   return failed ? EXIT_FAILED : EXIT_DONE;
@@ -540,14 +385,14 @@ static int run(struct enqueue *enqueue)
 {
   struct error error;
   int64_t wanted = enqueue->config.batch_messages;
-  draft_connect(enqueue);
+  report_draft_connect(enqueue);
   int code = connect_mongo(enqueue);
   if (code == EXIT_DONE) {
-    say(enqueue, CONFIG_LOG_DEBUG, "start", "inserts into database %s on %s", mongo_db(enqueue->mongo), mongo_server(enqueue->mongo));
-    draft_idle(enqueue);
+    report(enqueue, CONFIG_LOG_DEBUG, "start", "inserts into database %s on %s", mongo_db(enqueue->mongo), mongo_server(enqueue->mongo));
+    report_draft_idle(enqueue);
     stop_wait();
     if (!id_source_open(&enqueue->ids, &error))
-      say(enqueue, CONFIG_LOG_WARN, "ids", "%s; that _ids rise from one call to the next is up to the clock", error.text);
+      report(enqueue, CONFIG_LOG_WARN, "ids", "%s; that _ids rise from one call to the next is up to the clock", error.text);
     batch_init(&enqueue->batch, (size_t)(wanted < DOCUMENTS_MAX ? wanted : DOCUMENTS_MAX));
     take_all(enqueue);
     code = summary(enqueue);

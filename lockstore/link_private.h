@@ -1,0 +1,17 @@
+/* link_private: shared by link.c (the client) and link_stream.c (its stream); private to these. */
+#ifndef PAWL_LOCKSTORE_LINK_PRIVATE_H
+#define PAWL_LOCKSTORE_LINK_PRIVATE_H
+
+#include "lockstore/link.h"
+
+struct mongo_link {
+  struct mongo *mongo;
+  mongoc_client_t *client; /* NULL: not connected */
+  int drop;                /* an eventfd, readable while it is dropped: there is no flag beside it that could say otherwise */
+  bool asked, for_majority;
+};
+
+/* For the driver: opens the stream to a host. `context` is the link. */
+mongoc_stream_t *link_initiate(const mongoc_uri_t *uri, const mongoc_host_list_t *host, void *context, bson_error_t *error);
+
+#endif
