@@ -357,6 +357,15 @@ static void test_waiter_goes_when_it_is_its_turn_and_the_queue_is_empty(void **s
   rig_expect(&rig, STATE_IDLE, "POLL");
 }
 
+/* Also where its queue is empty: the holder may be gone, and the next message is for another. */
+static void test_a_waiter_that_stops_calls_the_next(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, "wait 0; POLL YES; CHECK YES; LOOK NO; wait 1000; LOOK NO; POLL NO; stop");
+  rig_expect(&rig, STATE_UNLOCKING, "LEAVE");
+  assert_true(running(ACTIVITY_MAIN)->calls);
+}
+
 /* It does not leave an entry behind that would be called when nobody is there. */
 static void test_a_waiter_that_stops_leaves_the_queue(void **state)
 {
@@ -1550,6 +1559,7 @@ int main(void)
       STORY(test_a_lock_that_is_not_pawls),
       STORY(test_waiter_stays_while_another_holds),
       STORY(test_waiter_goes_when_it_is_its_turn_and_the_queue_is_empty),
+      STORY(test_a_waiter_that_stops_calls_the_next),
       STORY(test_a_waiter_that_stops_leaves_the_queue),
       STORY(test_a_waiter_stops_while_the_database_is_away),
       STORY(test_called_after_another_was_faster),
