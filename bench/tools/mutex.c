@@ -31,10 +31,22 @@ static void pause_ms(int64_t ms)
   nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
 }
 
+/* Only near the front, as pawl-lock does: each wake-up costs the server something for each cursor that waits. */
+static void listen(void)
+{
+  while (watcher_begin(watcher, &error) != OUTCOME_YES) /* may lose a race against other processes that begin */
+    pause_ms(AGAIN_MS);
+  mine.listens = true;
+}
+
 /* True: it is this one's turn. */
 static bool woken(void)
 {
   struct wakeup wakeup;
+  if (!mine.listens) {
+    pause_ms(mine.pause_ms);
+    return false;
+  }
   return watcher_next(watcher, mine.pause_ms, &wakeup, &error) == OUTCOME_YES && wakeup.about == WAKEUP_LOCK &&
          memcmp(&wakeup.owner, &mine.owner, sizeof wakeup.owner) == 0;
 }
@@ -47,7 +59,10 @@ static void acquire(void)
       return;
     if (seen != OUTCOME_NO && seen != OUTCOME_YES)
       die("mutex: %s", error.text);
-    turn = seen == OUTCOME_NO && woken();
+    if (mine.near && !mine.listens)
+      listen(); /* and look once more: what came before is not seen */
+    else
+      turn = woken();
   }
 }
 
@@ -74,13 +89,10 @@ int main(int argc, char **argv)
     die("mutex: %s", error.text);
   options.await_ms = AWAIT_MS;
   watcher = watcher_open(store, &options, NULL, 0, &error);
-  while (watcher && watcher_begin(watcher, &error) != OUTCOME_YES) /* may lose a race against other processes that begin */
-    pause_ms(AGAIN_MS);
   if (!watcher)
     die("mutex: %s", error.text);
   acquire_init(&mine, LOCK_BY_TOOL, LEASE_MS, RETRY_MS);
   mine.slot = (int)argument_number(argv, "slot", NULL);
-  mine.listens = true;
   acquire();
   turn(argument(argv, "file", NULL), argument_number(argv, "ms", NULL));
   if (acquire_release(store, name, &mine, 0, &error) != OUTCOME_YES)
