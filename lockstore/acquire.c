@@ -166,16 +166,6 @@ enum outcome acquire_take(struct lockstore *store, const char *type, struct acqu
 
 /* ---- leaving ---- */
 
-/* A late copy of my own entry is no waiter. */
-static void drop_own(struct wait_queue *queue, const struct owner *owner)
-{
-  int at = wait_queue_find(queue, owner);
-  if (at < 0)
-    return;
-  queue->count--;
-  memmove(&queue->waiters[at], &queue->waiters[at + 1], (size_t)(queue->count - at) * sizeof queue->waiters[0]);
-}
-
 /* Calls the next one, if the lock is free. If no process waits, nothing is left of the queue. */
 static void hand_on(struct lockstore *store, const char *type, const struct acquisition *mine, int64_t epoch, bool same_kind)
 {
@@ -186,7 +176,7 @@ static void hand_on(struct lockstore *store, const char *type, const struct acqu
     return;
   if (queue.count == 0 && queue.has_last)
     (void)wait_queue_remove_empty(store, type, &ignored);
-  drop_own(&queue, &mine->owner);
+  wait_queue_drop(&queue, &mine->owner); /* a late copy of my own entry is no waiter */
   int next = wait_queue_next(&queue, &mine->owner, call_ms(mine));
   if (next >= 0 && (same_kind || queue.waiters[next].kind != mine->kind))
     next_call(store, type, &queue, next, epoch);

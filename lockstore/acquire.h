@@ -17,7 +17,7 @@
 #ifndef PAWL_LOCKSTORE_ACQUIRE_H
 #define PAWL_LOCKSTORE_ACQUIRE_H
 
-#include "lockstore/lockstore.h"
+#include "lockstore/mutex.h"
 
 struct acquisition {
   enum lock_kind kind;

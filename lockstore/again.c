@@ -1,4 +1,4 @@
-#include "lockstore/lockstore.h"
+#include "lockstore/ledger.h"
 
 /*
  * A fence, a commit or a removal whose answer is not known: the ledger as the majority has it says what became of it. What it shows cannot

@@ -1,4 +1,4 @@
-#include "lockstore/lockstore.h"
+#include "lockstore/mutex.h"
 
 #include <time.h>
 #include <unistd.h>

@@ -1,5 +1,6 @@
 #include "bson_array.h"
 #include "lockstore/document.h"
+#include "lockstore/ledger.h"
 #include "lockstore/mongo.h"
 
 #include <assert.h>

@@ -13,7 +13,8 @@
 #ifndef PAWL_LOCKSTORE_LOCKSTORE_MEMORY_H
 #define PAWL_LOCKSTORE_LOCKSTORE_MEMORY_H
 
-#include "lockstore/lockstore.h"
+#include "lockstore/ledger.h"
+#include "lockstore/mutex.h"
 
 enum { MEMORY_LOCKS_MAX = 256, MEMORY_LEDGERS_MAX = 256, MEMORY_QUEUES_MAX = 16 };
 

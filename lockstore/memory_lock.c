@@ -182,15 +182,6 @@ enum outcome wait_queue_renew(struct lockstore *store, const char *type, const s
   return memory_call_end(store, lost, outcome, error);
 }
 
-static void queue_drop(struct wait_queue *queue, const struct owner *owner)
-{
-  int at = wait_queue_find(queue, owner);
-  if (at < 0)
-    return;
-  queue->count--;
-  memmove(&queue->waiters[at], &queue->waiters[at + 1], (size_t)(queue->count - at) * sizeof queue->waiters[0]);
-}
-
 static bool queue_remove_empty(struct lockstore *store, const char *type)
 {
   struct queue_document *waiting = queue_find(store->server, type);
@@ -217,7 +208,7 @@ enum outcome wait_queue_leave(struct lockstore *store, const char *type, const s
     struct queue_document *waiting = queue_find(store->server, type);
     outcome = waiting ? OUTCOME_YES : OUTCOME_NO;
     if (waiting)
-      queue_drop(&waiting->queue, me);
+      wait_queue_drop(&waiting->queue, me);
     (void)queue_remove_empty(store, type);
   }
   return memory_call_end(store, lost, outcome, error);
@@ -232,7 +223,7 @@ enum outcome wait_queue_take(struct lockstore *store, const char *type, int slot
     struct queue_document *waiting = queue_find(store->server, type);
     outcome = take(store, type, slot, owner, ttl_ms, holder);
     for (int i = 0; outcome == OUTCOME_YES && waiting && i < departure->count; i++)
-      queue_drop(&waiting->queue, &departure->owners[i]);
+      wait_queue_drop(&waiting->queue, &departure->owners[i]);
     if (outcome == OUTCOME_YES && waiting)
       last_set(&waiting->queue, owner, departure->kind);
   }

@@ -33,6 +33,15 @@ int wait_queue_find(const struct wait_queue *queue, const struct owner *owner)
   return -1;
 }
 
+void wait_queue_drop(struct wait_queue *queue, const struct owner *owner)
+{
+  int at = wait_queue_find(queue, owner);
+  if (at < 0)
+    return;
+  queue->count--;
+  memmove(&queue->waiters[at], &queue->waiters[at + 1], (size_t)(queue->count - at) * sizeof queue->waiters[0]);
+}
+
 bool wait_queue_has(const struct wait_queue *queue, enum lock_kind kind)
 {
   for (int i = 0; i < queue->count; i++)

@@ -41,6 +41,8 @@ struct wait_queue {
 bool waiter_counts(const struct wait_queue *queue, const struct waiter *waiter);
 /* Its index; -1: it is not there. */
 int wait_queue_find(const struct wait_queue *queue, const struct owner *owner);
+/* Without that one, if it is there. */
+void wait_queue_drop(struct wait_queue *queue, const struct owner *owner);
 /*
  * The index of the one whose turn it is; -1: none. The first that was called within call_ms; else by turns: after a worker
  * the first tool, after a tool the first worker, if there is one; else the first. Those who were called earlier and did not

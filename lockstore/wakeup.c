@@ -1,6 +1,7 @@
 #include "lockstore/wakeup.h"
 #include "bson_array.h"
 #include "lockstore/document.h"
+#include "lockstore/ledger.h"
 #include "lockstore/store.h"
 
 #include <stdatomic.h>

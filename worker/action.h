@@ -10,6 +10,7 @@
 
 #include "base.h"
 #include "lockstore/acquire.h"
+#include "lockstore/ledger.h"
 #include "worker/work_item.h"
 
 /*

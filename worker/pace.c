@@ -1,7 +1,7 @@
 #include "worker/pace.h"
 
 enum {
-  HEARING_PAUSE_MS = 1000,      /* while wake-ups come, an idle or waiting consumer polls no more often than this by itself */
+  NOTIFIED_PAUSE_MS = 1000,     /* while wake-ups come, an idle or waiting consumer polls no more often than this by itself */
   POLL_WHILE_WAITING_MS = 1000, /* a waiter sees this often whether there still is anything to wait for */
   LOOK_LONG_MS = 1000,          /* a poll without an answer took long because of what it goes over, or as well as if it had */
   REST_MAX_MS = 10000,
@@ -89,9 +89,9 @@ void pace_pause_until(struct turn *turn, int64_t at_ms)
 void pace_pause(struct turn *turn, int64_t ms)
 {
   /* Where no process holds it any more, and nothing was there for the next one at that moment, this process alone may see a message. */
-  bool next = turn->moment->now_ms - turn->pace->called_ms < HEARING_PAUSE_MS;
-  bool longer = turn->pace->notified && !next && ms < HEARING_PAUSE_MS;
-  pace_pause_until(turn, turn->moment->now_ms + turn_jitter(turn, longer ? HEARING_PAUSE_MS : ms));
+  bool next = turn->moment->now_ms - turn->pace->called_ms < NOTIFIED_PAUSE_MS;
+  bool longer = turn->pace->notified && !next && ms < NOTIFIED_PAUSE_MS;
+  pace_pause_until(turn, turn->moment->now_ms + turn_jitter(turn, longer ? NOTIFIED_PAUSE_MS : ms));
 }
 
 void pace_released(struct turn *turn, bool lost)

@@ -25,7 +25,8 @@
 #ifndef PAWL_TESTS_SIMULATION_CHECKS_H
 #define PAWL_TESTS_SIMULATION_CHECKS_H
 
-#include "lockstore/lockstore.h"
+#include "lockstore/ledger.h"
+#include "lockstore/mutex.h"
 #include "queue.h"
 
 struct completion;

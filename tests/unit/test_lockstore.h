@@ -5,7 +5,8 @@
 #ifndef PAWL_TESTS_TEST_LOCKSTORE_H
 #define PAWL_TESTS_TEST_LOCKSTORE_H
 
-#include "lockstore/lockstore.h"
+#include "lockstore/ledger.h"
+#include "lockstore/mutex.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

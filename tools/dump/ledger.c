@@ -1,4 +1,5 @@
 #include "tools/dump/ledger.h"
+#include "lockstore/ledger.h"
 #include "lockstore/mongo.h"
 #include "tools/patience.h"
 

@@ -1,5 +1,6 @@
 #include "tools/lock/claim.h"
 #include "lockstore/lease.h"
+#include "lockstore/ledger.h"
 #include "lockstore/mongo.h"
 #include "tools/lock/command.h"
 

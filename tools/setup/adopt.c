@@ -1,5 +1,6 @@
 #include "tools/setup/adopt.h"
 #include "lockstore/acquire.h"
+#include "lockstore/ledger.h"
 #include "storage/chain.h"
 #include "worker/clock.h"
 

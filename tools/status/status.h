@@ -7,7 +7,8 @@
 #define PAWL_TOOLS_STATUS_STATUS_H
 
 #include "config/config.h"
-#include "lockstore/lockstore.h"
+#include "lockstore/ledger.h"
+#include "lockstore/mutex.h"
 
 #include <time.h>
 
