@@ -23,6 +23,8 @@
 /*
  * The possible answers of every call. UNKNOWN is the third beside yes and no: after a time-out, a lost connection or a
  * writeConcernError the request may have been done, or may still be done. `error` is filled for UNKNOWN and REFUSED only.
+ * With UNKNOWN error.reason says whether MongoDB did answer and refused the user or a right. That may be put right at the server
+ * while a caller waits, so it is worth trying again; base.h has the reasons.
  */
 enum outcome {
   OUTCOME_YES,
