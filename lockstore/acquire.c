@@ -156,7 +156,7 @@ enum outcome acquire_take(struct lockstore *store, const char *type, struct acqu
     return outcome;
   mine->steal = false;
   outcome = take(store, type, mine, holder, error);
-  mine->pause_ms = jitter(store, mine->retry_ms);
+  mine->pause_ms = jitter(store, mine->retry_ms < SELDOM_MS ? mine->retry_ms : SELDOM_MS); /* my entry may be gone: look soon */
   if (outcome == OUTCOME_YES) {
     mine->queued = false;
     mine->gone_count = 0;

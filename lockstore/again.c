@@ -36,8 +36,9 @@ static enum outcome fence_repeat(struct lockstore *store, const char *type, int6
 }
 
 /*
- * What the fence found. It has written `clean` and `guarded`: to a clean end that was not vouched for, as it was seen at that epoch,
- * nothing was added since. Else what a local fence vouches for was vouched for, or had become clean, and no write is under way to it.
+ * Makes *before, which was read after the fence, what the fence found: the fence has written over `clean` and `guarded`. An end that was
+ * seen at that epoch, clean and not vouched for, is as it was: nothing was added since. Any other end that a local fence vouches for was
+ * vouched for before, or had become clean; either way no write to it is under way.
  */
 static void before_restore(struct ledger *before, const struct ledger *seen, enum fencer fencer)
 {

@@ -1,14 +1,15 @@
+#include "lockstore/ledger.h"
 #include "bson_array.h"
 #include "lockstore/document.h"
-#include "lockstore/ledger.h"
 #include "lockstore/mongo.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 /*
- * The documents of `ledger`. Every filter of a change names `v: 1`, the epoch and (but for the fence) the owner, so that a request
- * that arrives late or twice changes nothing.
+ * The documents of `ledger`. Every filter of a change names what it was seen to be, so that a request that arrives late or twice changes
+ * nothing: `v: 1`, the epoch and the owner; the fence without the owner; and an adoption (ledger_put) the whole document, where that is
+ * malformed.
  */
 
 /* What a document may hold, whoever wrote it. The numbers beside the epoch are below 2^62 in the file, so that sums of two do not overflow.

@@ -10,10 +10,10 @@
  * This is one of the seams: lockstore_memory.h is a twin with the same functions, in memory, which tests link in place of this
  * one. One test suite runs against both.
  *
- * Threads: any thread may call any function at any time. Each call blocks for at most the time-out given to lockstore_open. It
- * may take longer when a connection must be made first (finding the server and connecting have that time each), and
- * lockstore_prepare sends several requests. Memory: the caller frees nothing that a function returns, unless its comment says
- * so.
+ * Threads: any thread may call any function at any time. Each request waits for at most timeout_ms, or majority_ms. A call may
+ * take longer: a connection may have to be made first (finding the server and connecting have that time each), and some calls
+ * send several requests (lockstore_prepare; those of acquire.h, two to six). Memory: the caller frees nothing that a function returns,
+ * unless its comment says so.
  */
 #ifndef PAWL_LOCKSTORE_LOCKSTORE_H
 #define PAWL_LOCKSTORE_LOCKSTORE_H

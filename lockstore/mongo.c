@@ -266,12 +266,8 @@ bool mongo_reply_batch(const bson_t *reply, struct mongo_batch *batch)
   static const uint8_t nothing[] = {5, 0, 0, 0, 0};
   bson_iter_t cursor, id, list;
   bool has = bson_iter_init_find(&cursor, reply, "cursor") && bson_iter_recurse(&cursor, &id);
-  list = id;
-  has = has && bson_iter_find(&id, "id");
-  while (has && bson_iter_next(&list))
-    if (strcmp(bson_iter_key(&list), "firstBatch") == 0 || strcmp(bson_iter_key(&list), "nextBatch") == 0)
-      break;
-  has = has && bson_iter_recurse(&list, &batch->documents);
+  bool listed = has && ((list = id, bson_iter_find(&list, "firstBatch")) || (list = id, bson_iter_find(&list, "nextBatch")));
+  has = listed && bson_iter_find(&id, "id") && bson_iter_recurse(&list, &batch->documents);
   batch->cursor = has ? bson_iter_as_int64(&id) : 0;
   return has || !bson_iter_init_from_data(&batch->documents, nothing, sizeof nothing);
 }

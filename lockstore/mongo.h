@@ -143,7 +143,7 @@ bool mongo_reply_batch(const bson_t *reply, struct mongo_batch *batch);
 MUST_CHECK bool mongo_batch_next(struct mongo_batch *batch, bson_t *document);
 
 /*
- * Runs a write of one statement, once, and destroys the command. Majority and journal unless the command says otherwise; the
+ * Runs a write, once, and destroys the command. Majority and journal unless the command says otherwise; the
  * server gives up before the client does. YES: *count as above.
  */
 MUST_CHECK enum outcome mongo_write(struct mongo *mongo, const char *doing, bson_t *command, int64_t *count, struct error *error);

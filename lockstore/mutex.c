@@ -1,6 +1,6 @@
+#include "lockstore/mutex.h"
 #include "bson_array.h"
 #include "lockstore/document.h"
-#include "lockstore/mutex.h"
 #include "lockstore/store.h"
 #include "lockstore/wait_queue.h"
 #include "lockstore/wakeup.h"

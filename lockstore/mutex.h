@@ -27,7 +27,7 @@ struct lock_view {
   struct owner owner;
   struct lock_holder holder;
   int64_t ttl_ms;
-  int64_t left_ms; /* rest of the lease, by the server's clock; 0 or below: expired */
+  int64_t left_ms; /* rest of the lease, by the server's clock; below 0: expired */
   bool stealable;  /* expired, or its end lies so far ahead that a clock must have jumped */
 };
 

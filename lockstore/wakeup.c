@@ -84,8 +84,9 @@ static bool connect_session(struct watcher *watcher, struct error *error)
   bson_error_t reason = {.message = "no session"};
   disconnect(watcher);
   watcher->client = mongo_client_take(watcher->mongo, "watching for wake-ups", error);
-  if (watcher->client)
-    watcher->session = mongoc_client_start_session(watcher->client, NULL, &reason);
+  if (!watcher->client)
+    return false;
+  watcher->session = mongoc_client_start_session(watcher->client, NULL, &reason);
   if (watcher->session && mongoc_client_session_append(watcher->session, &watcher->opts, &reason))
     return true;
   error_set(error, "watching for wake-ups: %s", reason.message);

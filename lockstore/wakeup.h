@@ -36,7 +36,7 @@ enum outcome wakeup_send(struct lockstore *store, const char *type, enum wakeup_
 struct watcher;
 
 /*
- * For the wake-ups to this process (the store's nonce), and for those to all that serve one of the types (there may be none).
+ * For the wake-ups to this process (to the store's address), and for those to all that serve one of the types (there may be none).
  * Does not connect. `options` as for the store, with await_ms: how long watcher_next waits on the server. The store must outlive
  * the watcher. NULL: `error` says why.
  */

@@ -15,8 +15,8 @@
 
 /*
  * The actions; one call of perform does each. An action is a sequence that needs no decision of this machine. Where it may be
- * long it looks between its steps at how long it may go on (consumer_until_ms). Only in draining several actions of a type run
- * at the same time: one of each activity, but up to three deletes.
+ * long it looks between its steps at how long it may go on (consumer_until_ms). One action of an activity runs at
+ * a time, but up to three deletes. RENEW runs beside the others wherever the lock is held, READ and deletes only in draining.
  */
 enum action_kind {
   /* activity MAIN */

@@ -355,14 +355,6 @@ static void delete_step(struct turn *turn)
 
 /* ---- when to leave ---- */
 
-/* A tool waits, and this epoch has got on: it has written, settled, or found nothing to do. */
-static bool tools_turn(const struct turn *turn)
-{
-  const struct epoch *epoch = turn->epoch;
-  bool got_on = epoch->wrote || turn->core->settled > epoch->before.settled || epoch->empty_since_ms >= 0 || epoch->no_space;
-  return turn->lease->awaited && got_on;
-}
-
 static bool segment_is_full(const struct turn *turn)
 {
   const struct epoch *epoch = turn->epoch;
@@ -379,7 +371,7 @@ static void leave_decide(struct turn *turn)
     return;
   if (turn->lease->lost || turn->core->stopping) {
     leave_by(turn, LEAVE_RELEASE, STATE_IDLE, turn->lease->lost ? "the lease was lost" : "asked to stop");
-  } else if (tools_turn(turn)) {
+  } else if (leave_for_tool(turn)) {
     leave_by(turn, LEAVE_RELEASE, STATE_IDLE, "a tool waits for the lock");
   } else if (idle && epoch->read_unknown_row >= READ_UNKNOWN_MAX) {
     turn->core->failed_holds = epoch->read_unknown_row;

@@ -114,6 +114,8 @@ static void settle_step(struct turn *turn)
     return;
   if (turn->core->stopping || turn->lease->lost) {
     leave_release(turn, STATE_IDLE, turn->lease->lost ? "the lease was lost" : "asked to stop");
+  } else if (leave_for_tool(turn)) {
+    leave_release(turn, STATE_IDLE, "a tool waits for the lock");
   } else if (turn->core->settled >= epoch->committed.seq) {
     turn_enter(turn, STATE_DRAINING, "all committed messages are settled");
   } else if (turn_main_ready(turn) && lease_alive(turn)) {

@@ -59,7 +59,7 @@ void epoch_init(struct epoch *epoch);
 void epoch_deinit(struct epoch *epoch);
 /* FENCE came back with YES. */
 void epoch_begin(struct turn *turn, const struct completion *completion);
-/* There is none; and what would have been of it is forgotten. */
+/* The epoch is over: its items and what was known of it are dropped. */
 void epoch_forget(struct turn *turn);
 
 /* Completions while the epoch lasts, by activity; and what can be started now, is. */

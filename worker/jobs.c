@@ -27,7 +27,7 @@ struct action_job {
 
 int jobs_connections(size_t type_count)
 {
-  /* A pass keeps one while it is open, and each deleter its own. */
+  /* Of each type: what its threads ask at one time, the renewals, its deletes. A deleter has its own. */
   return (int)type_count * (THREADS_PER_TYPE + 1 + DELETES_MAX) + DELETERS + 2;
 }
 

@@ -56,6 +56,13 @@ static void abandon(struct turn *turn, enum consumer_state after)
     leave_release(turn, after, turn->epoch->leave_why);
 }
 
+bool leave_for_tool(const struct turn *turn)
+{
+  const struct epoch *epoch = turn->epoch;
+  bool got_on = epoch->wrote || turn->core->settled > epoch->before.settled || epoch->empty_since_ms >= 0 || epoch->no_space;
+  return turn->lease->awaited && got_on;
+}
+
 void leave_fenced(struct turn *turn)
 {
   lease_lose(turn);

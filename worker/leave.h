@@ -10,6 +10,8 @@
 /* Decides how the epoch ends, and what comes then: draining goes on until what runs has come back. */
 void leave_by(struct turn *turn, enum leave leave, enum consumer_state after, const char *why);
 /* The epoch belongs to another by now, or the file is dead to this process: nothing more is written or committed. */
+/* A tool waits, and this epoch has got on: it has written, settled, or found nothing to do. */
+bool leave_for_tool(const struct turn *turn);
 void leave_fenced(struct turn *turn);
 void leave_failed_disk(struct turn *turn, const char *text);
 /* Releases (docs/protocol.md, Release): closes what was written and commits it as clean, or sets `clean` back to its old value. */

@@ -5,7 +5,10 @@
 /* LEVELS_MAX: deepest that a server stores through an insert; the filter of a delete takes a few levels more. */
 enum { LEVELS_MAX = 180, SHOWN_BYTES = 100 };
 
-/* A DBPointer's name, up to which a server's index knows it: beside others it is not found again (6.0), or looked for without an end. */
+/*
+ * A DBPointer with a NUL inside its name: a server's index knows the name up to there. Beside other `_id`s of the kind it is not found
+ * again (MongoDB 6.0), or looked for without an end.
+ */
 static bool is_cut_pointer(const struct element *element)
 {
   return element->type == BSON_TYPE_DBPOINTER &&

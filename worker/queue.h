@@ -1,6 +1,6 @@
 /*
- * queue: how a worker reads and deletes the messages in MongoDB. Apart from lockstore, this is the only part that knows the
- * driver.
+ * queue: how a worker reads and deletes the messages in MongoDB. Apart from lockstore, this is the only part of a worker that
+ * knows the driver.
  *
  * Threads: any thread may call any function, but only one at a time may use a reader and its pass. Each call blocks for at most
  * the connection's time-out; queue_pass_next blocks as long as bytes of a reply come (lockstore/link.h).

@@ -7,6 +7,8 @@
 
 #include <inttypes.h>
 
+enum { SOON_MS = 1000 };
+
 void seek_init(struct seek *seek, const struct consumer_options *options)
 {
   *seek = (struct seek){.look_ms = 0};
@@ -69,6 +71,12 @@ static void polled(struct turn *turn, const struct completion *completion)
     stop_waiting(turn, STATE_IDLE, "the queue is empty");
 }
 
+/* My entry of the wait queue may be gone, or expire before --retry is over: so a second at most. */
+static int64_t soon_ms(const struct core *core)
+{
+  return core->options.retry_ms < SOON_MS ? core->options.retry_ms : SOON_MS;
+}
+
 /* ---- the storage ---- */
 
 static const char *free_why(const struct seek *seek)
@@ -92,7 +100,7 @@ static void checked(struct turn *turn, const struct completion *completion)
     return;
   case TRUST_SILENT:
     if (completion->result != RESULT_UNKNOWN)
-      core->next_ms = turn->moment->now_ms + turn_jitter(turn, core->options.retry_ms);
+      core->next_ms = turn->moment->now_ms + turn_jitter(turn, soon_ms(core));
     return;
   case TRUST_ENDS:
     stop_waiting(turn, STATE_STOPPED, "the storage cannot be trusted");
@@ -205,7 +213,7 @@ static void taken(struct turn *turn, const struct completion *completion)
   seek->acquisition = completion->acquisition;
   if (completion->result == RESULT_NO) {
     turn_enter(turn, STATE_WAITING, "another process took the lock");
-    seek->look_ms = core->next_ms = turn->moment->now_ms + turn_jitter(turn, core->options.retry_ms);
+    seek->look_ms = core->next_ms = turn->moment->now_ms + turn_jitter(turn, soon_ms(core));
     core->wakeable = true;
     return;
   }

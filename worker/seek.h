@@ -23,9 +23,10 @@ void seek_init(struct seek *seek, const struct consumer_options *options);
 /* MAIN's completions in these states; and what can be started now, is. */
 void seek_done(struct turn *turn, const struct completion *completion);
 void seek_step(struct turn *turn);
-/* Idle or waiting it also checks the storage now and then, beside its pauses. The check came back; whether one may be made. */
-void seek_checked_aside(struct turn *turn, const struct completion *completion);
+/* Whether it checks the storage now and then during its pauses: idle or waiting. */
 bool seek_checks_aside(const struct core *core);
+/* Such a check came back. */
+void seek_checked_aside(struct turn *turn, const struct completion *completion);
 /* A wake-up for the mutex, to this acquisition. */
 void seek_called(struct turn *turn);
 

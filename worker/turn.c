@@ -56,6 +56,7 @@ void turn_enter(struct turn *turn, enum consumer_state state, const char *why)
   struct core *core = turn->core;
   turn_log(turn, LEVEL_INFO, "state", "%s -> %s: %s", consumer_state_name(core->state), consumer_state_name(state), why);
   core->state = state;
+  core->refused = core->refused && state != STATE_IDLE && state != STATE_BACKING_OFF; /* the next epoch finds out again */
   core->next_ms = turn->moment->now_ms;
   core->unknown_row = 0;
   core->wakeable = core->woken = false;

@@ -57,6 +57,8 @@ static const struct edge {
     {STATE_SETTLING, STATE_DRAINING, "OPEN YES", ALWAYS}, /* nothing is to be settled */
     {STATE_SETTLING, STATE_DRAINING, "SETTLE YES", ALWAYS},
     {STATE_SETTLING, STATE_RELEASING, "SETTLE NO|REFUSED|NEWER|LEFT", ALWAYS},
+    {STATE_SETTLING, STATE_RELEASING, "SETTLE YES|UNKNOWN|STOPPED", ALWAYS}, /* a tool waits */
+    {STATE_SETTLING, STATE_RELEASING, "RENEW YES", ALWAYS},                  /* the same, between two of them */
     {STATE_SETTLING, STATE_RELEASING, "*", LEAVING},
 
     {STATE_DRAINING, STATE_RELEASING, "*", ALWAYS}, /* it leaves when all that runs beside has come back, whichever is last */

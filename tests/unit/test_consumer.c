@@ -425,8 +425,8 @@ static void test_settling_is_enough_for_a_turn(void **state)
 {
   (void)state;
   rig_play_all(&rig, TO_FENCING "; FENCE YES:unsettled; OPEN YES; wait 10000; RENEW YES:awaited");
-  for (int i = 0; i < 3; i++)
-    rig_play_all(&rig, "SETTLE YES");
+  rig_expect(&rig, STATE_SETTLING, ""); /* the first of three runs */
+  rig_play(&rig, "SETTLE YES");
   rig_expect(&rig, STATE_RELEASING, "CLOSE");
 }
 
@@ -1292,6 +1292,17 @@ static void test_delete_refused_too_late(void **state)
   assert_false(rig.consumer.core.refused);
 }
 
+/* The next epoch finds out again: it deletes, and a later stop is not taken for one of the database's. */
+static void test_delete_refused_and_fenced(void **state)
+{
+  (void)state;
+  rig_play_all(&rig, TO_APPENDING "; READ YES; APPEND YES; READ NO; DELETE LEFT");
+  assert_true(rig.consumer.core.refused);
+  rig_play_all(&rig, "APPEND NO; CLOSE YES; UNLOCK YES");
+  rig_expect(&rig, STATE_IDLE, "POLL");
+  assert_false(rig.consumer.core.refused);
+}
+
 static void test_settling_delete_refused(void **state)
 {
   (void)state;
@@ -1623,6 +1634,7 @@ int main(void)
       STORY(test_read_refused),
       STORY(test_deletes_refused_are_told_once),
       STORY(test_delete_refused_too_late),
+      STORY(test_delete_refused_and_fenced),
       STORY(test_settling_delete_refused),
       STORY(test_document_named),
       STORY(test_database_refused),

@@ -268,7 +268,7 @@ static void tell_locks(struct status_table *table)
 {
   for (size_t i = 0; i < table->count; i++) {
     struct status_row *row = &table->rows[i];
-    bool by_lock = row->held ? strncmp(row->lock.holder.program, "pawl-lock", 9) == 0 : row->ledger.epoch > 0;
+    bool by_lock = row->held ? row->lock.holder.kind == LOCK_BY_TOOL : row->ledger.epoch > 0;
     if (row->kind == STATUS_TYPE && by_lock && row->queued == 0 && row->ledger.end.file[0] == '\0' && !row->problem.text[0])
       row->kind = STATUS_LOCK;
   }
