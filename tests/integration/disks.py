@@ -150,16 +150,23 @@ class Disks:
         self.undo.append(("chattr", "-i", path))
         return lambda: command("chattr", "-i", path)
 
+    def bound(self, below, place):
+        """A prefix under which a program finds this file or folder in the place of another one."""
+        what = f"another {place}"
+        root = () if os.geteuid() == 0 else ("--map-root-user",)
+        prefix = ["unshare", *root, "--mount", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', below, place]
+        need_program("unshare", what)
+        done = command(*prefix, "true", check=False)
+        if done.returncode != 0:
+            pytest.skip(f"this kernel gives no mount namespace: {done.stderr.strip()}")
+        return prefix
+
     def machine(self, number):
         """A prefix under which a program believes to be on another machine: one of another boot id."""
         file = self.folder / f"boot_id{number}"
         file.write_text(boot_id(number) + "\n")
-        root = () if os.geteuid() == 0 else ("--map-root-user",)
-        prefix = ["unshare", *root, "--mount", "sh", "-c", 'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"', file]
-        need_program("unshare", "another boot id")
-        done = command(*prefix, "cat", "/proc/sys/kernel/random/boot_id", check=False)
-        if done.stdout.strip() != boot_id(number):
-            pytest.skip(f"this kernel gives no mount namespace: {done.stderr.strip()}")
+        prefix = self.bound(file, "/proc/sys/kernel/random/boot_id")
+        assert command(*prefix, "cat", "/proc/sys/kernel/random/boot_id").stdout.strip() == boot_id(number)
         return prefix
 
 

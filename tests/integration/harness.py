@@ -52,9 +52,9 @@ def environment(**more):
     return {**clean, "MONGOC_DISABLE_SHM": "1", "XDG_STATE_HOME": STATE.name, **{name: str(value) for name, value in more.items()}}
 
 
-def run(name, *arguments, stdin=None, env=None, timeout=DEADLINE):
-    """A program to its end; returncode, stdout and stderr as bytes."""
-    return subprocess.run([program(name), *map(str, arguments)], input=stdin, capture_output=True, check=False, timeout=timeout,
+def run(name, *arguments, stdin=None, env=None, timeout=DEADLINE, prefix=()):
+    """A program to its end; returncode, stdout and stderr as bytes. prefix: a command that executes it."""
+    return subprocess.run([*map(str, prefix), program(name), *map(str, arguments)], input=stdin, capture_output=True, check=False, timeout=timeout,
                           env=environment(**(env or {})), stdin=None if stdin is not None else subprocess.DEVNULL)
 
 
