@@ -43,8 +43,8 @@ const struct program_text config_programs[CONFIG_PROGRAMS] = {
               {"1", "bad lines, messages whose fate is unknown, a file that cannot be read, or a signal"},
               {"2", "wrong option, value or configuration; or the database cannot be used as it is, or a right is missing"},
               {"69", "MongoDB could not be reached, or refuses the credentials; nothing was enqueued"}},
-    .files = {{"/var/lib/pawl/last-id, $XDG_STATE_HOME/pawl/last-id, ~/.local/state/pawl/last-id",
-               "the last _id that was given, so that they rise from one call to the next: the first of these folders that may be written to"}},
+    .files = {{"$XDG_STATE_HOME/pawl/last-id, ~/.local/state/pawl/last-id",
+               "the last _id that was given to this user, so that they rise from one call to the next; the second without XDG_STATE_HOME"}},
   },
   [CONFIG_STATUS] = {
     .name = "pawl-status",

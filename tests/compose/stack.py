@@ -106,7 +106,7 @@ class Stack:
     def run(self, *words, **more):
         """A program of the image, as the tools' service runs it."""
         return command("docker", "run", "--rm", "-i", "--name", unique_name(), "--label", f"{PROJECT}={self.name}", "--network",
-                       f"{self.name}_default", "-v", f"{self.name}_files:/var/lib/pawl", *TIGHT, IMAGE, *words, check=False, **more)
+                       f"{self.name}_default", "-v", f"{self.name}_files:/var/lib/pawl", "-v", f"{self.name}_state:/var/lib/pawl-state", *TIGHT, IMAGE, *words, check=False, **more)
 
     def copy(self, volume, to):
         """What is in the volume, as a folder here."""

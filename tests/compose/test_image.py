@@ -64,7 +64,7 @@ def test_a_worker_comes_back_and_74_is_not_repeated_for_ever(make_stack):
     stack.up("worker")
 
     def enqueue():
-        assert b"enqueued 1 message" in stack.run("pawl-enqueue", "--uri", stack.uri, "--type", "t1", stdin=b"one\n").stderr
+        assert stack.run("pawl-enqueue", "--uri", stack.uri, "--type", "t1", stdin=b"one\n").stderr == b"pawl-enqueue: enqueued 1 message\n"
 
     def starts():
         return log(worker).count("start: pawl-worker")
@@ -74,6 +74,8 @@ def test_a_worker_comes_back_and_74_is_not_repeated_for_ever(make_stack):
     docker("exec", worker, "sh", "-c", "kill -TERM 1")  # not by Docker, which would take it for the wish of a person
     wait_until(lambda: ("worker", "0") in stack.events("die") and starts() == 2, lambda: log(worker))
     assert ended(worker, "stop")[0] == 0
+    assert stack.run("find", "/var/lib/pawl", "/var/lib/pawl-state", "-type", "f").stdout.split() == [
+        b"/var/lib/pawl/t1.bin", b"/var/lib/pawl-state/pawl/last-id"]
     assert stack.run("rm", "/var/lib/pawl/t1.bin").returncode == 0
     enqueue()
     docker("start", worker)

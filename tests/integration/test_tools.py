@@ -3,6 +3,7 @@ import json
 import os
 import re
 import subprocess
+import time
 
 import bson
 import pytest
@@ -48,6 +49,50 @@ def test_enqueue_keeps_order_over_calls(field, tmp_path):
     assert ids == sorted(ids) and len(set(ids)) == 1500
     field.drain("--batch-messages", 40)
     assert payloads(stored(field)) == expected
+
+
+def test_enqueue_remembers_ids_for_each_user(field, disks, tmp_path):
+    """On a machine where anybody may write to the package's data directory. The last _ids that are noted are of 2100 and of 2200."""
+    data = tmp_path / "var/pawl"
+    data.mkdir(parents=True)
+    prefix = disks.bound(data.parent, "/var/lib")
+
+    def enqueue(**variables):
+        """The second of the _id, by an id source that these variables name, and what was said."""
+        done = field.run("pawl-enqueue", "--type", "t1", stdin=b"x\n", env={"XDG_STATE_HOME": "", "HOME": "", **variables}, prefix=prefix)
+        assert done.returncode == 0 and b"enqueued 1 message" in done.stderr, done
+        assert not list(data.iterdir())
+        (message,) = field.db.messages.find()
+        field.db.messages.delete_one(message)
+        return int(message["_id"].binary[:4].hex(), 16), done.stderr
+
+    homes = [tmp_path / name for name in ("ann", "bob", "state")]
+    files = [home / folder / "pawl/last-id" for home, folder in zip(homes, (".local/state", ".local/state", "."))]
+    variables = [{"HOME": homes[0]}, {"HOME": homes[1]}, {"HOME": homes[0], "XDG_STATE_HOME": homes[2]}]
+    for count, (file, its) in enumerate(zip(files, variables), 1):
+        second, said = enqueue(**its)
+        assert file.stat().st_mode & 0o777 == 0o600 and file.parent.stat().st_mode & 0o777 == 0o700
+        assert len(list(tmp_path.rglob("last-id"))) == count and abs(second - time.time()) < 60 and b"clock" not in said, said
+    files[0].write_text("4102444800000000\n")
+    files[2].write_text("4294000000000000\n")
+    assert enqueue(**variables[0])[0] == 4102444800
+    assert abs(enqueue(**variables[1])[0] - time.time()) < 60
+    assert enqueue(**variables[2])[0] == 4294000000
+    assert enqueue(**variables[0], XDG_STATE_HOME="relative")[0] == 4102444800
+
+
+def test_enqueue_says_that_it_cannot_remember_ids(field, disks, tmp_path):
+    data = tmp_path / "var/pawl"
+    data.mkdir(parents=True)
+    prefix = [*disks.bound(data.parent, "/var/lib"), "sh", "-c", 'mount -t tmpfs -o ro none "$0" && exec "$@"', "/var/lib/pawl"]
+    for variables, why in (({"HOME": ""}, b"neither XDG_STATE_HOME nor HOME names a folder"),
+                           ({"HOME": "/var/lib/pawl/home"}, b"/var/lib/pawl/home/.local/state/pawl/last-id: Read-only file system"),
+                           ({"HOME": tmp_path, "XDG_STATE_HOME": "/dev/null"}, b"/dev/null/pawl/last-id: Not a directory")):
+        done = field.run("pawl-enqueue", "--type", "t1", "--batch-messages", 2, stdin=b"1\n2\n3\n4\n5\n",
+                         env={"XDG_STATE_HOME": "", **variables}, prefix=prefix)
+        assert done.returncode == 0 and b"enqueued 5 messages" in done.stderr and done.stderr.count(b"is up to the clock") == 1, done
+        assert why in done.stderr and not list(tmp_path.rglob("last-id")), done
+    assert [d["payload"] for d in field.db.messages.find().sort("_id", 1)] == [str(n) for n in range(1, 6)] * 3
 
 
 def test_enqueue_files_in_order(field, tmp_path):

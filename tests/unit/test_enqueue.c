@@ -746,6 +746,50 @@ static void test_ids_file(void **state)
   assert_int_equal(first, 7010);
 }
 
+/* The file where the environment says, of its own for each. */
+static void test_ids_place(void **state)
+{
+  (void)state;
+  char home[] = "/tmp/test_enqueue_XXXXXX", path[128], command[64];
+  const char *const places[][2] = {{"/one", NULL}, {"/two", ""}, {"/one", "/state"}, {"/two", "relative"}, {NULL, "/state"}};
+  const char *const files[] = {"/one/.local/state", "/two/.local/state", "/state", "/two/.local/state", "/state"};
+  assert_non_null(mkdtemp(home));
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    const char *user = places[i][0], *chosen = places[i][1];
+    struct id_source mine;
+    int64_t first;
+    snprintf(path, sizeof path, "%s%s", home, user ? user : "");
+    assert_int_equal(user ? setenv("HOME", path, 1) : unsetenv("HOME"), 0);
+    snprintf(path, sizeof path, "%s%s", chosen && *chosen == '/' ? home : "", chosen ? chosen : "");
+    assert_int_equal(chosen ? setenv("XDG_STATE_HOME", path, 1) : unsetenv("XDG_STATE_HOME"), 0);
+    assert_true(id_source_open(&mine, &error));
+    assert_true(id_source_reserve(&mine, 1000000, 1, &first, &error));
+    assert_int_equal(first, i < 3 ? 1000000 : 1000001); /* the fourth and the fifth find the file of an earlier one */
+    id_source_close(&mine);
+    snprintf(path, sizeof path, "%s%s/pawl/last-id", home, files[i]);
+    assert_int_equal(access(path, R_OK | W_OK), 0);
+  }
+  snprintf(command, sizeof command, "rm -r %s", home);
+  assert_int_equal(system(command), 0);
+}
+
+static void test_ids_without_a_place(void **state)
+{
+  (void)state;
+  struct id_source lost;
+  int64_t first, second;
+  assert_int_equal(setenv("HOME", "", 1), 0);
+  assert_int_equal(setenv("XDG_STATE_HOME", "relative", 1), 0);
+  assert_false(id_source_open(&lost, &error));
+  assert_contains(error.text, "neither XDG_STATE_HOME nor HOME");
+  assert_int_equal(setenv("HOME", state_file, 1), 0); /* no directory */
+  assert_false(id_source_open(&lost, &error));
+  assert_contains(error.text, state_file);
+  assert_true(id_source_reserve(&lost, 1000, 5, &first, &error));
+  assert_true(id_source_reserve(&lost, 10, 5, &second, &error));
+  assert_int_equal(second, first + 5);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -775,6 +819,8 @@ int main(void)
       cmocka_unit_test_setup_teardown(test_ids_next_call, open_ids, close_ids),
       cmocka_unit_test_setup_teardown(test_ids_processes, open_ids, close_ids),
       cmocka_unit_test_setup_teardown(test_ids_file, open_ids, close_ids),
+      cmocka_unit_test(test_ids_place),
+      cmocka_unit_test_setup_teardown(test_ids_without_a_place, open_ids, close_ids),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

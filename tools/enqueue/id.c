@@ -23,7 +23,12 @@ static bool fail(struct error *error, const char *doing, const char *path)
 
 static bool folder_make(const char *path)
 {
-  return mkdir(path, 0700) == 0 || errno == EEXIST;
+  if (mkdir(path, 0700) == 0 || errno == EEXIST)
+    return true;
+  int reason = errno;
+  bool exists = access(path, F_OK) == 0; /* for a directory that exists, mkdir may also return EACCES or EROFS */
+  errno = reason;
+  return exists;
 }
 
 /* Makes the missing directories on the path; the part after the last slash is the file. */
@@ -33,19 +38,18 @@ static bool folders_make(char *path)
     *slash = '\0';
     bool made = folder_make(path);
     *slash = '/';
-    if (!made && errno != EACCES && errno != EROFS) /* mkdir may return these for a directory that exists */
+    if (!made)
       return false;
   }
   return true;
 }
 
+/* As the XDG Base Directory Specification has it: XDG_STATE_HOME does not count if it is empty or relative. */
 static bool state_path(char *path, size_t size, struct error *error)
 {
   const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
   int length;
-  if (access("/var/lib/pawl", W_OK | X_OK) == 0)
-    length = snprintf(path, size, "/var/lib/pawl/last-id");
-  else if (state && *state == '/')
+  if (state && *state == '/')
     length = snprintf(path, size, "%s/pawl/last-id", state);
   else if (home && *home == '/')
     length = snprintf(path, size, "%s/.local/state/pawl/last-id", home);

@@ -12,8 +12,10 @@
  * Ticks may run ahead of the clock when more than a million messages a second are inserted, without harm. Between machines, and between
  * users, the clock decides the order, and the random bits keep the ids distinct.
  *
- * The file is last-id in /var/lib/pawl if that can be written, else in $XDG_STATE_HOME/pawl, else in ~/.local/state/pawl. It is not synced:
- * after a power cut together with a clock that steps back, ids could fall.
+ * The file is $XDG_STATE_HOME/pawl/last-id, or without that variable ~/.local/state/pawl/last-id. So each user has one, and none is in the
+ * directory of the workers' files, which a producer need not be able to write to. Only a file knows the ids of earlier calls after the
+ * clock was set back: the queue does not, because workers empty it. The file is not synced: after a power cut together with a clock that
+ * steps back, ids could fall.
  *
  * Threads: one at a time for each struct. Blocks for the lock, which others hold for microseconds.
  */
