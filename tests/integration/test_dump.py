@@ -360,21 +360,29 @@ BAD = b"a\xffb\xc3(\xe2\x82 \xf0\x9f\x98\x80\xed\xa0\x80\xc0\x80z"
 
 
 def test_invalid_utf8(tmp_path):
-    code = struct.pack("<i", 4 + 4 + 3 + 5) + struct.pack("<i", 3) + b"j\xff\0" + made.document()
-    strange = made.document(made.text("type", "t1"), made.text("payload", BAD), made.text(b"k\xfe", "value"),
-                            made.element(11, "r", b"\xffre\0i\0"), made.element(13, "c", struct.pack("<i", 3) + b"c\xff\0"),
-                            made.element(14, "s", struct.pack("<i", 3) + b"s\xff\0"), made.element(15, "w", code),
-                            made.element(12, "p", struct.pack("<i", 3) + b"p\xff\0" + bytes(12)),
-                            made.element(4, "list", made.document(made.text("0", b"\x80"), made.element(3, "1", made.document(made.text("q", b"\xff"))))))
-    made.Segment(tmp_path / "t1.bin").data(strange, made.message(2, "fine")).close()
+    """Strings stay readable; the rest is not mended, but given as its bytes."""
+    def sized(text):
+        return struct.pack("<i", len(text) + 1) + text + b"\0"
+    scope = made.document(made.text("q", b"\xff"))
+    scoped = struct.pack("<i", 4 + 4 + 2 + len(scope)) + sized(b"j") + scope
+    strings = made.document(made.text("type", "t1"), made.text("payload", BAD), made.element(11, "r", b"re\0i\0"), made.element(13, "c", sized(b"c")),
+                            made.element(14, "s", sized(b"s")), made.element(15, "w", scoped), made.element(12, "p", sized(b"p") + bytes(12)),
+                            made.element(4, "list", made.document(made.text("0", b"\x80"), made.element(3, "1", scope))))
+    others = [made.document(made.text("type", "t1"), made.text("payload", BAD), one) for one in (
+        made.text(b"k\xfe", "value"), made.element(11, "r", b"\xffre\0i\0"), made.element(11, "r", b"re\0\xff\0"), made.element(13, "c", sized(b"c\xff")),
+        made.element(14, "s", sized(b"s\xff")), made.element(15, "w", struct.pack("<i", 16) + sized(b"j\xff") + made.document()),
+        made.element(12, "p", sized(b"p\xff") + bytes(12)), made.element(3, "d", made.document(made.text(b"\xff", ""))))]
+    made.Segment(tmp_path / "t1.bin").data(strings, *others, made.message(2, "fine")).close()
     for form in ("relaxed", "canonical"):
         done = dump(tmp_path / "t1.bin", "--format", form)
-        first, second = documents(done)
-        assert first["payload"] == BAD.decode("utf-8", "replace") and first["k\ufffd"] == "value"
-        assert first["r"] == {"$regularExpression": {"pattern": "\ufffdre", "options": "i"}} and first["c"] == {"$code": "c\ufffd"}
-        assert first["list"] == ["\ufffd", {"q": "\ufffd"}] and second["payload"] == "fine"
-        assert done.returncode == 0 and done.stderr.count(b"U+FFFD") == 1
+        first, *raw, last = documents(done)
+        assert first["payload"] == BAD.decode("utf-8", "replace") and first["list"] == ["\ufffd", {"q": "\ufffd"}]
+        assert first["r"] == {"$regularExpression": {"pattern": "re", "options": "i"}} and first["c"] == {"$code": "c"}
+        assert first["w"] == {"$code": "j", "$scope": {"q": "\ufffd"}} and first["s"] in ("s", {"$symbol": "s"}) and "p" in first
+        assert [base64.b64decode(d["$pawlRaw"]["$binary"]["base64"]) for d in raw] == others and last["payload"] == "fine"
+        assert done.returncode == 0 and done.stderr.count(b"U+FFFD") == 1 and done.stderr.count(b"$pawlRaw") == 1
     assert dump(tmp_path / "t1.bin", "--format", "payload", "-n", 1).stdout == BAD + b"\n"
+    assert b"malformed" not in dump(tmp_path / "t1.bin", "--verify", "--deep").stdout
 
 
 def test_not_printable_as_json(tmp_path):

@@ -174,16 +174,27 @@ static void test_hex(void **state)
   ASSERT_PRINTED(&printed, "0500000000\n");
 }
 
-/* {"s": "a\xFF", "\xFE": 1} by hand: libbson would not append it. */
-static const uint8_t invalid_utf8[] = "\x16\0\0\0\x02s\0\x03\0\0\0a\xFF\0\x10\xFE\0\x01\0\0\0";
+/* {"s": "a\xFF", "n": 1} and {"s": "a", "\xFE": 1} by hand: libbson would not append them. */
+static const uint8_t invalid_string[] = "\x16\0\0\0\x02s\0\x03\0\0\0a\xFF\0\x10n\0\x01\0\0\0";
+static const uint8_t invalid_key[] = "\x15\0\0\0\x02s\0\x02\0\0\0a\0\x10\xFE\0\x01\0\0\0";
 
-static void test_invalid_utf8_is_mended(void **state)
+static void test_an_invalid_string_is_mended(void **state)
 {
   (void)state;
   struct printed printed;
   printed_begin(&printed);
-  assert_int_equal(json_write(invalid_utf8, sizeof invalid_utf8, false, printed.out), JSON_MENDED);
-  ASSERT_PRINTED(&printed, "{ \"s\" : \"a" FFFD "\", \"" FFFD "\" : 1 }");
+  assert_int_equal(json_write(invalid_string, sizeof invalid_string, false, printed.out), JSON_MENDED);
+  ASSERT_PRINTED(&printed, "{ \"s\" : \"a" FFFD "\", \"n\" : 1 }");
+}
+
+static void test_other_invalid_text_is_raw(void **state)
+{
+  (void)state;
+  struct printed printed;
+  printed_begin(&printed);
+  assert_int_equal(json_write(invalid_key, sizeof invalid_key, false, printed.out), JSON_RAW);
+  ASSERT_PRINTED(&printed, "{\"$pawlRaw\":{\"$binary\":{\"base64\":\"FQAAAAJzAAIAAABhABD+AAEAAAAA\",\"subType\":\"00\"}}}");
+  assert_true(json_printable(invalid_key, sizeof invalid_key)); /* not what --verify --deep calls malformed */
 }
 
 static void test_malformed_is_raw(void **state)
@@ -236,6 +247,20 @@ static void test_code_with_a_nul(void **state)
   printed_begin(&printed);
   assert_int_equal(json_write(code_with_nul_to_mend, sizeof code_with_nul_to_mend, true, printed.out), JSON_RAW);
   ASSERT_PRINTED(&printed, "{\"$pawlRaw\":{\"$binary\":{\"base64\":\"IAAAAA1wYXlsb2FkAAQAAABhAGIAAnMAAwAAAGH/AAA=\",\"subType\":\"00\"}}}");
+}
+
+/* {"p": DBPointer("a\0b", 12 times 0), "s": "a\xFF"} */
+static const uint8_t pointer_with_nul_to_mend[] = "\x26\0\0\0\x0Cp\0\x04\0\0\0a\0b\0\0\0\0\0\0\0\0\0\0\0\0\0\x02s\0\x03\0\0\0a\xFF\0";
+
+static void test_dbpointer_with_a_nul(void **state)
+{
+  (void)state;
+  struct printed printed;
+  printed_begin(&printed);
+  assert_int_equal(sizeof pointer_with_nul_to_mend, 0x26);
+  assert_int_equal(json_write(pointer_with_nul_to_mend, sizeof pointer_with_nul_to_mend, true, printed.out), JSON_RAW);
+  fclose(printed.out);
+  free(printed.text);
 }
 
 static bson_t *nested(int levels)
@@ -297,10 +322,12 @@ int main(void)
       cmocka_unit_test(test_each_payload_ends_with_the_separator),
       cmocka_unit_test(test_separator_may_hold_a_nul),
       cmocka_unit_test(test_hex),
-      cmocka_unit_test(test_invalid_utf8_is_mended),
+      cmocka_unit_test(test_an_invalid_string_is_mended),
+      cmocka_unit_test(test_other_invalid_text_is_raw),
       cmocka_unit_test(test_malformed_is_raw),
       cmocka_unit_test(test_late_dates),
       cmocka_unit_test(test_code_with_a_nul),
+      cmocka_unit_test(test_dbpointer_with_a_nul),
       cmocka_unit_test(test_depth),
       cmocka_unit_test(test_times),
       cmocka_unit_test(test_formats),

@@ -72,9 +72,17 @@ static enum json_shown worse(enum json_shown a, enum json_shown b)
   return a > b ? a : b;
 }
 
+static enum json_shown scan_string(const bson_iter_t *at)
+{
+  uint32_t bytes = 0;
+  const char *text = bson_iter_utf8(at, &bytes);
+  return json_text_valid(text, bytes) ? JSON_FAITHFUL : JSON_MENDED;
+}
+
+/* Of all text but strings. */
 static enum json_shown scan_text(const char *text, size_t bytes)
 {
-  return json_text_valid(text, bytes) ? JSON_FAITHFUL : JSON_MENDED;
+  return json_text_valid(text, bytes) ? JSON_FAITHFUL : JSON_NOT_UTF8;
 }
 
 static enum json_shown scan_document(const uint8_t *document, size_t bytes, int depth);
@@ -100,8 +108,8 @@ static enum json_shown scan_value(const bson_iter_t *at, int depth)
   if (type == BSON_TYPE_DOCUMENT || type == BSON_TYPE_ARRAY)
     return scan_nested(at, depth);
   if (type == BSON_TYPE_UTF8)
-    text = bson_iter_utf8(at, &bytes);
-  else if (type == BSON_TYPE_CODE)
+    return scan_string(at);
+  if (type == BSON_TYPE_CODE)
     text = bson_iter_code(at, &bytes);
   else if (type == BSON_TYPE_SYMBOL)
     text = bson_iter_symbol(at, &bytes);
@@ -158,54 +166,41 @@ static bool mend_nested(const bson_iter_t *at, const char *key, int key_bytes, b
   return (array ? bson_append_array_end(to, &child) : bson_append_document_end(to, &child)) && done;
 }
 
-static bool mend_regex(const bson_iter_t *at, const char *key, int key_bytes, bson_t *to)
+static bool mend_string(const bson_iter_t *at, const char *key, int key_bytes, bson_t *to)
 {
-  const char *options = NULL, *pattern = bson_iter_regex(at, &options);
+  uint32_t bytes = 0;
+  const char *text = bson_iter_utf8(at, &bytes);
   size_t length = 0;
-  char *mended = json_mend_text(pattern, strlen(pattern), &length), *mended_options = json_mend_text(options, strlen(options), &length);
-  bool done = mended != NULL && mended_options != NULL && bson_append_regex(to, key, key_bytes, mended, mended_options);
+  char *mended = json_mend_text(text, bytes, &length);
+  bool done = mended != NULL && bson_append_utf8(to, key, key_bytes, mended, (int)length);
   free(mended);
-  free(mended_options);
   return done;
 }
 
-static bool mend_scoped(const bson_iter_t *at, const char *key, int key_bytes, bool relaxed, bson_t *to)
+/* libbson would append such a text only up to its first NUL. */
+static bool mend_would_cut(const bson_iter_t *at)
+{
+  uint32_t bytes = 0, scope_bytes = 0;
+  const uint8_t *scope = NULL;
+  const char *text = NULL;
+  const bson_oid_t *oid = NULL;
+  if (bson_iter_type(at) == BSON_TYPE_CODE)
+    text = bson_iter_code(at, &bytes);
+  else if (bson_iter_type(at) == BSON_TYPE_CODEWSCOPE)
+    text = bson_iter_codewscope(at, &bytes, &scope_bytes, &scope);
+  else if (bson_iter_type(at) == BSON_TYPE_DBPOINTER)
+    bson_iter_dbpointer(at, &bytes, &text, &oid);
+  return text != NULL && memchr(text, 0, bytes) != NULL;
+}
+
+static bool mend_scope(const bson_iter_t *at, const char *key, int key_bytes, bool relaxed, bson_t *to)
 {
   uint32_t bytes = 0, scope_bytes = 0;
   const uint8_t *scope = NULL;
   const char *code = bson_iter_codewscope(at, &bytes, &scope_bytes, &scope);
-  size_t length = 0;
-  char *mended = json_mend_text(code, bytes, &length);
-  bson_t mended_scope = BSON_INITIALIZER;
-  bool done = mended != NULL && memchr(mended, 0, length) == NULL && mend_document(scope, scope_bytes, relaxed, &mended_scope) &&
-              bson_append_code_with_scope(to, key, key_bytes, mended, &mended_scope);
-  bson_destroy(&mended_scope);
-  free(mended);
-  return done;
-}
-
-/* A string, code, symbol or the name in a DBPointer. */
-static bool mend_string(const bson_iter_t *at, const char *key, int key_bytes, bson_t *to)
-{
-  bson_type_t type = bson_iter_type(at);
-  const bson_oid_t *oid = NULL;
-  const char *text = NULL;
-  uint32_t bytes = 0;
-  size_t length = 0;
-  if (type == BSON_TYPE_DBPOINTER)
-    bson_iter_dbpointer(at, &bytes, &text, &oid);
-  else
-    text = type == BSON_TYPE_UTF8   ? bson_iter_utf8(at, &bytes)
-           : type == BSON_TYPE_CODE ? bson_iter_code(at, &bytes)
-                                    : bson_iter_symbol(at, &bytes);
-  char *mended = json_mend_text(text, bytes, &length);
-  bool cut = type == BSON_TYPE_CODE && mended != NULL && memchr(mended, 0, length) != NULL; /* libbson would append only up to a NUL */
-  bool done = mended != NULL && !cut &&
-              (type == BSON_TYPE_UTF8   ? bson_append_utf8(to, key, key_bytes, mended, (int)length)
-               : type == BSON_TYPE_CODE ? bson_append_code(to, key, key_bytes, mended)
-               : oid != NULL            ? bson_append_dbpointer(to, key, key_bytes, mended, oid)
-                                        : bson_append_symbol(to, key, key_bytes, mended, (int)length));
-  free(mended);
+  bson_t mended = BSON_INITIALIZER;
+  bool done = mend_document(scope, scope_bytes, relaxed, &mended) && bson_append_code_with_scope(to, key, key_bytes, code, &mended);
+  bson_destroy(&mended);
   return done;
 }
 
@@ -224,28 +219,24 @@ static bool mend_element(const bson_iter_t *at, const char *key, int key_bytes, 
   bson_type_t type = bson_iter_type(at);
   if (type == BSON_TYPE_DOCUMENT || type == BSON_TYPE_ARRAY)
     return mend_nested(at, key, key_bytes, relaxed, to);
-  if (type == BSON_TYPE_REGEX)
-    return mend_regex(at, key, key_bytes, to);
-  if (type == BSON_TYPE_CODEWSCOPE)
-    return mend_scoped(at, key, key_bytes, relaxed, to);
-  if (type == BSON_TYPE_UTF8 || type == BSON_TYPE_CODE || type == BSON_TYPE_SYMBOL || type == BSON_TYPE_DBPOINTER)
+  if (type == BSON_TYPE_UTF8)
     return mend_string(at, key, key_bytes, to);
+  if (mend_would_cut(at))
+    return false;
+  if (type == BSON_TYPE_CODEWSCOPE)
+    return mend_scope(at, key, key_bytes, relaxed, to);
   if (type == BSON_TYPE_DATE_TIME && relaxed && bson_iter_date_time(at) >= year_10000_ms)
     return mend_late(at, key, key_bytes, to);
   return bson_append_iter(to, key, key_bytes, at);
 }
 
-/* Copies the document with mended text. It was scanned before, so its depth is bounded. */
+/* Copies the document with mended strings and late dates. It was scanned before, so its depth is bounded. */
 static bool mend_document(const uint8_t *document, size_t bytes, bool relaxed, bson_t *to)
 {
   bson_iter_t at;
   bool done = bson_iter_init_from_data(&at, document, bytes);
-  while (done && bson_iter_next(&at)) {
-    size_t length = 0;
-    char *key = json_mend_text(bson_iter_key(&at), bson_iter_key_len(&at), &length);
-    done = key != NULL && mend_element(&at, key, (int)length, relaxed, to);
-    free(key);
-  }
+  while (done && bson_iter_next(&at))
+    done = mend_element(&at, bson_iter_key(&at), (int)bson_iter_key_len(&at), relaxed, to);
   return done;
 }
 
@@ -259,7 +250,7 @@ static char *json_text(const uint8_t *document, size_t bytes, bool canonical, si
   *shown = scan_document(document, bytes, 0);
   bool rebuilt = *shown == JSON_MENDED || (*shown == JSON_LATE && !canonical);
   bool usable =
-      rebuilt ? mend_document(document, bytes, !canonical, &mended) : *shown != JSON_RAW && bson_init_static(&given, document, bytes);
+      rebuilt ? mend_document(document, bytes, !canonical, &mended) : *shown < JSON_NOT_UTF8 && bson_init_static(&given, document, bytes);
   if (usable) {
     const bson_t *from = rebuilt ? &mended : &given;
     text = canonical ? bson_as_canonical_extended_json(from, length) : bson_as_relaxed_extended_json(from, length);
