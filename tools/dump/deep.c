@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { SAID_MAX = 3 }; /* findings of each kind that are reported one by one */
+enum { REPORTS_MAX = 3 }; /* findings of each kind that are reported one by one */
 
 bool deep_init(struct deep *deep, const char *type)
 {
@@ -41,11 +41,11 @@ static uint64_t hash_value(const bson_iter_t *at)
   return hash != 0 ? hash : 1;
 }
 
-static void look_id(struct deep *deep, const bson_iter_t *at, int64_t seq)
+static void check_id(struct deep *deep, const bson_iter_t *at, int64_t seq)
 {
   uint64_t hash = hash_value(at);
   struct deep_id *place = &deep->ids[(hash ^ hash >> 32) % DEEP_IDS];
-  if (place->hash == hash && ++deep->repeated <= SAID_MAX)
+  if (place->hash == hash && ++deep->repeated <= REPORTS_MAX)
     dump_say("%s: seq %" PRId64 " has the _id of seq %" PRId64, deep->type, seq, place->seq);
   place->hash = hash;
   place->seq = seq;
@@ -58,13 +58,13 @@ struct seen {
   bool id;
 };
 
-static void look_field(struct deep *deep, const bson_iter_t *at, int64_t seq, struct seen *seen)
+static void check_field(struct deep *deep, const bson_iter_t *at, int64_t seq, struct seen *seen)
 {
   const char *key = bson_iter_key(at);
   uint32_t bytes = 0;
   if (strcmp(key, "_id") == 0 && !seen->id) {
     seen->id = true;
-    look_id(deep, at, seq);
+    check_id(deep, at, seq);
   } else if (strcmp(key, "type") == 0 && BSON_ITER_HOLDS_UTF8(at)) {
     const char *type = bson_iter_utf8(at, &bytes);
     seen->type_right = seen->type_right || (bytes == strlen(deep->type) && memcmp(type, deep->type, bytes) == 0);
@@ -72,22 +72,22 @@ static void look_field(struct deep *deep, const bson_iter_t *at, int64_t seq, st
 }
 
 /* Returns how many messages the document holds. */
-static int64_t look_document(struct deep *deep, const uint8_t *document, size_t bytes, int64_t seq)
+static int64_t check_document(struct deep *deep, const uint8_t *document, size_t bytes, int64_t seq)
 {
   struct seen seen = {.type_right = deep->type[0] == 0};
   bson_iter_t at;
   bool whole = bson_iter_init_from_data(&at, document, bytes);
   while (whole && bson_iter_next(&at))
-    look_field(deep, &at, seq, &seen);
+    check_field(deep, &at, seq, &seen);
   whole = whole && at.err_off == 0 && json_printable(document, bytes);
-  if (!whole && ++deep->malformed <= SAID_MAX)
+  if (!whole && ++deep->malformed <= REPORTS_MAX)
     dump_say("%s: seq %" PRId64 " is malformed inside", deep->type, seq);
-  else if (whole && !seen.type_right && ++deep->wrong_type <= SAID_MAX)
+  else if (whole && !seen.type_right && ++deep->wrong_type <= REPORTS_MAX)
     dump_say("%s: seq %" PRId64 " is a document of another type", deep->type, seq);
   return bundle_items(document, bytes);
 }
 
-void deep_look(struct deep *deep, const struct block_marker *block, const uint8_t *documents, size_t bytes)
+void deep_check(struct deep *deep, const struct block_marker *block, const uint8_t *documents, size_t bytes)
 {
   const uint8_t *at = documents, *end = documents + bytes;
   int64_t messages = 0;
@@ -95,10 +95,10 @@ void deep_look(struct deep *deep, const struct block_marker *block, const uint8_
     size_t length = (size_t)at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
     if (length < 5 || length > (size_t)(end - at))
       break;
-    messages += look_document(deep, at, length, block->seq + i);
+    messages += check_document(deep, at, length, block->seq + i);
     at += length;
   }
-  if (messages != block->items && ++deep->miscounted <= SAID_MAX)
+  if (messages != block->items && ++deep->miscounted <= REPORTS_MAX)
     dump_say("%s: the block at offset %" PRId64 " holds %" PRId64 " message%s, its marker says %u", deep->type, block->offset, messages,
              plural(messages), block->items);
 }

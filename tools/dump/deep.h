@@ -27,6 +27,6 @@ struct deep {
 /* False: no memory. */
 MUST_CHECK bool deep_init(struct deep *deep, const char *type);
 void deep_deinit(struct deep *deep);
-void deep_look(struct deep *deep, const struct block_marker *block, const uint8_t *documents, size_t bytes);
+void deep_check(struct deep *deep, const struct block_marker *block, const uint8_t *documents, size_t bytes);
 
 #endif

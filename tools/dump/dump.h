@@ -2,13 +2,13 @@
  * dump: shared by the parts of pawl-dump. One thread.
  *
  *   main.c     options, sources one after the other, the exit code
- *   ledger     reads the committed end from the ledger (--uri)
- *   source     what is read: one FILE, or the chain of one type;  spool  a pipe as a FILE
- *   stale      is the ledger older than the files?
- *   walk       block after block over a source, past damage
+ *   ledger     the committed end, and the list of types, from the ledger (--uri)
+ *   source     the input: one FILE, or the chain of one type;  spool  a pipe as a FILE
+ *   stale      whether the ledger is older than the files
+ *   walk       iterates over the blocks of a source, past damage
  *   messages   the selected messages of a source (all formats that print messages)
- *   follow     the same without an end (--follow)
- *   survey     blocks, summary
+ *   follow     the same, and messages that are added later (--follow)
+ *   scan       the formats blocks and summary
  *   verify     --verify;  deep  the checks of --deep inside the messages
  *   print      one message in one format;  json  one document as JSON
  */
@@ -41,11 +41,11 @@ struct dump {
   struct printer printer;
   FILE *out;
   int out_errno; /* why `out` failed; 0: no failure */
-  bool said_mended, said_raw;
+  bool reported_mended, reported_raw;
   int64_t since_us, until_us; /* INT64_MIN, INT64_MAX: not given */
   int64_t remaining;          /* messages that --limit still allows, over all sources */
   int64_t selected;           /* messages, for --count */
-  int64_t documents;          /* that held these messages */
+  int64_t documents;          /* the documents that hold these messages */
 };
 
 /* A line to stderr, after "pawl-dump: ". Characters that are not printable are shown as '?'. */
@@ -54,7 +54,7 @@ __attribute__((format(printf, 1, 2))) void dump_say(const char *format, ...);
 __attribute__((format(printf, 2, 3))) void dump_note(const struct dump *dump, const char *format, ...);
 /* Records an exit code; the most severe one is kept. */
 void dump_note_exit(struct dump *dump, enum dump_exit exit);
-/* The same for the answer of a read; also prints `error`. Does nothing for READ_OK, READ_END and READ_TAIL. */
+/* The same for the status of a read; also prints `error`. Does nothing for READ_OK, READ_END and READ_TAIL. */
 void dump_note_status(struct dump *dump, enum read_status status, const struct error *error);
 /* False: stop, because stdout cannot be written to any more (a closed pipe, a full disk), or a signal came. */
 MUST_CHECK bool dump_goes_on(const struct dump *dump);

@@ -11,22 +11,22 @@
 #include <unistd.h>
 
 enum {
-  LOOK_MS = 1000,        /* time between two polls without an inotify event */
+  POLL_MS = 1000,        /* time between two polls without an inotify event */
   PAUSE_MS = 50,         /* minimum time between two polls, so that one poll finds many blocks */
   PAUSE_LEDGER_MS = 200, /* the same with --uri, where each poll asks the ledger, and each write is followed by a commit */
-  ASK_LOOKS = 10,        /* every Nth poll asks the ledger even if the file has not grown */
+  ASK_POLLS = 10,        /* every Nth poll asks the ledger even if the file has not grown */
 };
 
 struct stream {
   struct source source;
-  struct feed feed;
+  struct selection selection;
   bool over;
-  unsigned idle_looks;
+  unsigned idle_polls;
 };
 
 struct streams {
   struct dump *dump;
-  struct stream **all; /* each allocated on its own, because a feed points to its source */
+  struct stream **all; /* each allocated on its own, because a selection points to its source */
   size_t count;
   int notices; /* inotify; -1: none */
 };
@@ -104,11 +104,11 @@ static bool stream_add(struct streams *streams, const char *name, bool single)
   dump_note_status(dump, status, &error);
   stream->over = status != READ_OK && (status != READ_DAMAGED || !dump->config->keep_going);
   if (!stream->over || status == READ_DAMAGED)
-    feed_init(&stream->feed, dump, &stream->source);
+    selection_init(&stream->selection, dump, &stream->source);
   else
-    stream->feed.source = NULL;
+    stream->selection.source = NULL;
   if (!stream->over) {
-    source_note_oddities(&stream->source, dump);
+    source_note_unexpected(&stream->source, dump);
     watch(streams, stream->source.dir);
   }
   return !stream->over;
@@ -158,8 +158,8 @@ static bool streams_open(struct streams *streams)
 static void streams_close(struct streams *streams)
 {
   for (size_t i = 0; i < streams->count; i++) {
-    if (streams->all[i]->feed.source != NULL)
-      feed_deinit(&streams->all[i]->feed);
+    if (streams->all[i]->selection.source != NULL)
+      selection_deinit(&streams->all[i]->selection);
     source_close(&streams->all[i]->source);
     free(streams->all[i]);
   }
@@ -168,17 +168,17 @@ static void streams_close(struct streams *streams)
     close(streams->notices);
 }
 
-/* ---- pumping ---- */
+/* ---- reading ---- */
 
 /* False: stop following altogether. */
-static bool stream_pump(struct streams *streams, struct stream *stream)
+static bool stream_advance(struct streams *streams, struct stream *stream)
 {
-  enum feed_status status = feed_pump(&stream->feed);
+  enum selection_status status = selection_advance(&stream->selection);
   const struct source *source = &stream->source;
-  if (status == FEED_STOPPED)
+  if (status == SELECTION_STOPPED)
     return false;
-  stream->over = status == FEED_DONE;
-  if (status == FEED_END && source->over && source->chain.segments[0].has_end) {
+  stream->over = status == SELECTION_DONE;
+  if (status == SELECTION_END && source->over && source->chain.segments[0].has_end) {
     dump_note(streams->dump, "%s ends here; %s follows it (--dir follows the type)", source_name(source), source->successor);
     stream->over = true;
   }
@@ -189,9 +189,9 @@ static bool stream_pump(struct streams *streams, struct stream *stream)
 static bool is_worth_asking(struct stream *stream, bool noticed)
 {
   struct error ignored;
-  struct reader *reader = &stream->feed.walk.at.reader;
+  struct reader *reader = &stream->selection.walk.at.reader;
   int64_t size = 0;
-  if (noticed || ++stream->idle_looks % ASK_LOOKS == 0 || !stream->feed.walk.at.open)
+  if (noticed || ++stream->idle_polls % ASK_POLLS == 0 || !stream->selection.walk.at.open)
     return true;
   return file_size(&reader->file, &size, &ignored) != FILE_OK || size > reader->end.length;
 }
@@ -199,7 +199,7 @@ static bool is_worth_asking(struct stream *stream, bool noticed)
 /* What happened to the file that is being read, in words; NULL: it is in its place, and whole. */
 static const char *file_trouble(const struct stream *stream, struct stat *open_one)
 {
-  const struct walk *walk = &stream->feed.walk;
+  const struct walk *walk = &stream->selection.walk;
   const struct reader *reader = &walk->at.reader;
   char path[4096 + FILE_NAME_SIZE];
   struct stat named_one;
@@ -211,8 +211,8 @@ static const char *file_trouble(const struct stream *stream, struct stat *open_o
     return errno == ENOENT ? "it was removed or renamed" : NULL; /* a network file system may be unavailable for a while */
   if (named_one.st_dev != open_one->st_dev || named_one.st_ino != open_one->st_ino)
     return "another file was put in its place";
-  bool known = memcmp(stream->feed.confirmed_id, reader->header.uuid, sizeof stream->feed.confirmed_id) == 0;
-  return known && open_one->st_size < stream->feed.confirmed_end ? "it was cut, and committed documents are gone" : NULL;
+  bool known = memcmp(stream->selection.confirmed_id, reader->header.uuid, sizeof stream->selection.confirmed_id) == 0;
+  return known && open_one->st_size < stream->selection.confirmed_end ? "it was cut, and committed documents are gone" : NULL;
 }
 
 /* False: nothing more can come from this file; this was printed. */
@@ -222,17 +222,17 @@ static bool stream_in_place(struct streams *streams, struct stream *stream)
   const char *trouble = file_trouble(stream, &status);
   if (trouble == NULL)
     return true;
-  bool cut = status.st_nlink > 0 && status.st_size < stream->feed.confirmed_end;
-  feed_say_held(&stream->feed);
+  bool cut = status.st_nlink > 0 && status.st_size < stream->selection.confirmed_end;
+  selection_report_held(&stream->selection);
   dump_say("%s: %s while it was followed (%lld bytes, the first %" PRId64 " of them read as committed): it is not followed any more",
-           walk_segment_name(&stream->feed.walk), trouble, (long long)status.st_size, stream->feed.confirmed_end);
+           walk_segment_name(&stream->selection.walk), trouble, (long long)status.st_size, stream->selection.confirmed_end);
   dump_note_exit(streams->dump, cut ? DUMP_DAMAGED : DUMP_IO);
   stream->over = true;
   return false;
 }
 
 /* Checks whether there is more. False: stop following altogether. */
-static bool stream_look(struct streams *streams, struct stream *stream, bool noticed)
+static bool stream_poll(struct streams *streams, struct stream *stream, bool noticed)
 {
   struct error error;
   bool changed = false;
@@ -248,7 +248,7 @@ static bool stream_look(struct streams *streams, struct stream *stream, bool not
   dump_note_status(streams->dump, status, &error);
   if (status != READ_OK)
     return false;
-  feed_rewind(&stream->feed, changed);
+  selection_rewind(&stream->selection, changed);
   return true;
 }
 
@@ -257,9 +257,9 @@ static bool follows_all_types(const struct dump *dump)
   return dump->config->argument_count == 0 && dump->config->type_count == 0;
 }
 
-enum look { LOOK_NOT, LOOK_IDLE, LOOK_NOTICED };
+enum wait_result { WAIT_NONE, WAIT_TIMEOUT, WAIT_NOTICED };
 
-static bool streams_pump(struct streams *streams, enum look look)
+static bool streams_advance(struct streams *streams, enum wait_result waited)
 {
   struct dump *dump = streams->dump;
   size_t open = 0;
@@ -268,16 +268,16 @@ static bool streams_pump(struct streams *streams, enum look look)
     struct stream *stream = streams->all[i];
     if (stream->over)
       continue;
-    if (look != LOOK_NOT && !stream_look(streams, stream, look == LOOK_NOTICED))
+    if (waited != WAIT_NONE && !stream_poll(streams, stream, waited == WAIT_NOTICED))
       return false;
     if (stream->over)
       continue;
-    if (!stream_pump(streams, stream))
+    if (!stream_advance(streams, stream))
       return false;
-    if (look == LOOK_IDLE && !stream->over)
-      feed_say_held(&stream->feed);
+    if (waited == WAIT_TIMEOUT && !stream->over)
+      selection_report_held(&stream->selection);
     open += !stream->over;
-    held = held || (!stream->over && stream->feed.holds && stream->feed.picked.count > 0);
+    held = held || (!stream->over && stream->selection.holds && stream->selection.picked.count > 0);
   }
   fflush(dump->out);
   return dump_goes_on(dump) && (open > 0 || follows_all_types(dump)) && (dump->remaining > 0 || held);
@@ -294,11 +294,11 @@ static bool notices_drop(int notices)
   return any;
 }
 
-/* Waits until something changes, or for a second. LOOK_NOT: a signal came, or no process reads the output. */
-static enum look wait_for_growth(const struct streams *streams)
+/* Waits until something changes, or for a second. WAIT_NONE: a signal came, or no process reads the output. */
+static enum wait_result wait_for_growth(const struct streams *streams)
 {
   struct pollfd polls[] = {{.fd = STDOUT_FILENO, .events = 0}, {.fd = streams->notices, .events = POLLIN}};
-  struct timespec second = {.tv_sec = LOOK_MS / 1000}, pause = {.tv_nsec = PAUSE_MS * 1000000L};
+  struct timespec second = {.tv_sec = POLL_MS / 1000}, pause = {.tv_nsec = PAUSE_MS * 1000000L};
   sigset_t before;
   if (streams->dump->config->uri_given)
     pause.tv_nsec = PAUSE_LEDGER_MS * 1000000L;
@@ -308,17 +308,17 @@ static enum look wait_for_growth(const struct streams *streams)
   sigprocmask(SIG_SETMASK, &before, NULL);
   bool noticed = notices_drop(streams->notices);
   if (dump_interrupted || (polls[0].revents & (POLLERR | POLLNVAL)) != 0)
-    return LOOK_NOT;
-  return noticed ? LOOK_NOTICED : LOOK_IDLE;
+    return WAIT_NONE;
+  return noticed ? WAIT_NOTICED : WAIT_TIMEOUT;
 }
 
 void follow(struct dump *dump)
 {
   struct streams streams = {.dump = dump, .notices = inotify_init1(IN_CLOEXEC | IN_NONBLOCK)};
-  enum look look = LOOK_NOT;
+  enum wait_result waited = WAIT_NONE;
   signals_prepare();
-  bool going = streams_open(&streams) && streams_pump(&streams, LOOK_NOT);
-  while (going && (look = wait_for_growth(&streams)) != LOOK_NOT)
-    going = (!follows_all_types(dump) || streams_add_types(&streams)) && streams_pump(&streams, look);
+  bool going = streams_open(&streams) && streams_advance(&streams, WAIT_NONE);
+  while (going && (waited = wait_for_growth(&streams)) != WAIT_NONE)
+    going = (!follows_all_types(dump) || streams_add_types(&streams)) && streams_advance(&streams, waited);
   streams_close(&streams);
 }

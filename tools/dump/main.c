@@ -11,8 +11,8 @@
 #include "tools/dump/follow.h"
 #include "tools/dump/ledger.h"
 #include "tools/dump/messages.h"
+#include "tools/dump/scan.h"
 #include "tools/dump/spool.h"
-#include "tools/dump/survey.h"
 #include "tools/dump/verify.h"
 
 #include <errno.h>
@@ -63,7 +63,7 @@ static void out_close(struct dump *dump)
 
 static const char *options_wrong(const struct config *config, enum print_format format)
 {
-  bool surveys = format == PRINT_BLOCKS || format == PRINT_SUMMARY;
+  bool scans = format == PRINT_BLOCKS || format == PRINT_SUMMARY;
   bool selects = config->from_seq >= 0 || config->to_seq >= 0 || config->since != NULL || config->until != NULL || config->limit >= 0 ||
                  config->tail >= 0;
   if (config->argument_count == 0 && config->dir == NULL)
@@ -83,9 +83,9 @@ static const char *options_wrong(const struct config *config, enum print_format 
   for (int i = 0; config->follow && i < config->argument_count; i++)
     if (spool_wanted(config->arguments[i]))
       return "--follow needs a file that grows, and no pipe";
-  if (config->follow && (surveys || config->count))
+  if (config->follow && (scans || config->count))
     return "--follow goes with formats that show messages, and not with --count";
-  if (surveys && (config->tail >= 0 || config->count))
+  if (scans && (config->tail >= 0 || config->count))
     return "--format blocks and summary take neither --tail nor --count";
   if (format == PRINT_SUMMARY && config->limit >= 0)
     return "--format summary takes no --limit";
@@ -126,21 +126,21 @@ static bool dump_init(struct dump *dump, const struct config *config, struct led
 
 static void print_messages(struct dump *dump, const struct source *source)
 {
-  struct feed feed;
-  feed_init(&feed, dump, source);
-  if (feed_pump(&feed) != FEED_STOPPED)
-    feed_finish(&feed);
-  feed_deinit(&feed);
+  struct selection selection;
+  selection_init(&selection, dump, source);
+  if (selection_advance(&selection) != SELECTION_STOPPED)
+    selection_finish(&selection);
+  selection_deinit(&selection);
 }
 
 static void print_source(struct dump *dump, const struct source *source)
 {
   switch (dump->printer.format) {
   case PRINT_BLOCKS:
-    survey_blocks(dump, source);
+    scan_blocks(dump, source);
     break;
   case PRINT_SUMMARY:
-    survey_summary(dump, source);
+    scan_summary(dump, source);
     break;
   case PRINT_RELAXED:
   case PRINT_CANONICAL:
@@ -165,7 +165,7 @@ static void dump_source(struct dump *dump, const char *name, bool single)
   struct error error = {.text = ""};
   enum read_status status = source_open(&source, dump, name, single, &error);
   /* The ledger was read before the directory was listed: a worker may have made the type's first file between the two. */
-  if (status == READ_OK && source.asked && source.chain.count == 0 && source.chain.orphan_count > 0) {
+  if (status == READ_OK && source.has_ledger && source.chain.count == 0 && source.chain.orphan_count > 0) {
     source_close(&source);
     status = source_open(&source, dump, name, single, &error);
   }
@@ -179,7 +179,7 @@ static void dump_source(struct dump *dump, const char *name, bool single)
       print_source(dump, &source);
   }
   if (status == READ_OK)
-    source_note_oddities(&source, dump);
+    source_note_unexpected(&source, dump);
   source_close(&source);
 }
 

@@ -17,8 +17,8 @@ enum read_status source_ask_again(const struct source *source, const struct dump
 static enum read_status chain_ask(struct source *source, const struct dump *dump, struct chain *chain, struct error *error)
 {
   memset(chain, 0, sizeof *chain);
-  source->asked = dump->config->uri_given;
-  if (source->asked)
+  source->has_ledger = dump->config->uri_given;
+  if (source->has_ledger)
     return source_ask_again(source, dump, &source->ledger, chain, error);
   return source->spool >= 0 ? READ_OK : chain_load(chain, source->dir, source->type, NULL, 0, error);
 }
@@ -53,7 +53,7 @@ static enum read_status single_find_end(struct source *source, const struct dump
   enum read_status status = chain_ask(source, dump, &chain, error);
   const struct segment *found = segment_find(&chain, own);
   /* The copy of a pipe has no name and no neighbours. */
-  bool piped = source->spool >= 0 && source->asked && memcmp(source->ledger.end.uuid, own->header.uuid, known_uuid_bytes(own)) == 0;
+  bool piped = source->spool >= 0 && source->has_ledger && memcmp(source->ledger.end.uuid, own->header.uuid, known_uuid_bytes(own)) == 0;
   if (piped || (found != NULL && found->has_end)) {
     own->has_end = true;
     own->end = piped ? source->ledger.end : found->end;
@@ -62,7 +62,7 @@ static enum read_status single_find_end(struct source *source, const struct dump
     source->over = true;
     snprintf(source->successor, sizeof source->successor, "%s", found[1].name);
   }
-  source->unknown = source->asked && found == NULL && !piped && (status == READ_OK || status == READ_DAMAGED);
+  source->unknown = source->has_ledger && found == NULL && !piped && (status == READ_OK || status == READ_DAMAGED);
   if (source->unknown && !dump->config->verify)
     dump_note(dump, "%s: the ledger of type %s in database %s does not lead to this file: how much of it is committed is not known",
               source_name(source), source->type, config_db_name(dump->config));
@@ -258,11 +258,11 @@ void source_say_damage(const struct source *source, const struct error *error)
 
 /* A file that neither the ledger nor another segment names. */
 enum unexpected {
-  STRAY_ORPHAN,
-  STRAY_FOREIGN,    /* not a file of pawl */
-  STRAY_INCOMPLETE, /* no whole header, and nothing after it: it was never committed */
-  STRAY_PRESENT,    /* made in the ledger's present epoch: the ledger may still name it */
-  STRAY_LATER,      /* made in an epoch that the ledger has not reached */
+  UNEXPECTED_ORPHAN,
+  UNEXPECTED_FOREIGN,    /* not a file of pawl */
+  UNEXPECTED_INCOMPLETE, /* no whole header, and nothing after it: it was never committed */
+  UNEXPECTED_PRESENT,    /* made in the ledger's present epoch: the ledger may still name it */
+  UNEXPECTED_LATER,      /* made in an epoch that the ledger has not reached */
 };
 
 static bool is_bare(const char *dir, const char *name)
@@ -283,34 +283,34 @@ static enum unexpected unexpected_of(const struct source *source, const char *na
   struct error ignored;
   enum read_status status = reader_open(&reader, source->dir, name, NULL, &ignored);
   if (status == READ_DAMAGED && source_is_foreign(source->dir, name))
-    return STRAY_FOREIGN;
+    return UNEXPECTED_FOREIGN;
   if (status == READ_DAMAGED && is_bare(source->dir, name))
-    return STRAY_INCOMPLETE;
+    return UNEXPECTED_INCOMPLETE;
   if (status != READ_OK)
-    return STRAY_ORPHAN;
+    return UNEXPECTED_ORPHAN;
   *made = reader.header.epoch;
   reader_close(&reader);
-  return epoch < 0 || *made < epoch ? STRAY_ORPHAN : *made == epoch ? STRAY_PRESENT : STRAY_LATER;
+  return epoch < 0 || *made < epoch ? UNEXPECTED_ORPHAN : *made == epoch ? UNEXPECTED_PRESENT : UNEXPECTED_LATER;
 }
 
 static void unexpected_log(const struct source *source, const struct dump *dump, const char *name, int64_t epoch)
 {
   int64_t made = 0;
   switch (unexpected_of(source, name, epoch, &made)) {
-  case STRAY_ORPHAN:
+  case UNEXPECTED_ORPHAN:
     dump_note(dump, "%s: an orphan, not read: no segment of the chain of %s names it", name, source->type);
     return;
-  case STRAY_FOREIGN:
+  case UNEXPECTED_FOREIGN:
     dump_note(dump, "%s: not a pawl file, not read: it does not begin with the header of one", name);
     return;
-  case STRAY_INCOMPLETE:
+  case UNEXPECTED_INCOMPLETE:
     dump_note(dump, "%s: an incomplete header, not read: its maker died before it was committed, or is at it", name);
     return;
-  case STRAY_PRESENT:
+  case UNEXPECTED_PRESENT:
     dump_note(dump, "%s: made in the present epoch %" PRId64 ", and not named by the ledger yet: not read (database %s)", name, epoch,
               config_db_name(dump->config));
     return;
-  case STRAY_LATER:
+  case UNEXPECTED_LATER:
     dump_note(dump, "%s: made in epoch %" PRId64 ", and the ledger is at %" PRId64 ", older than these files: not read (database %s)", name,
               made, epoch, config_db_name(dump->config));
     return;
@@ -337,14 +337,14 @@ static void unexpected_log_all(const struct source *source, const struct dump *d
   struct error ignored;
   if (chain->orphan_count == 0)
     return;
-  enum read_status status = source->asked ? source_ask_again(source, dump, &answer, &later, &ignored) : READ_OK;
+  enum read_status status = source->has_ledger ? source_ask_again(source, dump, &answer, &later, &ignored) : READ_OK;
   for (size_t i = 0; status == READ_OK && i < chain->orphan_count; i++)
     if (!is_named(&later, chain->orphans[i]))
       unexpected_log(source, dump, chain->orphans[i], answer.epoch);
   chain_free(&later);
 }
 
-void source_note_oddities(const struct source *source, const struct dump *dump)
+void source_note_unexpected(const struct source *source, const struct dump *dump)
 {
   const struct chain *chain = &source->chain;
   unexpected_log_all(source, dump);

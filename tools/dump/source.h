@@ -24,7 +24,7 @@ struct source {
   char given[FILE_NAME_SIZE];     /* a FILE as it was given, cut if it is long */
   int spool;                      /* descriptor of the copy of a pipe; -1: not a pipe */
   bool foreign;                   /* none of the files was written by pawl, so the chain is empty */
-  bool asked;                     /* the ledger was read (--uri), and `ledger` holds its answer unless the open failed */
+  bool has_ledger;                /* the ledger was read (--uri), and `ledger` holds its answer unless the open failed */
   bool unknown;                   /* a FILE to which the ledger does not lead */
   struct ledger_answer ledger;
   struct chain chain;
@@ -57,6 +57,6 @@ void source_say_damage(const struct source *source, const struct error *error);
  * Reports what is in the directory and is not read: orphans, pruned segments. With --uri it reads the ledger once more, so that it does not
  * report a segment that was made meanwhile.
  */
-void source_note_oddities(const struct source *source, const struct dump *dump);
+void source_note_unexpected(const struct source *source, const struct dump *dump);
 
 #endif

@@ -34,11 +34,11 @@ static bool proof_find(const char *dir, const char *name, int64_t tail, struct p
   return true;
 }
 
-static bool ledger_explains(const struct ledger_answer *ledger, const struct chain *chain, const struct proof *proof, int64_t looked_behind)
+static bool ledger_explains(const struct ledger_answer *ledger, const struct chain *chain, const struct proof *proof, int64_t searched_from)
 {
   if (proof->epoch > ledger->epoch)
     return false;
-  if (proof->committed <= looked_behind)
+  if (proof->committed <= searched_from)
     return true;
   if (memcmp(ledger->end.uuid, proof->uuid, sizeof proof->uuid) == 0)
     return ledger->end.length >= proof->committed;
@@ -83,7 +83,7 @@ static enum stale proof_judge(const struct source *source, const struct dump *du
   return stale;
 }
 
-enum stale stale_look(const struct source *source, const struct dump *dump, struct error *why)
+enum stale stale_check(const struct source *source, const struct dump *dump, struct error *why)
 {
   const struct chain *chain = &source->chain;
   struct proof proof;

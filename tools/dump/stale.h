@@ -6,7 +6,7 @@
  *   - a block, or a segment's header, has an epoch above the ledger's: a holder raises the ledger's epoch before it writes anything.
  *
  * The causes: MongoDB was restored from a backup or rolled back, or the ledger belongs to another installation. A live holder continues to
- * write while the files are read, so a suspicion counts only if a ledger that is read after it does not explain it.
+ * write while the files are read, so the ledger is stale only if a ledger that is read afterwards does not explain the proof either.
  */
 #ifndef PAWL_TOOLS_DUMP_STALE_H
 #define PAWL_TOOLS_DUMP_STALE_H
@@ -19,7 +19,7 @@ enum stale {
   STALE_FAILED, /* the ledger could not be asked again: `why` */
 };
 
-/* `source` must be loaded with its ledger (source->asked). */
-MUST_CHECK enum stale stale_look(const struct source *source, const struct dump *dump, struct error *why);
+/* `source` must be loaded with its ledger (source->has_ledger). */
+MUST_CHECK enum stale stale_check(const struct source *source, const struct dump *dump, struct error *why);
 
 #endif

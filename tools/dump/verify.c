@@ -1,7 +1,7 @@
 #include "tools/dump/verify.h"
 #include "tools/dump/deep.h"
+#include "tools/dump/scan.h"
 #include "tools/dump/stale.h"
-#include "tools/dump/survey.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -85,7 +85,7 @@ static void read_all(struct verdict *verdict, const struct source *source, struc
     case WALK_BLOCK:
       totals_add_block(&verdict->totals, walk_block(&walk));
       if (deep != NULL && walk_block(&walk)->kind == BLOCK_DATA)
-        deep_look(deep, walk_block(&walk), walk.at.reader.messages, walk.at.reader.messages_bytes);
+        deep_check(deep, walk_block(&walk), walk.at.reader.messages, walk.at.reader.messages_bytes);
       break;
     case WALK_DAMAGED:
       walk_say_damage(&walk);
@@ -207,12 +207,12 @@ static void verdict_empty(struct verdict *verdict, const struct source *source, 
   for (size_t i = 0; i < chain->orphan_count && !blocks; i++)
     blocks = has_blocks(source, chain->orphans[i]);
   orphan_names(source, names, sizeof names);
-  verdict->finding = source->foreign ? FOUND_FOREIGN : source->asked && blocks ? FOUND_UNKNOWN : FOUND_ABSENT;
+  verdict->finding = source->foreign ? FOUND_FOREIGN : source->has_ledger && blocks ? FOUND_UNKNOWN : FOUND_ABSENT;
   if (source->foreign)
     error_set(&verdict->why, "%s/%s: it does not begin with the header of one", source->dir, names);
-  else if (source->asked && blocks)
+  else if (source->has_ledger && blocks)
     error_set(&verdict->why, "the ledger of type %s in database %s names no file, and %s holds %s", source->type, db, source->dir, names);
-  else if (source->asked)
+  else if (source->has_ledger)
     error_set(&verdict->why, "nothing to verify: the ledger of type %s in database %s names no file, and %s holds none with blocks",
               source->type, db, source->dir);
   else if (chain->orphan_count > 0)
@@ -227,7 +227,7 @@ static void verdict_unopened(struct verdict *verdict, const struct source *sourc
   const struct ledger_answer *ledger = &source->ledger;
   if (source->foreign)
     verdict->finding = FOUND_FOREIGN;
-  else if (!source->single && source->asked && ledger->end.file[0] != 0 && !is_there(source, ledger->end.file)) {
+  else if (!source->single && source->has_ledger && ledger->end.file[0] != 0 && !is_there(source, ledger->end.file)) {
     verdict->finding = FOUND_MISSING;
     error_set(&verdict->why, "the ledger of type %s in database %s names %s with %" PRId64 " document%s, and it is not in %s", source->type,
               config_db_name(dump->config), ledger->end.file, ledger->end.seq, plural(ledger->end.seq), source->dir);
@@ -265,7 +265,7 @@ static void verdict_loaded(struct verdict *verdict, const struct source *source,
 static void verdict_stale(struct verdict *verdict, const struct source *source, const struct dump *dump)
 {
   struct error why;
-  switch (stale_look(source, dump, &why)) {
+  switch (stale_check(source, dump, &why)) {
   case STALE_NOT:
     return;
   case STALE_YES:
@@ -280,22 +280,22 @@ static void verdict_stale(struct verdict *verdict, const struct source *source, 
 void verify_source(struct dump *dump, const struct source *source, const char *name, enum read_status loaded, const struct error *error)
 {
   struct verdict verdict = {.finding = FOUND_OK};
-  struct deep deep, *looks = dump->config->deep ? &deep : NULL;
+  struct deep deep, *checks = dump->config->deep ? &deep : NULL;
   verdict_loaded(&verdict, source, dump, loaded, error);
-  if (looks != NULL && !deep_init(&deep, source->type)) {
+  if (checks != NULL && !deep_init(&deep, source->type)) {
     dump_say("%s: no memory for --deep", source->type);
     dump_note_exit(dump, DUMP_IO);
     return;
   }
   if (has_figures(verdict.finding))
-    read_all(&verdict, source, looks);
-  if (verdict.finding == FOUND_OK && looks != NULL && deep.wrong_type + deep.repeated > 0)
+    read_all(&verdict, source, checks);
+  if (verdict.finding == FOUND_OK && checks != NULL && deep.wrong_type + deep.repeated > 0)
     verdict.finding = FOUND_DOUBTFUL;
-  if (verdict.finding == FOUND_OK && source->asked)
+  if (verdict.finding == FOUND_OK && source->has_ledger)
     verdict_stale(&verdict, source, dump);
-  print_verdict(dump->out, source, name, &verdict, looks);
+  print_verdict(dump->out, source, name, &verdict, checks);
   dump_note_exit(dump, verdict_exit(dump, &verdict));
-  if (looks != NULL)
+  if (checks != NULL)
     deep_deinit(&deep);
 }
 

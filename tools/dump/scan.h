@@ -1,9 +1,9 @@
 /*
- * survey: the formats that show no messages: `blocks`, one line a block, and `summary`, the contents of each segment. Also the totals that
- * --verify prints.
+ * scan: reads the blocks of a source for the formats that show no messages: `blocks`, one line a block; `summary`, one line a segment.
+ * Also the totals that --verify prints.
  */
-#ifndef PAWL_TOOLS_DUMP_SURVEY_H
-#define PAWL_TOOLS_DUMP_SURVEY_H
+#ifndef PAWL_TOOLS_DUMP_SCAN_H
+#define PAWL_TOOLS_DUMP_SCAN_H
 
 #include "tools/dump/walk.h"
 
@@ -28,7 +28,7 @@ enum { SIZE_TEXT_SIZE = 32 };
 const char *size_text(int64_t bytes, char text[SIZE_TEXT_SIZE]);
 
 /* Prints the source as dump->printer.format says. The selection by seq and time applies to whole blocks, --limit to lines. */
-void survey_blocks(struct dump *dump, const struct source *source);
-void survey_summary(struct dump *dump, const struct source *source);
+void scan_blocks(struct dump *dump, const struct source *source);
+void scan_summary(struct dump *dump, const struct source *source);
 
 #endif

@@ -1,4 +1,4 @@
-#include "tools/dump/survey.h"
+#include "tools/dump/scan.h"
 
 #include <bson/bson.h>
 #include <inttypes.h>
@@ -65,7 +65,7 @@ const char *size_text(int64_t bytes, char text[SIZE_TEXT_SIZE])
 
 /* ---- the blocks of a source ---- */
 
-struct survey {
+struct scan {
   struct dump *dump;
   const struct source *source;
   struct walk walk;
@@ -73,72 +73,71 @@ struct survey {
   bool unconfirmed; /* the last block is DATA, and is not known to be committed */
 };
 
-static void survey_begin(struct survey *survey, struct dump *dump, const struct source *source)
+static void scan_begin(struct scan *scan, struct dump *dump, const struct source *source)
 {
   const struct config *config = dump->config;
-  memset(survey, 0, sizeof *survey);
-  survey->dump = dump;
-  survey->source = source;
-  survey->from = config->from_seq > 1 ? config->from_seq : 1;
-  survey->to = config->to_seq >= 0 ? config->to_seq : INT64_MAX;
-  walk_init(&survey->walk, source, config->unconfirmed);
-  if (survey->from > 1)
-    walk_seek_seq(&survey->walk, survey->from);
+  memset(scan, 0, sizeof *scan);
+  scan->dump = dump;
+  scan->source = source;
+  scan->from = config->from_seq > 1 ? config->from_seq : 1;
+  scan->to = config->to_seq >= 0 ? config->to_seq : INT64_MAX;
+  walk_init(&scan->walk, source, config->unconfirmed);
+  if (scan->from > 1)
+    walk_seek_seq(&scan->walk, scan->from);
   else if (dump->since_us != INT64_MIN)
-    walk_seek_time(&survey->walk, dump->since_us);
+    walk_seek_time(&scan->walk, dump->since_us);
 }
 
-static bool is_selected(const struct survey *survey, const struct block_marker *block)
+static bool is_selected(const struct scan *scan, const struct block_marker *block)
 {
   int64_t last = block->count > 0 ? block->seq + block->count - 1 : block->seq;
-  return last >= survey->from && block->seq <= survey->to && block->time_us >= survey->dump->since_us &&
-         block->time_us < survey->dump->until_us;
+  return last >= scan->from && block->seq <= scan->to && block->time_us >= scan->dump->since_us && block->time_us < scan->dump->until_us;
 }
 
 /* The next selected block; false: no more; an error was printed and recorded. */
-static bool survey_next(struct survey *survey)
+static bool scan_next(struct scan *scan)
 {
-  struct walk *walk = &survey->walk;
+  struct walk *walk = &scan->walk;
   const struct block_marker *block = walk_block(walk);
   for (;;) {
     switch (walk_next(walk)) {
     case WALK_BLOCK:
-      survey->unconfirmed = block->kind == BLOCK_DATA && !walk_is_committed(walk);
-      if (block->seq > survey->to || block->time_us >= survey->dump->until_us)
+      scan->unconfirmed = block->kind == BLOCK_DATA && !walk_is_committed(walk);
+      if (block->seq > scan->to || block->time_us >= scan->dump->until_us)
         return false;
-      if (is_selected(survey, block))
+      if (is_selected(scan, block))
         return true;
       break;
     case WALK_DAMAGED:
       walk_say_damage(walk);
-      dump_note_exit(survey->dump, DUMP_DAMAGED);
-      if (!survey->dump->config->keep_going)
+      dump_note_exit(scan->dump, DUMP_DAMAGED);
+      if (!scan->dump->config->keep_going)
         return false;
       break;
     case WALK_END:
       return false;
     case WALK_NEWER:
-      dump_note_status(survey->dump, READ_NEWER, &walk->error);
+      dump_note_status(scan->dump, READ_NEWER, &walk->error);
       return false;
     case WALK_FAILED:
-      dump_note_status(survey->dump, READ_FAILED, &walk->error);
+      dump_note_status(scan->dump, READ_FAILED, &walk->error);
       return false;
     }
   }
 }
 
-static void survey_end(struct survey *survey)
+static void scan_end(struct scan *scan)
 {
-  const struct walk *walk = &survey->walk;
+  const struct walk *walk = &scan->walk;
   if (walk->torn)
-    dump_note(survey->dump, "%s: at offset %" PRId64 " begins an uncommitted tail, not read", walk_segment_name(walk), walk->torn_offset);
-  if (survey->unconfirmed) {
-    dump_note(survey->dump, "%s: the last block, at offset %" PRId64 ", is unconfirmed", walk_segment_name(walk),
+    dump_note(scan->dump, "%s: at offset %" PRId64 " begins an uncommitted tail, not read", walk_segment_name(walk), walk->torn_offset);
+  if (scan->unconfirmed) {
+    dump_note(scan->dump, "%s: the last block, at offset %" PRId64 ", is unconfirmed", walk_segment_name(walk),
               walk->at.reader.last.offset);
-    if (survey->dump->config->strict)
-      dump_note_exit(survey->dump, DUMP_UNCONFIRMED);
+    if (scan->dump->config->strict)
+      dump_note_exit(scan->dump, DUMP_UNCONFIRMED);
   }
-  walk_deinit(&survey->walk);
+  walk_deinit(&scan->walk);
 }
 
 /* ---- blocks ---- */
@@ -162,15 +161,15 @@ static void print_block_line(FILE *out, const char *name, const struct block_mar
           block->body_crc);
 }
 
-void survey_blocks(struct dump *dump, const struct source *source)
+void scan_blocks(struct dump *dump, const struct source *source)
 {
-  struct survey survey;
-  survey_begin(&survey, dump, source);
-  while (dump->remaining > 0 && dump_goes_on(dump) && survey_next(&survey)) {
-    print_block_line(dump->out, walk_segment_name(&survey.walk), walk_block(&survey.walk));
+  struct scan scan;
+  scan_begin(&scan, dump, source);
+  while (dump->remaining > 0 && dump_goes_on(dump) && scan_next(&scan)) {
+    print_block_line(dump->out, walk_segment_name(&scan.walk), walk_block(&scan.walk));
     dump->remaining--;
   }
-  survey_end(&survey);
+  scan_end(&scan);
 }
 
 /* ---- summary ---- */
@@ -267,9 +266,9 @@ static void summary_print(FILE *out, const struct source *source, const struct s
     print_segment(out, source_segment_name(source, &chain->segments[i]), &chain->segments[i], &summaries[i]);
 }
 
-void survey_summary(struct dump *dump, const struct source *source)
+void scan_summary(struct dump *dump, const struct source *source)
 {
-  struct survey survey;
+  struct scan scan;
   struct segment_summary *summaries = calloc(source->chain.count + 1, sizeof *summaries);
   if (summaries == NULL) {
     dump_say("%s: no memory", source_name(source));
@@ -279,10 +278,10 @@ void survey_summary(struct dump *dump, const struct source *source)
   for (size_t i = 0; i < source->chain.count; i++)
     if (!source->chain.segments[i].headless)
       writer_add(&summaries[i], source->chain.segments[i].header.writer.host);
-  survey_begin(&survey, dump, source);
-  while (survey_next(&survey))
-    summary_add(&summaries[survey.walk.at.index], &survey.walk.at.reader);
+  scan_begin(&scan, dump, source);
+  while (scan_next(&scan))
+    summary_add(&summaries[scan.walk.at.index], &scan.walk.at.reader);
   summary_print(dump->out, source, summaries);
-  survey_end(&survey);
+  scan_end(&scan);
   free(summaries);
 }
