@@ -10,15 +10,15 @@
 
 enum { LEASE_MS = 60000, RENEW_MS = 10000, WAIT_MS = 15000, RETRY_MS = 100 };
 
-/* What was found in the files. */
-struct survey {
+/* What the files and the lock show. */
+struct findings {
   struct committed end;
   int64_t epoch_max; /* in names, headers and blocks */
   int64_t first_seq; /* of the oldest segment present */
   int64_t segments;
   struct file file;        /* the newest segment */
   bool has_file;           /* `file` is open */
-  bool tail;               /* something follows the last valid block */
+  bool tail;               /* bytes follow the last valid block */
   struct acquisition lock; /* renewed during the work */
   int64_t renewed_ms;
 };
@@ -38,7 +38,8 @@ static enum adopt_status of_outcome(enum outcome outcome)
 /* ---- the lock ---- */
 
 /*
- * Not for a holder: that one is to be stopped. But processes that were killed while they waited stand in the wait queue for some seconds.
+ * Does not wait for a holder, which the operator must stop. But a process that was killed while it waited stays in the wait queue for some
+ * seconds.
  */
 static enum outcome wait_for_turn(struct lockstore *store, const char *type, struct acquisition *lock, const struct lock_holder *holder,
                                   struct error *error)
@@ -52,21 +53,21 @@ static enum outcome wait_for_turn(struct lockstore *store, const char *type, str
   return outcome;
 }
 
-static enum adopt_status lock(struct lockstore *store, const char *type, struct survey *survey, struct error *error)
+static enum adopt_status lock(struct lockstore *store, const char *type, struct findings *findings, struct error *error)
 {
   struct lock_holder holder;
   struct error ignored;
-  const struct lock_view *view = &survey->lock.view;
+  const struct lock_view *view = &findings->lock.view;
   lock_holder_self(&holder, LOCK_BY_TOOL, "pawl-setup --adopt");
-  acquire_init(&survey->lock, LOCK_BY_TOOL, LEASE_MS, RETRY_MS);
-  enum outcome outcome = wait_for_turn(store, type, &survey->lock, &holder, error);
-  survey->renewed_ms = clock_boot_ms();
+  acquire_init(&findings->lock, LOCK_BY_TOOL, LEASE_MS, RETRY_MS);
+  enum outcome outcome = wait_for_turn(store, type, &findings->lock, &holder, error);
+  findings->renewed_ms = clock_boot_ms();
   if (outcome == OUTCOME_YES)
-    outcome = acquire_take(store, type, &survey->lock, &holder, error);
+    outcome = acquire_take(store, type, &findings->lock, &holder, error);
   if (outcome != OUTCOME_NO)
     return outcome == OUTCOME_YES ? ADOPT_DONE : of_outcome(outcome);
-  if (acquire_leave(store, type, &survey->lock, true, &ignored) != OUTCOME_YES) {
-    /* Its entry ends by itself. */
+  if (acquire_leave(store, type, &findings->lock, true, &ignored) != OUTCOME_YES) {
+    /* Its entry in the wait queue expires. */
   }
   if (view->left_ms > 0)
     error_set(error, "%s is held by %s, pid %" PRId64 ": stop the workers of this type first", type, view->holder.host, view->holder.pid);
@@ -77,57 +78,57 @@ static enum adopt_status lock(struct lockstore *store, const char *type, struct 
 
 /* ---- the files ---- */
 
-static void epoch_raise(struct survey *survey, int64_t epoch)
+static void epoch_raise(struct findings *findings, int64_t epoch)
 {
-  survey->epoch_max = epoch > survey->epoch_max ? epoch : survey->epoch_max;
+  findings->epoch_max = epoch > findings->epoch_max ? epoch : findings->epoch_max;
 }
 
-/* Includes orphans: no epoch that any of these files has may be used again. */
-static void epochs_of_orphans(const struct chain *chain, struct survey *survey)
+/* Orphans count, too, because no epoch of any of these files may be used again. */
+static void epochs_of_orphans(const struct chain *chain, struct findings *findings)
 {
   for (size_t i = 0; i < chain->orphan_count; i++) {
     char type[TYPE_BYTES_MAX + 1];
     int64_t epoch = 0;
     if (segment_name_parse(chain->orphans[i], type, &epoch))
-      epoch_raise(survey, epoch);
+      epoch_raise(findings, epoch);
   }
 }
 
-static bool renewed(struct lockstore *store, const char *type, struct survey *survey, struct error *error)
+static bool renewed(struct lockstore *store, const char *type, struct findings *findings, struct error *error)
 {
-  if (clock_boot_ms() - survey->renewed_ms < RENEW_MS)
+  if (clock_boot_ms() - findings->renewed_ms < RENEW_MS)
     return true;
-  survey->renewed_ms = clock_boot_ms();
-  if (lock_renew(store, type, 0, &survey->lock.owner, LEASE_MS, error) == OUTCOME_YES)
+  findings->renewed_ms = clock_boot_ms();
+  if (lock_renew(store, type, 0, &findings->lock.owner, LEASE_MS, error) == OUTCOME_YES)
     return true;
   error_set(error, "the lock of %s was lost while the files were being read", type);
   return false;
 }
 
-/* Every block of every segment, checked. */
+/* Reads and checks each block of each segment. */
 static enum adopt_status blocks_read(struct lockstore *store, const struct adoption *adoption, const struct chain *chain,
-                                     struct survey *survey, struct error *error)
+                                     struct findings *findings, struct error *error)
 {
   struct chain_reader at;
   enum read_status status = READ_OK;
   chain_reader_init(&at, adoption->dir, chain);
   while ((status = chain_reader_next(&at, error)) == READ_OK) {
-    survey->end.items += at.reader.block.items;
-    epoch_raise(survey, at.reader.block.epoch);
-    if (!renewed(store, adoption->type, survey, error)) {
+    findings->end.items += at.reader.block.items;
+    epoch_raise(findings, at.reader.block.epoch);
+    if (!renewed(store, adoption->type, findings, error)) {
       chain_reader_deinit(&at);
       return ADOPT_UNAVAILABLE;
     }
   }
   if (status == READ_END || status == READ_TAIL) {
     const struct reader *reader = &at.reader;
-    snprintf(survey->end.file, sizeof survey->end.file, "%s", chain->segments[chain->count - 1].name);
-    memcpy(survey->end.uuid, reader->header.uuid, sizeof survey->end.uuid);
-    survey->end.length = reader->offset;
-    survey->end.tail = reader->has_last ? reader->last.offset : 0;
-    survey->end.link = reader->has_last ? format_marker_link(&reader->last) : format_header_link(&reader->header);
-    survey->end.seq = reader->next_seq - 1;
-    survey->tail = status == READ_TAIL;
+    snprintf(findings->end.file, sizeof findings->end.file, "%s", chain->segments[chain->count - 1].name);
+    memcpy(findings->end.uuid, reader->header.uuid, sizeof findings->end.uuid);
+    findings->end.length = reader->offset;
+    findings->end.tail = reader->has_last ? reader->last.offset : 0;
+    findings->end.link = reader->has_last ? format_marker_link(&reader->last) : format_header_link(&reader->header);
+    findings->end.seq = reader->next_seq - 1;
+    findings->tail = status == READ_TAIL;
   }
   chain_reader_deinit(&at);
   return status == READ_END || status == READ_TAIL ? ADOPT_DONE : ADOPT_UNTRUSTED;
@@ -137,23 +138,24 @@ static enum adopt_status blocks_read(struct lockstore *store, const struct adopt
  * The newest segment is held open, and guarded where the guard is reliable, until the ledger is written: a frozen holder that has it open
  * could wake up and cut off what is being adopted.
  */
-static enum adopt_status file_hold(const struct adoption *adoption, const char *name, struct survey *survey, struct error *error)
+static enum adopt_status file_hold(const struct adoption *adoption, const char *name, struct findings *findings, struct error *error)
 {
   struct file_place place;
-  if (file_place(adoption->dir, &place, error) != FILE_OK || file_open(&survey->file, adoption->dir, name, FILE_WRITE, 0, error) != FILE_OK)
+  if (file_place(adoption->dir, &place, error) != FILE_OK ||
+      file_open(&findings->file, adoption->dir, name, FILE_WRITE, 0, error) != FILE_OK)
     return ADOPT_UNTRUSTED;
-  survey->has_file = true;
-  enum file_status guarded = place.local ? file_guard(&survey->file, error) : FILE_OK;
+  findings->has_file = true;
+  enum file_status guarded = place.local ? file_guard(&findings->file, error) : FILE_OK;
   if (guarded != FILE_BUSY)
     return guarded == FILE_OK ? ADOPT_DONE : ADOPT_UNTRUSTED;
   error_set(error, "%s/%s is held open by a worker, frozen or live (fuser shows which): end it first", adoption->dir, name);
   return ADOPT_BUSY;
 }
 
-/* What was read may be only in this machine's memory, so sync it before the ledger says that it is committed. */
-static enum adopt_status file_settle(const struct adoption *adoption, struct survey *survey, struct error *error)
+/* The bytes that were read may be only in the page cache, so sync them before the ledger counts them as committed. */
+static enum adopt_status newest_sync(const struct adoption *adoption, struct findings *findings, struct error *error)
 {
-  return file_sync_new(&survey->file, adoption->dir, error) == FILE_OK ? ADOPT_DONE : ADOPT_UNTRUSTED;
+  return file_sync_new(&findings->file, adoption->dir, error) == FILE_OK ? ADOPT_DONE : ADOPT_UNTRUSTED;
 }
 
 /*
@@ -169,7 +171,8 @@ static bool appendable(const struct adoption *adoption, const struct segment *ne
   return false;
 }
 
-static enum adopt_status files_survey(struct lockstore *store, const struct adoption *adoption, struct survey *survey, struct error *error)
+static enum adopt_status files_inspect(struct lockstore *store, const struct adoption *adoption, struct findings *findings,
+                                       struct error *error)
 {
   struct chain chain;
   enum adopt_status status = ADOPT_UNTRUSTED;
@@ -177,17 +180,17 @@ static enum adopt_status files_survey(struct lockstore *store, const struct adop
   if (loaded == READ_OK && chain.count == 0) {
     error_set(error, "%s has no segment of type %s", adoption->dir, adoption->type);
   } else if (loaded == READ_OK && appendable(adoption, &chain.segments[chain.count - 1], error)) {
-    survey->segments = (int64_t)chain.count;
-    survey->first_seq = chain.segments[0].header.first_seq;
-    survey->end.items = survey->first_seq - 1; /* of pruned segments only the number of documents is known */
+    findings->segments = (int64_t)chain.count;
+    findings->first_seq = chain.segments[0].header.first_seq;
+    findings->end.items = findings->first_seq - 1; /* of pruned segments only the number of documents is known */
     for (size_t i = 0; i < chain.count; i++)
-      epoch_raise(survey, chain.segments[i].header.epoch);
-    epochs_of_orphans(&chain, survey);
-    status = file_hold(adoption, chain.segments[chain.count - 1].name, survey, error);
+      epoch_raise(findings, chain.segments[i].header.epoch);
+    epochs_of_orphans(&chain, findings);
+    status = file_hold(adoption, chain.segments[chain.count - 1].name, findings, error);
     if (status == ADOPT_DONE)
-      status = blocks_read(store, adoption, &chain, survey, error);
+      status = blocks_read(store, adoption, &chain, findings, error);
     if (status == ADOPT_DONE)
-      status = file_settle(adoption, survey, error);
+      status = newest_sync(adoption, findings, error);
   }
   chain_free(&chain);
   return status;
@@ -195,23 +198,23 @@ static enum adopt_status files_survey(struct lockstore *store, const struct adop
 
 /* ---- the ledger ---- */
 
-/* The ledger has messages that these files do not hold: they are lost, and the operator must learn it now. */
-static void describe_loss(const struct survey *survey, const struct ledger *old, char *text, size_t size)
+/* If the ledger counts messages that these files do not hold, they are lost. The operator must know that before confirming. */
+static void describe_loss(const struct findings *findings, const struct ledger *old, char *text, size_t size)
 {
   text[0] = 0;
-  if (old->end.seq > survey->end.seq)
+  if (old->end.seq > findings->end.seq)
     snprintf(text, size,
              "\nWARNING: the ledger counts seq %" PRId64 " to %" PRId64
              " as committed, and these files do not hold them. They are lost, and "
              "their numbers will be given again.",
-             survey->end.seq + 1, old->end.seq);
+             findings->end.seq + 1, old->end.seq);
 }
 
-static void describe(const struct adoption *adoption, const struct survey *survey, enum outcome had, const struct ledger *old,
+static void describe(const struct adoption *adoption, const struct findings *findings, enum outcome had, const struct ledger *old,
                      const struct error *problem, char *text, size_t size)
 {
   char now[400], loss[256];
-  describe_loss(survey, old, loss, sizeof loss);
+  describe_loss(findings, old, loss, sizeof loss);
   if (had == OUTCOME_YES)
     snprintf(now, sizeof now, "The ledger of %s says epoch %" PRId64 ", seq %" PRId64 ", file %.150s", adoption->type, old->epoch,
              old->end.seq, old->end.file[0] != 0 ? old->end.file : "none");
@@ -224,13 +227,13 @@ static void describe(const struct adoption *adoption, const struct survey *surve
            "%s/%s: %" PRId64 " segment%s, seq %" PRId64 " to %" PRId64 ", %" PRId64 " bytes of the last are whole%s.\n"
            "The ledger will be replaced by epoch %" PRId64 ", seq %" PRId64
            ", and the messages that are in these files will be deleted from the queue.%s",
-           adoption->database, adoption->server, now, path_show(adoption->dir).text, survey->end.file, survey->segments,
-           survey->segments == 1 ? "" : "s", survey->first_seq, survey->end.seq, survey->end.length,
-           survey->tail ? " (what follows is no block)" : "", survey->epoch_max + 1, survey->end.seq, loss);
+           adoption->database, adoption->server, now, path_show(adoption->dir).text, findings->end.file, findings->segments,
+           findings->segments == 1 ? "" : "s", findings->first_seq, findings->end.seq, findings->end.length,
+           findings->tail ? " (what follows is no block)" : "", findings->epoch_max + 1, findings->end.seq, loss);
 }
 
 /* The ledger that is to be replaced; read before the files, to detect changes that are made meanwhile. */
-static enum adopt_status ledger_look(struct lockstore *store, const struct adoption *adoption, struct replaced *old, struct error *error)
+static enum adopt_status ledger_before(struct lockstore *store, const struct adoption *adoption, struct replaced *old, struct error *error)
 {
   old->had = ledger_read_found(store, adoption->type, &old->ledger, &old->found, &old->problem);
   if (old->had != OUTCOME_UNKNOWN && (old->had != OUTCOME_REFUSED || old->ledger.v <= 1))
@@ -240,19 +243,19 @@ static enum adopt_status ledger_look(struct lockstore *store, const struct adopt
 }
 
 static enum adopt_status ledger_replace(struct lockstore *store, const struct adoption *adoption, const struct replaced *old,
-                                        struct survey *survey, struct error *error)
+                                        struct findings *findings, struct error *error)
 {
   char text[2048]; /* large enough for its end, which describes the loss */
-  epoch_raise(survey, old->ledger.epoch);
-  describe(adoption, survey, old->had, &old->ledger, &old->problem, text, sizeof text);
+  epoch_raise(findings, old->ledger.epoch);
+  describe(adoption, findings, old->had, &old->ledger, &old->problem, text, sizeof text);
   if (!adoption->confirm(adoption->context, text))
     return ADOPT_DECLINED;
-  if (lock_renew(store, adoption->type, 0, &survey->lock.owner, LEASE_MS, error) != OUTCOME_YES) {
+  if (lock_renew(store, adoption->type, 0, &findings->lock.owner, LEASE_MS, error) != OUTCOME_YES) {
     error_set(error, "the lock of %s was lost", adoption->type);
     return ADOPT_UNAVAILABLE;
   }
-  struct ledger ledger = {.v = 1, .epoch = survey->epoch_max + 1, .has_owner = true, .owner = survey->lock.owner, .end = survey->end};
-  ledger.settled = survey->first_seq - 1;
+  struct ledger ledger = {.v = 1, .epoch = findings->epoch_max + 1, .has_owner = true, .owner = findings->lock.owner, .end = findings->end};
+  ledger.settled = findings->first_seq - 1;
   enum outcome written = ledger_put(store, adoption->type, &old->ledger, old->found, &ledger, error);
   if (written == OUTCOME_NO)
     error_set(error, "the ledger of %s moved meanwhile: a worker is at work; nothing was changed", adoption->type);
@@ -261,23 +264,23 @@ static enum adopt_status ledger_replace(struct lockstore *store, const struct ad
 
 enum adopt_status adopt(struct lockstore *store, const struct adoption *adoption, struct error *error)
 {
-  struct survey survey = {0};
+  struct findings findings = {0};
   struct replaced old = {0};
   struct error ignored;
-  enum adopt_status status = lock(store, adoption->type, &survey, error);
+  enum adopt_status status = lock(store, adoption->type, &findings, error);
   if (status == ADOPT_BUSY)
     return status;
   if (status == ADOPT_DONE)
-    status = ledger_look(store, adoption, &old, error);
+    status = ledger_before(store, adoption, &old, error);
   if (status == ADOPT_DONE)
-    status = files_survey(store, adoption, &survey, error);
+    status = files_inspect(store, adoption, &findings, error);
   if (status == ADOPT_DONE)
-    status = ledger_replace(store, adoption, &old, &survey, error);
+    status = ledger_replace(store, adoption, &old, &findings, error);
   ledger_found_free(old.found);
-  if (survey.has_file && file_close(&survey.file, &ignored) != FILE_OK) {
+  if (findings.has_file && file_close(&findings.file, &ignored) != FILE_OK) {
     /* Nothing was written to the file, so the error has no effect. */
   }
-  if (acquire_release(store, adoption->type, &survey.lock, 0, &ignored) == OUTCOME_UNKNOWN) {
+  if (acquire_release(store, adoption->type, &findings.lock, 0, &ignored) == OUTCOME_UNKNOWN) {
     /* The lock's lease expires within a minute. */
   }
   return status;

@@ -1,5 +1,5 @@
 /*
- * adopt: writes a new ledger for files that have lost theirs: the way out of exit 74 (docs/recovery.md). The next holder then deletes the
+ * adopt: writes a new ledger for files whose ledger is lost, which ends exit code 74 (docs/recovery.md). The next holder then deletes the
  * messages that the files hold from the queue, so that none is written twice.
  *
  * For pawl-setup: one call, which blocks on database and disk while it reads the type's segments.
@@ -12,7 +12,7 @@
 
 struct adoption {
   const char *type, *dir;        /* borrowed */
-  const char *database, *server; /* for people: the name of the database, and where it is */
+  const char *database, *server; /* for messages: the name of the database, and its address */
   /* Shows what was found, before anything is changed; false: change nothing. */
   bool (*confirm)(void *context, const char *text);
   void *context;
