@@ -5,8 +5,7 @@ const char *const config_values_text = "Times carry their unit: 250ms, 10s, 2m, 
 const char *const config_sources_text = "A flag may also be set as an environment variable: PAWL_ and its name in capitals, with _ for -, "
                                         "such as PAWL_URI_FILE for --uri-file; a "
                                         "list has commas, a switch is true or false. Or in the --config file, as `uri-file = FILE`. The "
-                                        "flag goes before the variable, the variable "
-                                        "before the file.";
+                                        "flag overrides the variable, the variable overrides the file.";
 
 /* clang-format off */
 const struct program_text config_programs[CONFIG_PROGRAMS] = {
@@ -20,10 +19,10 @@ const struct program_text config_programs[CONFIG_PROGRAMS] = {
                 "  pawl-worker --type t1,t2 --uri-file /etc/pawl/uri --lease 10s\n"
                 "  PAWL_URI=mongodb://db1,db2/?replicaSet=rs0 pawl-worker --type t1 --exit-when-empty --timeout 1h",
     .exits = {{"0", "stopped as asked (SIGTERM, SIGINT), or with --exit-when-empty: nothing is left"},
-              {"1", "told to stop twice, or not stopped within 8 s, or its threads could not be started; --health: the worker does not answer"},
+              {"1", "it was told to stop twice, could not stop in 8 s, or could not start its threads; --health: the worker does not answer"},
               {"2", "wrong option, value, configuration or --dir; or the database cannot be used as it is, or a right is missing"},
               {"69", "--timeout is over"},
-              {"74", "the storage of a type cannot be trusted: somebody has to look"}},
+              {"74", "the storage of a type cannot be trusted: an operator must act"}},
     .files = {{"DIR/TYPE.bin, DIR/TYPE@EPOCH.bin", "the segments of a type"},
               {"/etc/pawl/worker.conf, /etc/pawl/TYPE.env, /etc/pawl/uri", "what the service pawl-worker@TYPE reads: options, variables, and "
                "the connection string"},
@@ -34,7 +33,7 @@ const struct program_text config_programs[CONFIG_PROGRAMS] = {
     .brief = "puts messages into the queue of pawl",
     .usage = "--type TYPE [OPTION]... [FILE]...",
     .about = "Puts messages into the queue, from FILEs or standard input (also `-`).\n"
-             "Tells how many were acknowledged, which lines were bad, and which messages' fate is unknown.",
+             "Reports how many were acknowledged, which lines were bad, and which messages' fate is unknown.",
     .examples = "  pawl-enqueue --type t1 access.log\n"
                 "  mongoexport --db old --collection m | pawl-enqueue --from ndjson --type t1\n"
                 "  pawl-enqueue --from bson dump/old/m.bson\n"
@@ -48,9 +47,9 @@ const struct program_text config_programs[CONFIG_PROGRAMS] = {
   },
   [CONFIG_STATUS] = {
     .name = "pawl-status",
-    .brief = "shows who drains what, and how much is queued",
+    .brief = "shows which worker drains each type, and how much is queued",
     .usage = "[OPTION]...",
-    .about = "Shows, for each type, what is queued, who holds it, and where its file ends.\n"
+    .about = "Shows, for each type, what is queued, the holder, and where its file ends.\n"
              "QUEUED, SEQ and SETTLED count documents, MESSAGES the messages in them (a bundle holds many). It only reads.",
     .examples = "  pawl-status\n"
                 "  pawl-status --type t1 --json",
@@ -63,7 +62,7 @@ const struct program_text config_programs[CONFIG_PROGRAMS] = {
     .name = "pawl-setup",
     .brief = "prepares MongoDB for pawl; adopts files whose ledger is lost",
     .usage = "[OPTION]...",
-    .about = "Does what is needed once: makes collections and indexes, and initiates a replica set if asked to.\n"
+    .about = "Does what is needed once: makes collections and indexes, and initiates a replica set on request.\n"
              "Run again, it changes nothing.",
     .examples = "  pawl-setup --uri mongodb://db1\n"
                 "  pawl-setup --replica-set rs0 --member 127.0.0.1:27017\n"
@@ -88,7 +87,7 @@ const struct program_text config_programs[CONFIG_PROGRAMS] = {
               {"2", "wrong option, value or configuration; or the database cannot be used as it is, or a right is missing"},
               {"3", "committed data is damaged or lost; --verify: files and ledger disagree; with --deep also: doubtful"},
               {"4", "a newer format"},
-              {"5", "--strict, and something was unconfirmed. If several apply, the gravest: 3, then 1, 4, 5"},
+              {"5", "--strict, and something was unconfirmed. If several apply, the most severe: 3, then 1, 4, 5"},
               {"69", "the ledger could not be asked: MongoDB could not be reached, or refuses the credentials"}},
     .files = {{"DIR/TYPE.bin, DIR/TYPE@EPOCH.bin", "the segments of a type"}},
   },
@@ -97,19 +96,19 @@ const struct program_text config_programs[CONFIG_PROGRAMS] = {
     .brief = "runs a command while it holds a lock in MongoDB",
     .usage = "[OPTION]... NAME -- COMMAND... | --forget NAME",
     .about = "Runs COMMAND while it holds the lock NAME: flock(1) across machines.\n"
-             "It waits for the lock, renews it while COMMAND runs, gives it back when COMMAND ends, and exits as COMMAND does.\n"
+             "It waits for the lock, renews it while COMMAND runs, releases it when COMMAND ends, and exits as COMMAND does.\n"
              "If the lock cannot be kept, COMMAND gets SIGTERM after two thirds of the lease and SIGKILL at its end.\n"
-             "A machine that freezes cannot see to that. For what must not happen twice even then, COMMAND finds in\n"
-             "PAWL_LOCK_EPOCH a number that rises with each holder: have what it writes to refuse a lower one than it has seen.\n"
-             "A lock is the one that the workers of a type of this name use, and keeps them out.",
+             "A frozen machine cannot send them. For that case COMMAND finds in PAWL_LOCK_EPOCH a number that rises with each\n"
+             "holder: the server that COMMAND writes to should refuse a lower number than it has seen.\n"
+             "The workers of a type of this name use the same lock, so it keeps them out.",
     .examples = "  pawl-lock nightly -- ./backup\n"
-                "  pawl-lock --timeout 0s nightly -- ./backup || echo \"somebody else is at it\"\n"
+                "  pawl-lock --timeout 0s nightly -- ./backup || echo \"it runs already\"\n"
                 "  pawl-lock --lease 10s deploy -- sh -c 'put --fence \"$PAWL_LOCK_EPOCH\" release.tar'\n"
                 "  pawl-lock --forget nightly",
     .exits = {{"N", "COMMAND ended with N; 128+N: signal N ended it; 126: it cannot be run; 127: it is not there"},
-              {"1", "the lock was lost before COMMAND ended, or is none of pawl's; --forget: NAME is a type with files"},
+              {"1", "the lock was lost before COMMAND ended, or the lock document was not written by pawl; --forget: NAME is a type with files"},
               {"2", "wrong option, value or configuration; or the database cannot be used as it is, or a right is missing"},
-              {"69", "--timeout was over, and the lock not free, or MongoDB not there. Nothing was run. --forget does not wait, unless told to"},
+              {"69", "--timeout was over, and the lock was not free, or MongoDB gave no answer. Nothing was run. --forget waits only with --timeout"},
               {"74", "the ledger of NAME cannot be used. Nothing was run"}},
     .variables = {{"PAWL_LOCK_NAME, PAWL_LOCK_EPOCH", "set for COMMAND: the NAME, and the number that rises with each holder"}},
   },
