@@ -16,7 +16,7 @@ static void wrong_value(const struct config *config, int index, struct error *er
   char shown[120], takes[400];
   value_takes(row, takes, sizeof takes);
   if (row->kind == OPTION_URI)
-    snprintf(shown, sizeof shown, "%s", *setting->value ? "a text that is not shown, for it may hold a password" : "\"\"");
+    snprintf(shown, sizeof shown, "%s", *setting->value ? "a text that is not shown because it may hold a password" : "\"\"");
   else {
     char quoted[100];
     config_quote(setting->value, quoted, sizeof quoted);
@@ -241,9 +241,9 @@ static bool lock_arguments_check(struct config *config, struct error *error)
   else if (config->argument_count == 0)
     error_set(error, "the NAME of a lock is missing: %s", takes);
   else if (config->argument_count > 1)
-    error_set(error, "got \"%s\" behind the NAME: %s", shown, takes);
+    error_set(error, "got \"%s\" after the NAME: %s", shown, takes);
   else if (type_name_valid(config->arguments[0]) && (!config->command || !config->command[0]))
-    error_set(error, "a command is missing behind the NAME: %s", takes);
+    error_set(error, "a command is missing after the NAME: %s", takes);
   else
     return lock_name_check(config, config->arguments[0], "got the NAME", error);
   return false;

@@ -284,7 +284,7 @@ static char *file_line(char *text, int size, void *context)
   while ((byte = getc(state->stream)) != EOF && byte != '\n') {
     if (byte == '\0' || used == size - 2) {
       if (byte == '\0')
-        file_fail(state, "a NUL byte: this is no text file");
+        file_fail(state, "a NUL byte: this is not a text file");
       else
         file_fail(state, "longer than %d bytes; put a long URI in a file and name it with uri-file", size - 2);
       return NULL;
@@ -310,7 +310,7 @@ static int file_pair(void *context, const char *section, const char *name, const
     return 0;
   config_quote(name, shown, sizeof shown);
   if (*section)
-    return file_fail(state, "%s: stands in a [section]; there are none here", shown);
+    return file_fail(state, "%s: is in a [section]; the file must not have sections", shown);
   int index = option_find(state->config->program, name);
   if (index < 0 && option_exists(name))
     return 1; /* an option of another program */
@@ -320,7 +320,7 @@ static int file_pair(void *context, const char *section, const char *name, const
   if (row->kind == OPTION_ACTION || strcmp(name, "config") == 0)
     return file_fail(state, "%s: only on the command line", shown);
   if (state->seen[index] && row->kind != OPTION_TYPES)
-    return file_fail(state, "%s: set already in line %d", shown, state->seen[index]);
+    return file_fail(state, "%s: already set in line %d", shown, state->seen[index]);
   state->seen[index] = state->line;
   snprintf(origin, sizeof origin, "%s:%d", state->path, state->line);
   setting_put(state->config, index, SOURCE_FILE, value, origin);

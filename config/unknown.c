@@ -128,7 +128,7 @@ static void warn_unknown(const struct config *config, const char *variable, FILE
   shown[used] = '\0';
   if (nearest && nearest->kind != OPTION_ACTION)
     option_environment(nearest, name, sizeof name);
-  error_set(&text, "%s is set, and is no option of pawl%s%s%s", shown, *name ? ": did you mean " : "", name,
+  error_set(&text, "%s is set, and is not an option of pawl%s%s%s", shown, *name ? ": did you mean " : "", name,
             *name ? "?" : "; it is ignored");
   warn(config, text.text, err);
 }

@@ -424,7 +424,7 @@ void value_takes(const struct option_row *row, char *text, size_t size)
     snprintf(text, size, "types, each 1 to 128 bytes of A-Z a-z 0-9 _ . -, the first neither . nor -");
     return;
   case OPTION_ADDRESS:
-    snprintf(text, size, "a port from 1 to 65535, alone or behind a numeric address, e.g. 9464, 127.0.0.1:9464, [::1]:9464, or none");
+    snprintf(text, size, "a port from 1 to 65535, alone or after a numeric address, e.g. 9464, 127.0.0.1:9464, [::1]:9464, or none");
     return;
   case OPTION_ACTION:
     snprintf(text, size, "no value");

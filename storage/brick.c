@@ -35,8 +35,8 @@ bool brick_holds(const char *dir, struct error *error)
         ;
   if (found)
     error_set(error,
-              "%.400s is part of a brick of GlusterFS (%.400s): what is written there does not reach the volume's other bricks; mount "
-              "the volume, and take a directory of the mount",
+              "%.400s is part of a brick of GlusterFS (%.400s): writes there do not reach the volume's other bricks; mount "
+              "the volume, and use a directory of the mount",
               dir, *path ? path : "/");
   free(path);
   return found;

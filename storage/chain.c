@@ -186,7 +186,7 @@ static enum read_status segment_load(struct segment *segment, const char *dir, c
     return READ_DAMAGED;
   }
   if (name_epoch(name) != 0 && name_epoch(name) != segment->header.epoch) {
-    error_set(error, "%s: it was made in epoch %" PRId64 ": it bears another file's name", name, segment->header.epoch);
+    error_set(error, "%s: it was made in epoch %" PRId64 ": its name is another file's", name, segment->header.epoch);
     return READ_DAMAGED;
   }
   return READ_OK;

@@ -71,7 +71,7 @@ static enum read_status end_check(struct reader *reader, struct error *error)
       status = reader_next(reader, error);
   }
   if (status == READ_OK && reader->offset != end.length) {
-    error_set(error, "%s: the block at offset %" PRId64 " ends at %" PRId64 ", committed is %" PRId64, reader->file.name, end.tail,
+    error_set(error, "%s: the block at offset %" PRId64 " ends at %" PRId64 ", the committed end is %" PRId64, reader->file.name, end.tail,
               reader->offset, end.length);
     return READ_DAMAGED;
   }
@@ -87,7 +87,7 @@ static const char *beyond_contradicts(const struct reader *reader, int64_t epoch
 {
   if (after_data)
     return "follows a block of messages, which must have been committed";
-  return reader->last.epoch > epoch ? "bears an epoch that the ledger has not reached" : NULL;
+  return reader->last.epoch > epoch ? "has an epoch that the ledger has not reached" : NULL;
 }
 
 static enum read_status beyond_check(struct reader *reader, int64_t epoch, struct error *error)

@@ -107,7 +107,7 @@ enum file_status file_size(struct file *file, int64_t *size, struct error *error
 {
   struct stat status;
   if (fstat(file->fd, &status) != 0)
-    return failed(error, "looking at", file->name);
+    return failed(error, "querying", file->name);
   *size = status.st_size;
   return FILE_OK;
 }
@@ -118,7 +118,7 @@ enum file_status file_in_place(struct file *file, const char *dir, int64_t size,
   struct stat open_one, named_one;
   path_make(path, sizeof path, dir, file->name);
   if (fstat(file->fd, &open_one) != 0)
-    return failed(error, "looking at", path);
+    return failed(error, "querying", path);
   if (lstat(path, &named_one) != 0)
     return failed(error, "looking for the file that was just written,", path);
   if (open_one.st_dev != named_one.st_dev || open_one.st_ino != named_one.st_ino) {
@@ -127,8 +127,8 @@ enum file_status file_in_place(struct file *file, const char *dir, int64_t size,
   }
   if (open_one.st_size == size)
     return FILE_OK;
-  error_set(error, "%s: somebody else changed it while it was open: it has %lld bytes, and should have %lld", path,
-            (long long)open_one.st_size, (long long)size);
+  error_set(error, "%s: another process changed it while it was open: it has %lld bytes, expected %lld", path, (long long)open_one.st_size,
+            (long long)size);
   return FILE_ABSENT;
 }
 
@@ -182,7 +182,7 @@ enum file_status file_local(struct file *file, bool *local, struct error *error)
 {
   struct statfs fs;
   if (fstatfs(file->fd, &fs) != 0)
-    return failed(error, "looking at the file system of", file->name);
+    return failed(error, "querying the file system of", file->name);
   *local = file_system_local((unsigned long)(uint32_t)fs.f_type);
   return FILE_OK;
 }
@@ -192,7 +192,7 @@ enum file_status file_place(const char *dir, struct file_place *place, struct er
   struct statfs fs;
   struct statvfs space;
   if (statfs(dir, &fs) != 0 || statvfs(dir, &space) != 0)
-    return failed(error, "looking at the file system of", dir);
+    return failed(error, "querying the file system of", dir);
   place->local = file_system_local((unsigned long)(uint32_t)fs.f_type);
   /* A file system that does not report its size (ramfs, some on FUSE) does not count as full. */
   place->free_bytes = space.f_blocks == 0 ? INT64_MAX : (int64_t)(space.f_bavail * space.f_frsize);

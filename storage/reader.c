@@ -360,7 +360,7 @@ static enum read_status end_check(struct reader *reader, struct error *error)
     return READ_END;
   error_set(error,
             "%s: at its committed end %" PRId64 " the last block is (offset %" PRId64 ", link %016" PRIx64 ", seq %" PRId64
-            "), recorded is (%" PRId64 ", %016" PRIx64 ", %" PRId64 ")",
+            "), expected (%" PRId64 ", %016" PRIx64 ", %" PRId64 ")",
             reader->file.name, reader->end.length, tail, link, reader->next_seq - 1, reader->end.tail, reader->end.link, reader->end.seq);
   return reader_damaged(reader, tail);
 }

@@ -188,7 +188,7 @@ static bool segment_guard(struct file *file, struct error *error)
   if (file_local(file, &local, error) != FILE_OK)
     return false;
   if (!local)
-    error_set(error, "%s: its directory was on a local file system a moment ago, and the new segment is on none", file->name);
+    error_set(error, "%s: its directory was on a local file system, but the new segment is not", file->name);
   return local && file_guard(file, error) == FILE_OK;
 }
 

@@ -558,7 +558,7 @@ def test_what_the_ledger_names_meanwhile_is_no_orphan(tmp_path, with_ledger):
         assert (done.returncode, payloads(done)) == (0, ["m1", "m2"])
         return done.stderr.decode()
     assert said(ledger_of(third, epoch=3)) == ""
-    assert said(ledger_of(second, epoch=3)) == "pawl-dump: t1@3.bin: made in the present epoch 3, and not named by the ledger yet: not read (database pawl)\n"
+    assert said(ledger_of(second, epoch=3)) == "pawl-dump: t1@3.bin: made in the current epoch 3, and not named by the ledger yet: not read (database pawl)\n"
     assert "t1@3.bin: an orphan" in said(ledger_of(second, epoch=4))
     assert "t1@3.bin: made in epoch 3, and the ledger is at 2, older than these files" in said(ledger_of(second, epoch=2))
     assert said(LOST) == said(ledger_of(second, v=2)) == ""

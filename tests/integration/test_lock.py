@@ -220,7 +220,7 @@ def test_without_wakeups(field, locked, tmp_path):
     first.command()
     second = locked("n", *until(tmp_path / "go"), options=[*LEASE, "-v"])
     second.wait_errors("waits for n")
-    second.wait_errors("no wake-ups come: .*; looks by its timer")
+    second.wait_errors("no wake-ups come: .*; polls instead")
     (tmp_path / "go").touch()
     assert (first.wait(), second.wait()) == (0, 0)
 
@@ -558,7 +558,7 @@ def test_database_not_as_it_should_be(field):
 
 @pytest.mark.parametrize("words, says", [
     ([], "the NAME of a lock is missing"), (["--", "true"], "the NAME of a lock is missing"), (["n"], "a command is missing"),
-    (["n", "--"], "a command is missing"), (["n", "true"], 'got "true" behind the NAME'), (["", "--", "true"], "takes 1 to 128 bytes"),
+    (["n", "--"], "a command is missing"), (["n", "true"], 'got "true" after the NAME'), (["", "--", "true"], "takes 1 to 128 bytes"),
     (["a/b", "--", "true"], 'got the NAME "a/b": takes 1 to 128 bytes'), ([".a", "--", "true"], "takes 1 to 128 bytes"),
     (["x" * 129, "--", "true"], "takes 1 to 128 bytes"), (["--lease", "1", "n", "--", "true"], "--lease: got"),
     (["--dir", "x", "n", "--", "true"], "--dir: no such option"), (["--uri", "http://x", "n", "--", "true"], "--uri: got"),

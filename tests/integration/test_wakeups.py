@@ -117,7 +117,7 @@ def test_a_foreign_collection_is_left_alone(field):
     foreign = [{"_id": n, "user": f"u{n}", "at": n} for n in range(1500)]
     field.db.wakeups.insert_many(foreign)
     done = field.run("pawl-setup")
-    assert done.returncode == 0 and b"is left as it is: workers go by their timers" in done.stdout, done
+    assert done.returncode == 0 and b"is left as it is: workers poll" in done.stdout, done
     worker = field.worker()
     enqueue(field, b"one\ntwo\n")
     field.wait_settled()

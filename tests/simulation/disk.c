@@ -615,7 +615,7 @@ enum file_status file_sync_new(struct file *file, const char *dir, struct error 
 
 enum file_status file_size(struct file *file, int64_t *size, struct error *error)
 {
-  bool fails = !enter(CHAOS_MISC, "looking at", file->name, error);
+  bool fails = !enter(CHAOS_MISC, "querying", file->name, error);
   const struct inode *inode = inode_of(file, error);
   if (fails || inode == NULL)
     return FILE_FAILED;
@@ -625,7 +625,7 @@ enum file_status file_size(struct file *file, int64_t *size, struct error *error
 
 enum file_status file_in_place(struct file *file, const char *dir, int64_t size, struct error *error)
 {
-  bool fails = !enter(CHAOS_MISC, "looking at", file->name, error);
+  bool fails = !enter(CHAOS_MISC, "querying", file->name, error);
   const struct inode *inode = inode_of(file, error);
   const struct name *entry = name_find(file->name);
   if (fails || inode == NULL)
@@ -694,7 +694,7 @@ enum file_status file_unlink(const char *dir, const char *name, struct error *er
 
 enum file_status file_local(struct file *file, bool *local, struct error *error)
 {
-  bool fails = !enter(CHAOS_MISC, "looking at the file system of", file->name, error);
+  bool fails = !enter(CHAOS_MISC, "querying the file system of", file->name, error);
   if (fails || inode_of(file, error) == NULL)
     return FILE_FAILED;
   *local = chaos_is_local(machine_of_caller()) || plants_ignores_guards();
@@ -703,7 +703,7 @@ enum file_status file_local(struct file *file, bool *local, struct error *error)
 
 enum file_status file_place(const char *dir, struct file_place *place, struct error *error)
 {
-  if (!enter(CHAOS_MISC, "looking at the file system of", dir, error))
+  if (!enter(CHAOS_MISC, "querying the file system of", dir, error))
     return FILE_FAILED;
   *place = (struct file_place){.local = chaos_is_local(machine_of_caller()),
                                .free_bytes = chaos_disk_full() ? world_between(0, 80 * 1024) : (int64_t)1 << 40};

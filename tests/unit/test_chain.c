@@ -465,7 +465,7 @@ static void test_renamed(void **state)
   four_segments();
   rename_to("t1@4.bin", "t1@9.bin");
   assert_int_equal(load(NULL), READ_DAMAGED);
-  assert_contains(error.text, "another file's name");
+  assert_contains(error.text, "its name is another file's");
   memory_disk_remove(DIR, "t1@4.bin");
   assert_int_equal(load(NULL), READ_DAMAGED);
   memory_disk_remove(DIR, "t1@9.bin");

@@ -204,7 +204,7 @@ static void test_uncommitted_block_of_a_later_epoch(void **state)
   (void)state;
   assert_int_equal(holder_write(&holder, 2), WRITER_OK);
   assert_int_equal(check(&holder.committed, holder.epoch), CHECK_OK);
-  assert_refused(check(&holder.committed, holder.epoch - 1), "bears an epoch that the ledger has not reached");
+  assert_refused(check(&holder.committed, holder.epoch - 1), "has an epoch that the ledger has not reached");
 }
 
 /* ---- does the ledger belong to these files? ---- */

@@ -139,10 +139,10 @@ static void test_unknown_variables(void **state)
   setenv("PAWL_HEALTH_PORT", "tcp://10.0.0.1:9464", 1); /* Kubernetes sets it for a Service named pawl-health */
   assert_string_equal(warned(), "");
   setenv("PAWL_HEALTH_PORT", "9464", 1);
-  assert_contains(warned(), "PAWL_HEALTH_PORT is set, and is no option of pawl");
+  assert_contains(warned(), "PAWL_HEALTH_PORT is set, and is not an option of pawl");
   unsetenv("PAWL_HEALTH_PORT");
   setenv("PAWL_LEESE", "secret", 1);
-  assert_contains(warned(), "PAWL_LEESE is set, and is no option of pawl: did you mean PAWL_LEASE?\n");
+  assert_contains(warned(), "PAWL_LEESE is set, and is not an option of pawl: did you mean PAWL_LEASE?\n");
   assert_lacks(warned(), "secret");
   setenv("PAWL_LOG_FORMAT", "json", 1);
   assert_contains(warned(), "\"level\" : \"warn\", \"program\" : \"pawl-worker\", \"event\" : \"config\"");
@@ -506,9 +506,9 @@ static void test_lock(void **state)
   assert_int_equal(config.timeout_ms, 0);
   assert_wrong(LOAD(CONFIG_LOCK), "the NAME of a lock is missing", "NAME -- COMMAND");
   assert_wrong(LOAD(CONFIG_LOCK, "--", "x"), "the NAME of a lock is missing", "");
-  assert_wrong(LOAD(CONFIG_LOCK, "n"), "a command is missing behind the NAME", "NAME -- COMMAND");
-  assert_wrong(LOAD(CONFIG_LOCK, "n", "--"), "a command is missing behind the NAME", "");
-  assert_wrong(LOAD(CONFIG_LOCK, "n", "rm", "--", "x"), "got \"rm\" behind the NAME", "NAME -- COMMAND");
+  assert_wrong(LOAD(CONFIG_LOCK, "n"), "a command is missing after the NAME", "NAME -- COMMAND");
+  assert_wrong(LOAD(CONFIG_LOCK, "n", "--"), "a command is missing after the NAME", "");
+  assert_wrong(LOAD(CONFIG_LOCK, "n", "rm", "--", "x"), "got \"rm\" after the NAME", "NAME -- COMMAND");
   assert_wrong(LOAD(CONFIG_LOCK, "n", "rm", "-r", "x"), "-r: no such option", "");
   assert_wrong(LOAD(CONFIG_LOCK, ".n", "--", "x"), "got the NAME \".n\"", "1 to 128 bytes");
   assert_wrong(LOAD(CONFIG_LOCK, "mongodb://u:secret@h", "--", "x"), "got the NAME \"mongodb://u:***@h\"", "");
@@ -605,8 +605,8 @@ static void test_file_errors(void **state)
     const char *text, *says;
   } wrong[] = {{"lease = 3s\nleas = 4s\n", ":2: leas: no such option"},
                {"lease\n", ":1: takes lines of the form"},
-               {"\n\n[worker]\nlease = 3s\n", ":4: lease: stands in a [section]"},
-               {"lease = 3s\nlease = 4s\n", ":2: lease: set already in line 1"},
+               {"\n\n[worker]\nlease = 3s\n", ":4: lease: is in a [section]"},
+               {"lease = 3s\nlease = 4s\n", ":2: lease: already set in line 1"},
                {"help = true\n", ":1: help: only on the command line"},
                {"config = x\n", ":1: config: only on the command line"}};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)

@@ -156,7 +156,7 @@ static void test_in_place(void **state)
   assert_int_equal(file_in_place(&file, folder, 4, &error), FILE_OK);
   assert_int_equal(file_in_place(&file, folder, 3, &error), FILE_ABSENT);
   assert_int_equal(file_in_place(&file, folder, 5, &error), FILE_ABSENT);
-  assert_non_null(strstr(error.text, "it has 4 bytes, and should have 5"));
+  assert_non_null(strstr(error.text, "it has 4 bytes, expected 5"));
   char from[sizeof path];
   strcpy(from, path_of("b"));
   assert_int_equal(rename(from, path_of("a")), 0);

@@ -83,12 +83,12 @@ void dump_say_shown(struct dump *dump, int64_t first_seq, int64_t last_seq)
   const struct printer *printer = &dump->printer;
   if (printer->mended > 0 && !dump->reported_mended) {
     dump->reported_mended = true;
-    dump_note(dump, "a message of seq %" PRId64 "..%" PRId64 " holds invalid UTF-8, shown as U+FFFD (said once)", first_seq, last_seq);
+    dump_note(dump, "a message of seq %" PRId64 "..%" PRId64 " holds invalid UTF-8, shown as U+FFFD (reported once)", first_seq, last_seq);
   }
   if (printer->raw > 0 && !dump->reported_raw) {
     dump->reported_raw = true;
-    dump_note(dump, "a message of seq %" PRId64 "..%" PRId64 " cannot be shown as JSON, and is given as $pawlRaw (said once)", first_seq,
-              last_seq);
+    dump_note(dump, "a message of seq %" PRId64 "..%" PRId64 " cannot be shown as JSON, and is printed as $pawlRaw (reported once)",
+              first_seq, last_seq);
   }
 }
 

@@ -72,7 +72,7 @@ static void watch(struct streams *streams, const char *dir)
 {
   if (streams->notices >= 0 &&
       inotify_add_watch(streams->notices, dir, IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE) < 0)
-    dump_note(streams->dump, "%s: changes are not told (%s): looking once a second", dir, strerror(errno));
+    dump_note(streams->dump, "%s: no notifications of changes (%s): polling once a second", dir, strerror(errno));
 }
 
 static bool streams_append(struct streams *streams, struct stream *stream)

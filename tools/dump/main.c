@@ -67,7 +67,7 @@ static const char *options_wrong(const struct config *config, enum print_format 
   bool selects = config->from_seq >= 0 || config->to_seq >= 0 || config->since != NULL || config->until != NULL || config->limit >= 0 ||
                  config->tail >= 0;
   if (config->argument_count == 0 && config->dir == NULL)
-    return "what is to be read? Give FILEs, or --dir DIR for the whole chains of segments in it";
+    return "nothing to read: give FILEs, or --dir DIR for the whole chains of segments in it";
   if (config->argument_count > 0 && config->type_count > 0)
     return "--type chooses among the types in --dir; a FILE is of one type";
   if (config->argument_count > 0 && config->dir != NULL)
@@ -79,10 +79,10 @@ static const char *options_wrong(const struct config *config, enum print_format 
   if (config->deep && !config->verify)
     return "--deep goes with --verify";
   if (config->verify && (selects || config->follow || config->count))
-    return "--verify looks at everything: it takes none of --from-seq, --to-seq, --since, --until, --limit, --tail, --follow and --count";
+    return "--verify checks everything: it takes none of --from-seq, --to-seq, --since, --until, --limit, --tail, --follow and --count";
   for (int i = 0; config->follow && i < config->argument_count; i++)
     if (spool_wanted(config->arguments[i]))
-      return "--follow needs a file that grows, and no pipe";
+      return "--follow cannot follow a pipe: give a file";
   if (config->follow && (scans || config->count))
     return "--follow goes with formats that show messages, and not with --count";
   if (scans && (config->tail >= 0 || config->count))

@@ -268,7 +268,7 @@ static void compare_shown(struct selection *selection, const struct block_marker
   if (selection->shown.count == 0 || block->seq > last_seq(&selection->shown))
     return;
   if (block->seq != selection->shown.seq || format_marker_link(block) != format_marker_link(&selection->shown)) {
-    dump_say("seq %" PRId64 "..%" PRId64 " were never committed, and are void; others follow in their place", selection->shown.seq,
+    dump_say("seq %" PRId64 "..%" PRId64 " were not committed, and are void; others follow in their place", selection->shown.seq,
              last_seq(&selection->shown));
     selection->next_seq = larger(selection->from, selection->shown.seq);
   }
@@ -430,7 +430,7 @@ static void say_range(const struct selection *selection, int64_t first, int64_t 
 static void say_beyond(const struct selection *selection)
 {
   struct error what;
-  error_set(&what, "they lie beyond the end that the ledger in database %s names", config_db_name(selection->dump->config));
+  error_set(&what, "they are beyond the committed end in the ledger of database %s", config_db_name(selection->dump->config));
   say_range(selection, selection->beyond_first, selection->beyond_last, what.text);
 }
 
@@ -455,7 +455,7 @@ void selection_finish(struct selection *selection)
     return;
   int64_t last = selection->picked.first + selection->picked.count - 1;
   if (!selection->holds)
-    say_range(selection, selection->picked.first, last, "in the last block, which nothing follows yet");
+    say_range(selection, selection->picked.first, last, "in the last block, and no block follows yet");
   else if (selection->dump->config->strict)
     say_range(selection, selection->picked.first, last, "left out");
   if (selection->dump->config->strict)

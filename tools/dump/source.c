@@ -261,7 +261,7 @@ enum unexpected {
   UNEXPECTED_ORPHAN,
   UNEXPECTED_FOREIGN,    /* not a file of pawl */
   UNEXPECTED_INCOMPLETE, /* no whole header, and nothing after it: it was never committed */
-  UNEXPECTED_PRESENT,    /* made in the ledger's present epoch: the ledger may still name it */
+  UNEXPECTED_CURRENT,    /* made in the ledger's current epoch: the ledger may still name it */
   UNEXPECTED_LATER,      /* made in an epoch that the ledger has not reached */
 };
 
@@ -290,7 +290,7 @@ static enum unexpected unexpected_of(const struct source *source, const char *na
     return UNEXPECTED_ORPHAN;
   *made = reader.header.epoch;
   reader_close(&reader);
-  return epoch < 0 || *made < epoch ? UNEXPECTED_ORPHAN : *made == epoch ? UNEXPECTED_PRESENT : UNEXPECTED_LATER;
+  return epoch < 0 || *made < epoch ? UNEXPECTED_ORPHAN : *made == epoch ? UNEXPECTED_CURRENT : UNEXPECTED_LATER;
 }
 
 static void unexpected_log(const struct source *source, const struct dump *dump, const char *name, int64_t epoch)
@@ -304,10 +304,10 @@ static void unexpected_log(const struct source *source, const struct dump *dump,
     dump_note(dump, "%s: not a pawl file, not read: it does not begin with the header of one", name);
     return;
   case UNEXPECTED_INCOMPLETE:
-    dump_note(dump, "%s: an incomplete header, not read: its maker died before it was committed, or is at it", name);
+    dump_note(dump, "%s: an incomplete header, not read: its maker died before it was committed, or is writing it now", name);
     return;
-  case UNEXPECTED_PRESENT:
-    dump_note(dump, "%s: made in the present epoch %" PRId64 ", and not named by the ledger yet: not read (database %s)", name, epoch,
+  case UNEXPECTED_CURRENT:
+    dump_note(dump, "%s: made in the current epoch %" PRId64 ", and not named by the ledger yet: not read (database %s)", name, epoch,
               config_db_name(dump->config));
     return;
   case UNEXPECTED_LATER:

@@ -62,7 +62,7 @@ static int spool_make(struct error *error)
   snprintf(path, sizeof path, "%s/pawl-dump.XXXXXX", folder != NULL && folder[0] != 0 ? folder : "/tmp");
   int fd = mkostemp(path, O_CLOEXEC);
   if (fd < 0)
-    error_set(error, "making a file for what comes from a pipe, %s (TMPDIR says where): %s", path, strerror(errno));
+    error_set(error, "making a file for the data of a pipe, %s (TMPDIR chooses the directory): %s", path, strerror(errno));
   else
     unlink(path);
   return fd;
@@ -96,7 +96,8 @@ static bool copy(int from, int to, const char *path, struct error *error)
       return false;
     }
     if (!write_all(to, part, (size_t)got)) {
-      error_set(error, "copying %s to a file (TMPDIR says where): %s", is_stdin(path) ? "standard input" : path, strerror(errno));
+      error_set(error, "copying %s to a file (TMPDIR chooses the directory): %s", is_stdin(path) ? "standard input" : path,
+                strerror(errno));
       return false;
     }
   }

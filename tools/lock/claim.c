@@ -81,7 +81,7 @@ static bool watch_begins(struct claim *claim)
   claim->watching = outcome == OUTCOME_YES;
   claim->watch_next_ms = outcome == OUTCOME_REFUSED ? INT64_MAX : command_now_ms() + WATCH_AGAIN_MS;
   if (!claim->watching)
-    claim_say(claim, CONFIG_LOG_DEBUG, "no wake-ups come: %s; looks by its timer", error.text);
+    claim_say(claim, CONFIG_LOG_DEBUG, "no wake-ups come: %s; polls instead", error.text);
   return claim->watching;
 }
 
@@ -95,7 +95,7 @@ static void watch(struct claim *claim, int64_t at_most_ms)
     claim->epoch_told = claim->woken ? wakeup.epoch : 0;
   } else if (outcome != OUTCOME_NO) {
     claim->watching = false;
-    claim_say(claim, CONFIG_LOG_DEBUG, "wake-ups are lost: %s; looks by its timer", error.text);
+    claim_say(claim, CONFIG_LOG_DEBUG, "wake-ups are lost: %s; polls instead", error.text);
   }
 }
 
@@ -371,9 +371,10 @@ static int forget_held(struct claim *claim)
     sleep_ms(jitter(BACKOFF_MS));
   command_signals_release();
   if (outcome == OUTCOME_YES)
-    claim_say(claim, CONFIG_LOG_INFO, "%s: forgotten; its epochs begin anew", name);
+    claim_say(claim, CONFIG_LOG_INFO, "%s: forgotten; its epochs start over", name);
   else
-    claim_say(claim, CONFIG_LOG_ERROR, "%s: %s", name, outcome == OUTCOME_NO ? "another was faster: nothing was forgotten" : error.text);
+    claim_say(claim, CONFIG_LOG_ERROR, "%s: %s", name,
+              outcome == OUTCOME_NO ? "another process took the lock meanwhile: nothing was forgotten" : error.text);
   return mongo_exit_code(outcome, &error);
 }
 

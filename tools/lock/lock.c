@@ -44,7 +44,7 @@ static void lost(struct lease *lease, const char *why)
     return;
   lease->lost = true;
   lease->renew_ms = INT64_MAX;
-  claim_say(lease->claim, CONFIG_LOG_ERROR, "%s: the lock is lost: %s; ends the command", lease->claim->config->name, why);
+  claim_say(lease->claim, CONFIG_LOG_ERROR, "%s: the lock is lost: %s; ending the command", lease->claim->config->name, why);
 }
 
 static void renewed(struct lease *lease)
@@ -65,7 +65,7 @@ static void renew(struct lease *lease)
     return;
   case OUTCOME_NO:
     command_end();
-    lost(lease, "its lease ran out, or somebody has removed it, and another may hold it");
+    lost(lease, "its lease expired, or its document was removed, and another process may hold it");
     return;
   case OUTCOME_UNKNOWN:
   case OUTCOME_REFUSED:

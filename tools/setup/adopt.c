@@ -72,7 +72,7 @@ static enum adopt_status lock(struct lockstore *store, const char *type, struct 
   if (view->left_ms > 0)
     error_set(error, "%s is held by %s, pid %" PRId64 ": stop the workers of this type first", type, view->holder.host, view->holder.pid);
   else
-    error_set(error, "%s was locked a moment ago, or others wait for it: stop the workers of this type first", type);
+    error_set(error, "%s was just unlocked, or other processes wait for it: stop the workers of this type first", type);
   return ADOPT_BUSY;
 }
 
@@ -206,7 +206,7 @@ static void describe_loss(const struct findings *findings, const struct ledger *
     snprintf(text, size,
              "\nWARNING: the ledger counts seq %" PRId64 " to %" PRId64
              " as committed, and these files do not hold them. They are lost, and "
-             "their numbers will be given again.",
+             "their numbers will be used again.",
              findings->end.seq + 1, old->end.seq);
 }
 
@@ -219,7 +219,7 @@ static void describe(const struct adoption *adoption, const struct findings *fin
     snprintf(now, sizeof now, "The ledger of %s says epoch %" PRId64 ", seq %" PRId64 ", file %.150s", adoption->type, old->epoch,
              old->end.seq, old->end.file[0] != 0 ? old->end.file : "none");
   else if (had == OUTCOME_NO)
-    snprintf(now, sizeof now, "The ledger of %s is not there", adoption->type);
+    snprintf(now, sizeof now, "There is no ledger of %s", adoption->type);
   else
     snprintf(now, sizeof now, "As it is, %.350s", problem->text);
   snprintf(text, size,
@@ -258,7 +258,7 @@ static enum adopt_status ledger_replace(struct lockstore *store, const struct ad
   ledger.settled = findings->first_seq - 1;
   enum outcome written = ledger_put(store, adoption->type, &old->ledger, old->found, &ledger, error);
   if (written == OUTCOME_NO)
-    error_set(error, "the ledger of %s moved meanwhile: a worker is at work; nothing was changed", adoption->type);
+    error_set(error, "the ledger of %s changed meanwhile: a worker is at work; nothing was changed", adoption->type);
   return written == OUTCOME_YES ? ADOPT_DONE : written == OUTCOME_NO ? ADOPT_BUSY : of_outcome(written);
 }
 

@@ -114,10 +114,10 @@ static void show(const struct mongo *mongo)
   struct error text;
   mongo_describe(mongo, text.text, sizeof text.text);
   say(text.text);
-  const char *wakeups = mongo_avoids_wakeups(mongo) ? "; but wakeups is not pawl's, and is left as it is: workers go by their timers"
+  const char *wakeups = mongo_avoids_wakeups(mongo) ? "; but wakeups is not pawl's, and is left as it is: workers poll"
                         : mongo_has_wakeups(mongo)  ? "; and wakeups"
-                                                    : "; wakeups could not be made: workers go by their timers";
-  printf("collections messages, locks and ledger: there, with their indexes%s\n", wakeups);
+                                                    : "; wakeups could not be made: workers poll";
+  printf("collections messages, locks and ledger: ready, with their indexes%s\n", wakeups);
   fflush(stdout);
 }
 
@@ -168,7 +168,7 @@ static int adopt_type(struct setup *setup)
   error_set(&text, "database %s on %s: %.600s", adoption.database, adoption.server, error.text);
   switch (status) {
   case ADOPT_DONE:
-    say("adopted: the next worker deletes from the queue what the files hold, and goes on behind it");
+    say("adopted: the next worker deletes from the queue what the files hold, and continues after them");
     return EXIT_DONE;
   case ADOPT_DECLINED:
     say("nothing was changed");

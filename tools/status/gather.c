@@ -207,7 +207,7 @@ static enum outcome count_end(struct mongo *mongo, bool before, int64_t *count, 
                 BCON_MAXKEY, "}");
   mongo_append_read_concern(mongo, command, "local", false);
   mongo_append_max_time(mongo, command);
-  enum outcome outcome = mongo_find(mongo, "counting what has no type", command, count_untyped_one, count, error);
+  enum outcome outcome = mongo_find(mongo, "counting documents without a type", command, count_untyped_one, count, error);
   bson_destroy(command);
   return outcome;
 }
@@ -226,7 +226,7 @@ static enum outcome count_without_index(struct mongo *mongo, int64_t *count, str
   *count = 0;
   mongo_append_read_concern(mongo, command, "local", false);
   mongo_append_max_time(mongo, command);
-  enum outcome outcome = mongo_find(mongo, "counting what has no type", command, count_note, count, error);
+  enum outcome outcome = mongo_find(mongo, "counting documents without a type", command, count_note, count, error);
   bson_destroy(command);
   return outcome;
 }
