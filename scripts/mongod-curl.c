@@ -1,12 +1,12 @@
 /*
- * libcurl for a mongod 5.0 that was built for Debian 9: the symbol version that it asks for, and nothing behind it. It fetches by HTTP only
- * for keys of a cloud's and telemetry, which are off; at its start it looks whether libcurl knows SSL. (scripts/mongod compiles it.)
+ * libcurl for a mongod 5.0 that was built for Debian 9: the symbol version that it asks for, and no implementation. It fetches by HTTP only
+ * for keys of a cloud's and telemetry, which are off; at its start it checks whether libcurl has SSL. (scripts/mongod compiles it.)
  */
 #include <stddef.h>
 
 enum { AGE = 3, VERSION_NUMBER = 0x074000, FEATURE_SSL = 4, FAILED_INIT = 2 };
 
-/* The head of curl_version_info_data, and room for what newer callers may look at. */
+/* The head of curl_version_info_data, and room for the fields that newer callers may read. */
 struct version_info {
   int age;
   const char *version;

@@ -28,7 +28,7 @@ static bool name_size(const char *dir, const char *name, int64_t *size)
  * The ledger names a new segment before its first block is written. So no segment can have blocks if the ledger names no file, nor if the
  * segment's epoch is above the ledger's epoch or above that of the segment that the ledger names.
  */
-static void unexpected_look(void *context, const char *name)
+static void unexpected_check(void *context, const char *name)
 {
   struct unexpected *unexpected = context;
   char type[TYPE_BYTES_MAX + 1];
@@ -160,7 +160,7 @@ enum check_status check_storage(struct reader *reader, const char *dir, const ch
   char named[TYPE_BYTES_MAX + 1];
   if (unexpected.has_file && !segment_name_parse(end->file, named, &unexpected.file_epoch))
     unexpected.file_epoch = epoch; /* segment_check finds the error when it opens the file */
-  if (file_list(dir, unexpected_look, &unexpected, error) != FILE_OK)
+  if (file_list(dir, unexpected_check, &unexpected, error) != FILE_OK)
     return CHECK_UNTRUSTED;
   if (unexpected.found) {
     *error = unexpected.error;

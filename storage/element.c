@@ -10,7 +10,7 @@ static uint32_t length_at(const uint8_t *at)
 }
 
 /* The first byte after a string that ends in NUL; NULL: there is no NUL, or `at` is NULL. */
-static const uint8_t *behind_text(const uint8_t *at, const uint8_t *end)
+static const uint8_t *after_text(const uint8_t *at, const uint8_t *end)
 {
   const uint8_t *zero = at == NULL ? NULL : memchr(at, 0, (size_t)(end - at));
   return zero == NULL ? NULL : zero + 1;
@@ -58,8 +58,8 @@ static int64_t value_bytes(uint8_t type, const uint8_t *at, size_t left)
   case BSON_TYPE_CODEWSCOPE:
     return by_length(at, left, DOCUMENT_BYTES_MIN, 0);
   case BSON_TYPE_REGEX: {
-    const uint8_t *behind = behind_text(behind_text(at, at + left), at + left);
-    return behind == NULL ? NO_LENGTH : behind - at;
+    const uint8_t *after = after_text(after_text(at, at + left), at + left);
+    return after == NULL ? NO_LENGTH : after - at;
   }
   default:
     return NO_LENGTH;
@@ -78,7 +78,7 @@ bool elements_next(struct elements *elements, struct element *element)
 {
   if (elements->at == elements->end)
     return false;
-  const uint8_t *key = elements->at + 1, *value = behind_text(key, elements->end);
+  const uint8_t *key = elements->at + 1, *value = after_text(key, elements->end);
   int64_t bytes = value == NULL ? NO_LENGTH : value_bytes(elements->at[0], value, (size_t)(elements->end - value));
   if (bytes < 0 || bytes > elements->end - value) {
     elements->malformed = true;

@@ -26,7 +26,7 @@ enum {
 enum block_kind { BLOCK_DATA = 1, BLOCK_OPEN = 2, BLOCK_CLOSE = 3, BLOCK_PAD = 4 }; /* from 128 on: readers pass over the block */
 enum block_codec { CODEC_PLAIN = 0, CODEC_ZSTD = 1 };
 
-/* The program that wrote a header or an OPEN, for people who read the file later. */
+/* The program that wrote a header or an OPEN; recorded for diagnosis. */
 struct writer_identity {
   char host[256];
   int64_t pid;

@@ -30,7 +30,7 @@ struct writer_options {
   const char *dir, *type; /* borrowed */
   unsigned permissions;   /* of new files */
   bool codec_zstd;        /* compress a block if that saves an eighth */
-  int64_t lease_ms;       /* recorded in OPEN, for people */
+  int64_t lease_ms;       /* recorded in OPEN, for diagnosis */
   struct writer_identity identity;
 };
 
@@ -63,7 +63,7 @@ struct writer_start {
   bool vouched;                /* the ledger vouched for the end: its writer saw a local file system */
 };
 /*
- * Opens the ledger's file anew and checks it (storage/check.h) against start->end. If the ledger names no file, only the directory is
+ * Opens the ledger's file again and checks it (storage/check.h) against start->end. If the ledger names no file, only the directory is
  * checked. On any status but CHECK_OK the writer is closed. The data that `start` points to is not needed afterwards.
  */
 MUST_CHECK enum check_status writer_open(struct writer *writer, const struct writer_options *options, const struct writer_start *start,

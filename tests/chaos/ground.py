@@ -329,7 +329,7 @@ class Ground:
                    key=lambda entry: entry[:2])
 
     def heal(self):
-        """Ends whatever a fault may have left, whoever asked for it."""
+        """Ends whatever a fault may have left, whichever process asked for it."""
         for space in [one.space for one in (*self.nodes, *self.workers)]:
             if space.inside:
                 space.down = space.deaf = 0

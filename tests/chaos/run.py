@@ -389,7 +389,7 @@ class Chaos:
     # --- ledgers ------------------------------------------------------------------------------------------------
 
     def strike_ledgers(self, fault):
-        """A type's ledger is deleted while nobody works, as by an operator's mistake, and its files are adopted again."""
+        """A type's ledger is deleted while its workers are stopped, as by an operator's mistake, and its files are adopted again."""
         if fault.type in self.adopting:
             self.later(fault)
             return
@@ -522,7 +522,7 @@ class Chaos:
         return drained, watch.looks
 
     def unsettled(self):
-        """None while messages are queued, or nobody says; else the types whose last holder has not left in order."""
+        """None while messages are queued, or MongoDB gives no answer; else the types whose last holder has not left in order."""
         database = self.ground.client.chaos
         try:
             if database.messages.find_one({}):

@@ -1,4 +1,4 @@
-"""What goes wrong when: drawn from the seed alone, before anything runs. Whom a fault meets ("the holder of t1", "the primary")
+"""What goes wrong when: drawn from the seed alone, before anything runs. Which process a fault meets ("the holder of t1", "the primary")
 is decided when it happens, so the same seed gives the same list of faults, and not the same run."""
 from collections import namedtuple
 from random import Random

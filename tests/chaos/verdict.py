@@ -22,7 +22,7 @@ class Watch:
         self.sure = ground.client.chaos.get_collection("ledger", read_concern=ReadConcern("linearizable"))
 
     def forget(self, name):
-        """Its ledger is deleted: the next one begins anew."""
+        """Its ledger is deleted: the next one starts over."""
         self.last.pop(name, None)
 
     def look(self, ledger):

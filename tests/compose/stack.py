@@ -73,7 +73,7 @@ class Stack:
         self.compose("up", "-d", "--no-build", *words, *[word for name, n in scale.items() for word in ("--scale", f"{name.replace('_', '-')}={n}")])
 
     def remove(self):
-        """Whatever bears the project's label, whoever made it."""
+        """Whatever has the project's label."""
         mine = f"label={PROJECT}={self.name}"
         for words, remove in ((("ps", "-aq", "--no-trunc"), ("rm", "-f", "-v")), (("network", "ls", "-q"), ("network", "rm")),
                               (("volume", "ls", "-q"), ("volume", "rm", "-f"))):

@@ -77,7 +77,7 @@ def send_signal(request):
 def perform(request):
     try:
         (send_signal if "signal" in request else spawn if request.get("spawn") else run)(request)
-    except Exception as error:  # whoever asked is to know
+    except Exception as error:  # the caller must know
         say(id=request["id"], failed=repr(error))
 
 

@@ -268,7 +268,7 @@ def test_server_turned_off(either):
 
 
 def test_all_turned_off(shared):
-    """Nobody is left who could send again what the server has lost: all that is committed was on its disk."""
+    """No client is left that could send again what the server has lost: all that is committed was on its disk."""
     shared.holder_on(shared.one)
     shared.worker(shared.two)
     machines = [shared.server, *shared.clients]

@@ -106,7 +106,7 @@ static bool nap_strikes(void)
   return often || chaos_strikes(CHAOS_NAP) || (before_writing() && (chaos_strikes(CHAOS_NAP) || chaos_strikes(CHAOS_NAP)));
 }
 
-/* Whoever came while one was frozen goes, and its guard with it. */
+/* Kills the workers that wrote while this one was frozen, which frees their guards. */
 static void others_die(void *context, uint64_t type)
 {
   for (int i = 0; i < chaos_plan.processes && world.faults; i++)

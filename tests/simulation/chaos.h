@@ -21,7 +21,7 @@ enum chaos {
   CHAOS_WALL,       /* a machine's clock jumps */
   CHAOS_TERM,       /* SIGTERM */
   CHAOS_FULL,       /* the disk is full for a while */
-  CHAOS_THEFT,      /* somebody deletes a lock document */
+  CHAOS_THEFT,      /* a lock document is deleted */
   CHAOS_WRITE_BACK, /* the kernel writes pages back on its own */
   CHAOS_SCRIBBLE,   /* another program writes after a clean end */
   CHAOS_ADOPT,      /* pawl-setup --adopt builds a new ledger */

@@ -27,7 +27,7 @@ struct fiber {
 static ucontext_t main_context;
 static struct fiber *current, *free_fibers;
 
-/* ---- switching stacks; AddressSanitizer must be told ---- */
+/* ---- switching stacks; AddressSanitizer must know ---- */
 
 #if defined __SANITIZE_ADDRESS__
 static const void *main_stack;

@@ -246,7 +246,7 @@ void processes_wake_waiters(int type)
         processes_wake(type, WAKEUP_LOCK, &processes[i].contexts[j].consumer.seek.acquisition.owner);
 }
 
-/* Somebody makes up a wake-up: for all, or for the acquisition that a worker is at. */
+/* Inserts a false wake-up: for all, or for a worker's current acquisition. */
 static void wake_invent(const struct process *process)
 {
   const struct type_context *served = &process->contexts[world_between(0, process->context_count - 1)];

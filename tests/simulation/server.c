@@ -274,7 +274,7 @@ void server_theft(int type)
     memory_server_forget_queue(server, type_name(type));
   if (server_lock(type, &view) && __real_lock_delete(server_store, type_name(type), 0, &view.owner, &error) == OUTCOME_YES) {
     server_lock_tool_loses(type, &view.owner);
-    trace_add(-1, type, "somebody deletes the lock document");
+    trace_add(-1, type, "the lock document is deleted by an operator");
     if (world_chance(0.5))
       processes_wake_waiters(type);
   }

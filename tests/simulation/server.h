@@ -30,7 +30,7 @@ void server_back(void);
 void server_replace(unsigned behind, int64_t us);
 /* The last operation that the old primary's majority has. */
 uint64_t server_replaced_operation(void);
-/* Somebody deletes the lock document of a type, whatever its owner. */
+/* An operator deletes the lock document of a type, whatever its owner. */
 void server_theft(int type);
 /* pawl-setup --adopt adopts the files as they are. */
 void server_adopt(int type);

@@ -8,7 +8,7 @@
 extern bool trace_verbose;
 
 void trace_clear(void);
-/* A line "12.345678 who: text"; `process` and `type` below 0: none. */
+/* A line "12.345678 process: text"; `process` and `type` below 0: none. */
 __attribute__((format(printf, 3, 4))) void trace_add(int process, int type, const char *format, ...);
 void trace_print(FILE *stream, int lines_max);
 

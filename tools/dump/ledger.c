@@ -11,7 +11,7 @@ enum { TIMEOUT_MS = 5000, CONNECTIONS = 1 };
 /* ---- the connection ---- */
 
 /*
- * Starts the driver's threads. They inherit that they take no signal: one that comes between follow's test of dump_interrupted
+ * Starts the driver's threads. They inherit a mask that blocks all signals: a signal that comes between follow's test of dump_interrupted
  * and its wait has to end the wait. Sends nothing.
  */
 static void threads_start(struct mongo *mongo)

@@ -183,7 +183,7 @@ static void dump_source(struct dump *dump, const char *name, bool single)
   source_close(&source);
 }
 
-/* After an error the rest of the output would look complete, so stop. */
+/* After an error the rest of the output would seem complete, so stop. */
 static bool wants_more(const struct dump *dump)
 {
   return dump_goes_on(dump) &&

@@ -45,9 +45,9 @@ MUST_CHECK enum read_status source_ask_again(const struct source *source, const 
 /* True: the file exists, and was certainly not written by pawl, damaged or whole. */
 MUST_CHECK bool source_is_foreign(const char *dir, const char *name);
 
-/* The name for people: the type, or the file. */
+/* The name in messages: the type, or the file. */
 const char *source_name(const struct source *source);
-/* The file's name for people. The copy of a pipe has none: "standard input", or what was given. */
+/* The file's name in messages. The copy of a pipe has none: "standard input", or what was given. */
 const char *source_segment_name(const struct source *source, const struct segment *segment);
 /* After READ_DAMAGED from an open: how many messages are lost, or cannot be reached, before the first that is left (as far as known). */
 int64_t source_lost(const struct source *source);

@@ -35,8 +35,8 @@ struct walk {
 void walk_init(struct walk *walk, const struct source *source, bool beyond);
 void walk_deinit(struct walk *walk);
 /*
- * Positions the walk so that the next block is the one that holds seq, or (walk_seek_time) the first that may be as young as time. If the
- * search finds nothing, at the first block there is.
+ * Positions the walk so that the next block is the one that holds seq, or (walk_seek_time) the first that may have this time or a later
+ * one. If the search finds nothing, at the first block there is.
  */
 void walk_seek_seq(struct walk *walk, int64_t seq);
 void walk_seek_time(struct walk *walk, int64_t time_us);

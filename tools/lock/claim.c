@@ -41,7 +41,7 @@ static void random_fill(void *bytes, size_t size)
     abort(); /* the kernel always returns up to 256 bytes */
 }
 
-/* Adds or removes up to a fifth, so that many processes do not come at the same moment. */
+/* Adds or removes up to a fifth, so that many processes do not retry at the same moment. */
 static int64_t jitter(int64_t ms)
 {
   uint64_t random;
@@ -92,19 +92,19 @@ static void watch(struct claim *claim, int64_t at_most_ms)
   enum outcome outcome = watcher_next(claim->watcher, at_most_ms, &wakeup, &error);
   if (outcome == OUTCOME_YES) {
     claim->woken = wakeup.about == WAKEUP_LOCK && memcmp(&wakeup.owner, &claim->lock.owner, sizeof wakeup.owner) == 0;
-    claim->epoch_told = claim->woken ? wakeup.epoch : 0;
+    claim->notified_epoch = claim->woken ? wakeup.epoch : 0;
   } else if (outcome != OUTCOME_NO) {
     claim->watching = false;
     claim_say(claim, CONFIG_LOG_DEBUG, "wake-ups are lost: %s; polls instead", error.text);
   }
 }
 
-/* Waits until a wake-up comes, or it is time to look again, or --timeout is over. */
-static void wait_for_news(struct claim *claim)
+/* Waits until a wake-up comes, or the next poll is due, or --timeout is over. */
+static void wait_for_wakeup(struct claim *claim)
 {
   int64_t left_ms, until_ms = command_now_ms() + least(claim->lock.pause_ms, claim->deadline_ms - command_now_ms());
   if (claim->lock.near && !claim->watching && watch_begins(claim))
-    return; /* what came before it began is not heard: look again */
+    return; /* a wake-up may have come before the cursor was open, so poll again */
   while (claim->watching && !claim->woken && (left_ms = until_ms - command_now_ms()) > 0)
     watch(claim, left_ms);
   if (!claim->woken)
@@ -121,8 +121,8 @@ static enum outcome give_back(struct claim *claim, struct error *error)
   return outcome;
 }
 
-/* Under a new owner. */
-static void begin_anew(struct claim *claim)
+/* Leaves the wait queue, and starts over with a new owner. */
+static void start_over(struct claim *claim)
 {
   bool tries = claim->lock.tries;
   struct error ignored;
@@ -139,8 +139,8 @@ static enum outcome look(struct claim *claim, struct error *error)
 
 /*
  * Does the lock still exist? A fail-over between insert and fence may have undone the insert, and the fence alone does not stop another
- * process from inserting anew. The server that acknowledged the fence is the newest primary. REFUSED: the lock document was not written by
- * pawl, so it is not mine; the next read reports what it is.
+ * process from inserting another. The server that acknowledged the fence is the newest primary. REFUSED: the lock document was not written
+ * by pawl, so it is not mine; the next read reports what it is.
  */
 static enum outcome confirm(struct claim *claim, struct error *error)
 {
@@ -196,7 +196,7 @@ static enum outcome take(struct claim *claim, const struct ledger *seen, struct 
   if (outcome == OUTCOME_YES)
     outcome = OUTCOME_NO;
   if (claim->taken && give_back(claim, &ignored) != OUTCOME_UNKNOWN)
-    begin_anew(claim);
+    start_over(claim);
   command_signals_release();
   if (outcome == OUTCOME_NO)
     (void)look(claim, &ignored); /* find out which process was faster */
@@ -211,7 +211,7 @@ static enum outcome get_ready(struct claim *claim, struct error *error)
     return outcome;
   if (give_back(claim, error) == OUTCOME_UNKNOWN)
     return OUTCOME_UNKNOWN;
-  begin_anew(claim);
+  start_over(claim);
   return OUTCOME_YES;
 }
 
@@ -234,8 +234,8 @@ static enum outcome attempt(struct claim *claim, int *code, struct error *error)
    * Read before the insert: otherwise a process that was overtaken after its insert could fence the new holder. The releasing holder may
    * have sent the epoch with the wake-up; a wrong epoch fences no process.
    */
-  ledger.epoch = claim->epoch_told;
-  claim->epoch_told = 0;
+  ledger.epoch = claim->notified_epoch;
+  claim->notified_epoch = 0;
   if (ledger.epoch == 0)
     outcome = ledger_read(claim->store, claim->config->name, &ledger, error);
   return outcome == OUTCOME_UNKNOWN || outcome == OUTCOME_REFUSED ? outcome : take(claim, &ledger, error);
@@ -286,7 +286,7 @@ int claim_acquire(struct claim *claim)
     enum outcome outcome = attempt(claim, &code, &error);
     if (outcome == OUTCOME_REFUSED) {
       claim_say(claim, CONFIG_LOG_ERROR, "%s", error.text);
-      begin_anew(claim);
+      start_over(claim);
       return code;
     }
     say_away(claim, outcome == OUTCOME_UNKNOWN, &error);
@@ -295,15 +295,15 @@ int claim_acquire(struct claim *claim)
       return EXIT_DONE;
     if (command_now_ms() >= claim->deadline_ms) {
       code = timed_out(claim, outcome, &error);
-      if (outcome != OUTCOME_UNKNOWN) /* it would not be answered, either */
-        begin_anew(claim);
+      if (outcome != OUTCOME_UNKNOWN) /* MongoDB would not answer this request, either */
+        start_over(claim);
       return code;
     }
     if (outcome == OUTCOME_UNKNOWN) {
       sleep_ms(least(backoff(claim->failures), claim->deadline_ms - command_now_ms()));
     } else {
       say_waiting(claim);
-      wait_for_news(claim);
+      wait_for_wakeup(claim);
     }
   }
 }

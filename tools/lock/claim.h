@@ -28,10 +28,10 @@ struct claim {
   bool prepared;
   struct watcher *watcher;
   bool watching;
-  bool woken;            /* it is my turn; the ledger was then at */
-  int64_t epoch_told;    /* 0: not told */
-  int64_t watch_next_ms; /* do not begin to wait for wake-ups before then */
-  int64_t failures;      /* consecutive */
+  bool woken;             /* a wake-up said that it is my turn */
+  int64_t notified_epoch; /* the ledger's epoch as the wake-up gave it; 0: it gave none */
+  int64_t watch_next_ms;  /* no attempt to receive wake-ups before then */
+  int64_t failures;       /* consecutive */
   bool said_waiting, said_away;
 };
 

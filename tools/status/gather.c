@@ -264,7 +264,7 @@ static void count_queued(struct status_table *table, struct lockstore *store)
 /* ---- all of it ---- */
 
 /* Marks the types that have a ledger or a lock, but no file and no message, and whose holder is not a worker. */
-static void tell_locks(struct status_table *table)
+static void mark_locks(struct status_table *table)
 {
   for (size_t i = 0; i < table->count; i++) {
     struct status_row *row = &table->rows[i];
@@ -295,7 +295,7 @@ enum outcome status_gather(struct status_table *table, struct lockstore *store, 
     outcome = lock_list(store, add_lock, table, error);
   if (outcome == OUTCOME_YES)
     count_queued(table, store);
-  tell_locks(table);
+  mark_locks(table);
   if (outcome == OUTCOME_YES && table->config->type_count == 0)
     table->usable = lockstore_inspect(store, &table->unusable);
   snprintf(table->db, sizeof table->db, "%s", mongo_db(lockstore_mongo(store)));
