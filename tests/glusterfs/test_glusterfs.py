@@ -7,13 +7,14 @@ import sys
 import pytest
 
 import reader
+from fields import SharedField
 from harness import run, wait_until
 from volume import command, pause
 
 STALL = ["--stall", "3s"]
 
 
-class Shared:
+class Shared(SharedField):
     """A field on a volume with two mounts, each of them a machine."""
 
     def __init__(self, field, volume, disks):
@@ -35,20 +36,6 @@ class Shared:
         """own_machine=False: in this mount namespace, so that it sees what is mounted later."""
         prefix = self.disks.machine(1 if mount is self.one else 2) if own_machine else []
         return self.field.worker("--batch-messages", 10, *STALL, *arguments, prefix=prefix, directory=mount.dir, env=env)
-
-    def fill(self, count, size=200):
-        self.field.fill(count, size=size)
-        self.sent += count
-
-    def seq(self):
-        return (self.field.ledger() or {}).get("seq", 0)
-
-    def epoch(self):
-        return (self.field.ledger() or {}).get("epoch", 0)
-
-    def progress(self, count=50):
-        before = self.seq()
-        wait_until(lambda: self.seq() >= min(before + count, self.sent), self.field.logs)
 
     def holder_on(self, mount, *arguments, **more):
         """A worker on that mount, which holds the type and is in the middle of its work."""

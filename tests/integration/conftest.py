@@ -7,8 +7,14 @@ import uuid
 import pytest
 
 import disks as disks_module
-from disks import Disks
-from harness import BIN, Field, Mongod, remove
+from disks import Disks, need_program
+from dumping import Follower, run_dump, start_dump
+from fake_mongod import FakeMongod
+from fields import Field
+from harness import BIN, CALM, Mongod, free_port, remove, run, wait_until
+from health_port import Port
+from locking import locker
+from secured import PASSWORDS, Secured, Users, documented_roles
 
 
 def pytest_configure(config):
@@ -117,3 +123,82 @@ def disks(make_field, tmp_path):
 def faulty_disk(tmp_path_factory):
     """The library that makes a worker's calls fail (faulty_disk.c), compiled."""
     return disks_module.compile_faulty_disk(tmp_path_factory.mktemp("faulty-disk"))
+
+
+@pytest.fixture
+def listening(field):
+    """Makes a worker with a health port, and waits until that answers."""
+    def make(*arguments, on=field, **more):
+        number = free_port()
+        worker = on.worker("--listen", f"127.0.0.1:{number}", *CALM, *arguments, **more)
+        port = Port(number)
+        wait_until(lambda: port.status("/healthz") == 200 or not worker.alive(), lambda: f"a health port of {worker}")
+        return worker, port
+    return make
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory):
+    need_program("openssl", "a server with TLS")
+    server = Secured(tmp_path_factory.mktemp("secured") / "server").start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def users(secured):
+    made = Users(secured)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def guarded(secured, users, make_field):
+    """A field on it, its collections made by the operator's user, with the documented roles and a user for each."""
+    field = make_field(secured)
+    for user, role in documented_roles(field.name).items():
+        users.add(user, role, pwd=PASSWORDS[user])
+    field.as_user = lambda user, **more: ["--uri", secured.uri_of(user, **more), "--db", field.name]
+    return field
+
+
+@pytest.fixture
+def prepared(guarded):
+    done = run("pawl-setup", *guarded.as_user("operator"))
+    assert done.returncode == 0, done
+    return guarded
+
+
+@pytest.fixture
+def with_ledger():
+    """Runs pawl-dump with a server that gives these answers, one after the other: a ledger, a list of them, or what fake_mongod.py names."""
+    server = FakeMongod()
+
+    def run(answers, *arguments, start=False, **more):
+        answers = answers if isinstance(answers, tuple) else (answers,)
+        server.answer(*([answer] if isinstance(answer, dict) and "_id" in answer else answer for answer in answers))
+        return (start_dump if start else run_dump)("--uri", server.uri, *arguments, **more)
+    run.server = server
+    yield run
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def follow():
+    followers = []
+
+    def start(*arguments, **more):
+        followers.append(Follower(*arguments, **more))
+        return followers[-1]
+    yield start
+    for follower in followers:
+        follower.process.kill()
+        follower.process.wait()
+
+
+@pytest.fixture
+def locked(field):
+    """Starts a pawl-lock: locked("n", "sh", "-c", …, options=[…]). None outlives the test."""
+    with locker(field) as start:
+        yield start

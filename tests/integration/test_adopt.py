@@ -1,12 +1,7 @@
 """pawl-setup --adopt: ledgers lost on purpose, at every moment of a drain, and the end compared exactly."""
 import errno
 import random
-import re
-import shutil
-import signal
 import subprocess
-import threading
-from datetime import datetime, timezone
 
 import bson
 import pytest
@@ -14,24 +9,10 @@ from bson.int64 import Int64
 
 import reader
 from disks import FaultyDisk
-from harness import CALM, answered, environment, program, run, wait_until
-from test_faults import DISTRUST
-from test_service import foreign_lock
+from harness import DISTRUST, environment, program, run, wait_until
 
 SMALL = ["--batch-messages", 50]
 ROLLS = ["--segment-bytes", "65536"]
-
-
-def adopt(field, code=0, answer=None, type_name="t1"):
-    """Returns what it printed."""
-    flags = [] if answer else ["--yes"]
-    def call():
-        return field.run("pawl-setup", "--adopt", type_name, "--dir", field.dir, *flags, stdin=answer)
-    done = call() if code == 69 else answered(call)
-    said = (done.stdout + done.stderr).decode()
-    assert done.returncode == code, f"{done.returncode}: {said} {field.logs()}"
-    assert field.holder(type_name) is None or code == 1, said
-    return said
 
 
 def lose(field, how, old=None):
@@ -44,17 +25,14 @@ def lose(field, how, old=None):
         field.ledgers.replace_one({"_id": "t1"}, {"_id": "t1", "v": 1, "epoch": "seven", "file": ["t1.bin"]})
 
 
-def snapshot(field):
-    """Everything that a refusal may not change (but for the time stamps of locks)."""
-    return (field.ledger(), {path.name: path.read_bytes() for path in field.dir.iterdir()}, sorted(d.raw for d in field.messages.find()))
+def lose_with_lock(field):
+    """After a crash: without the lock of the dead holder, too."""
+    lose(field, "gone")
+    field.db.locks.delete_many({})
 
 
-def refused(field, code, *words):
-    before = snapshot(field)
-    said = adopt(field, code)
-    assert all(re.search(word, said) for word in words), said
-    assert snapshot(field) == before
-    return said
+def lease_over(field):
+    wait_until(lambda: field.db.locks.count_documents({"$expr": {"$gt": ["$expires_at", "$$NOW"]}}) == 0, field.logs)
 
 
 # --- in the middle of a drain ---
@@ -67,33 +45,24 @@ def test_lost_in_the_middle_of_a_drain(any_field, how, rolls):
     """Three workers and a producer at work; the ledger is lost under the live holder, or all die first; again and again."""
     field = any_field
     rng = random.Random(f"{how}{rolls}")
-    enough = threading.Event()
-
-    def produce():
-        while not enough.is_set():
-            field.fill(60, size=200)
-            enough.wait(0.05)
-    producer = threading.Thread(target=produce, daemon=True)
-    producer.start()
-    for turn in range(4):
-        workers = [field.worker("--batch-messages", 20, *rolls, env=DISTRUST) for _ in range(3)]
-        seq = (field.ledger() or {}).get("seq", 0)
-        wait_until(lambda: (field.ledger() or {}).get("seq", 0) >= seq + 100, field.logs)
-        old = field.ledger()
-        wait_until(lambda: (field.ledger() or {}).get("seq", 0) >= seq + rng.randrange(300, 500), field.logs)
-        if turn % 2:
-            for worker in workers:
-                worker.kill()
-            lose(field, how, old)
-        else:
-            lose(field, how, old)
-            for worker in workers:
-                assert worker.wait(30) == 74, str(worker)
-        wait_until(lambda: field.db.locks.count_documents({"$expr": {"$gt": ["$expires_at", "$$NOW"]}}) == 0, field.logs)
-        adopt(field)
-        field.compare(queue_empty=False, live=True)
-    enough.set()
-    producer.join()
+    with field.producing(60, size=200):
+        for turn in range(4):
+            workers = [field.worker("--batch-messages", 20, *rolls, env=DISTRUST) for _ in range(3)]
+            seq = field.seq()
+            wait_until(lambda: field.seq() >= seq + 100, field.logs)
+            old = field.ledger()
+            wait_until(lambda: field.seq() >= seq + rng.randrange(300, 500), field.logs)
+            if turn % 2:
+                for worker in workers:
+                    worker.kill()
+                lose(field, how, old)
+            else:
+                lose(field, how, old)
+                for worker in workers:
+                    assert worker.wait(30) == 74, str(worker)
+            lease_over(field)
+            field.adopt()
+            field.compare(queue_empty=False, live=True)
     field.drain("--batch-messages", 1000, *rolls)
     field.compare()
 
@@ -106,14 +75,12 @@ POINTS = ["fenced", "segment-created", "block-written", "block-written:3", "bloc
 def test_lost_when_the_holder_died(field, point):
     """Whatever was in hand: messages that are in the file are deleted from the queue, the others are written."""
     field.fill(500)
-    victim = field.worker(*SMALL, env={"PAWL_FAULT": point})
-    assert victim.wait() == -signal.SIGKILL, str(victim)
-    field.ledgers.delete_one({"_id": "t1"})
-    field.db.locks.delete_many({})
+    field.crash(point, *SMALL)
+    lose_with_lock(field)
     if point == "fenced":
-        adopt(field, 74)
+        field.adopt(74)
     else:
-        adopt(field)
+        field.adopt()
         ledger = field.ledger()
         assert (ledger["v"], ledger["clean"], ledger["settled"]) == (1, False, 0) and ledger["epoch"] >= 2, ledger
     field.fill(100)
@@ -125,15 +92,13 @@ def test_lost_when_the_holder_died(field, point):
 def test_torn_tail(field, cut):
     """The last block is cut in the middle, as by a crash: what is before it is adopted, and its messages come from the queue."""
     field.fill(500)
-    victim = field.worker(*SMALL, env={"PAWL_FAULT": "block-written:4"})
-    assert victim.wait() == -signal.SIGKILL
+    field.crash("block-written:4", *SMALL)
     length = field.ledger()["length"]
     path = field.dir / "t1.bin"
     whole = path.read_bytes()
     path.write_bytes(whole[:length + cut])
-    field.ledgers.delete_one({"_id": "t1"})
-    field.db.locks.delete_many({})
-    said = adopt(field)
+    lose_with_lock(field)
+    said = field.adopt()
     assert "seq 1 to 150" in said and "what follows is no block" in said, said
     assert field.ledger()["length"] == length and "guarded" not in field.ledger()
     left = path.read_bytes()
@@ -144,15 +109,13 @@ def test_torn_tail(field, cut):
 
 def test_torn_tail_behind_rolls(field):
     field.fill(2000, size=100)
-    victim = field.worker(*SMALL, *ROLLS, env={"PAWL_FAULT": "block-written:25"})
-    assert victim.wait() == -signal.SIGKILL
+    field.crash("block-written:25", *SMALL, *ROLLS)
     newest = field.ledger()["file"]
     assert newest != "t1.bin"
     with open(field.dir / newest, "r+b") as file:
         file.truncate((field.dir / newest).stat().st_size - 7)
-    field.ledgers.delete_one({"_id": "t1"})
-    field.db.locks.delete_many({})
-    adopt(field)
+    lose_with_lock(field)
+    field.adopt()
     field.drain(*SMALL, *ROLLS)
     assert len(field.compare()["t1"]) == 2000
 
@@ -166,7 +129,7 @@ def test_with_the_segment_of_a_frozen_holder(field):
     assert len(field.segments()) == 2
     frozen.kill()
     field.ledgers.delete_one({"_id": "t1"})
-    adopt(field)
+    field.adopt()
     field.fill(100)
     field.drain(*SMALL)
     assert len(field.compare()["t1"]) == 600
@@ -174,13 +137,11 @@ def test_with_the_segment_of_a_frozen_holder(field):
 
 def test_twice_in_a_row(field):
     field.fill(300)
-    victim = field.worker(*SMALL, env={"PAWL_FAULT": "block-committed:4"})
-    assert victim.wait() == -signal.SIGKILL
-    field.db.locks.delete_many({})
-    field.ledgers.delete_one({"_id": "t1"})
-    adopt(field)
+    field.crash("block-committed:4", *SMALL)
+    lose_with_lock(field)
+    field.adopt()
     first = field.ledger()
-    adopt(field)
+    field.adopt()
     second = field.ledger()
     assert second["epoch"] == first["epoch"] + 1 and second["owner"] != first["owner"]
     for each in (first, second):
@@ -194,7 +155,7 @@ def test_of_a_healthy_type_changes_nothing_but_the_epoch(field):
     field.fill(300)
     field.drain(*SMALL)
     before = field.ledger()
-    adopt(field)
+    field.adopt()
     after = field.ledger()
     changed = {key for key in set(before) | set(after) if before.get(key) != after.get(key)}
     assert changed <= {"epoch", "owner", "clean", "settled", "machine", "guarded"} and "guarded" not in after, (before, after)
@@ -209,7 +170,7 @@ def test_several_types_one_lost(field):
     field.drain(*SMALL, types=["t1", "t2"])
     field.ledgers.delete_one({"_id": "t1"})
     worker = field.worker(*SMALL, types=["t2"])
-    adopt(field)
+    field.adopt()
     for name in ("t1", "t2"):
         field.fill(50, name)
     field.drain(types=["t1"])
@@ -229,7 +190,7 @@ def test_pruned_segments(field):
     first = chain[2].header.seq
     field.ledgers.delete_one({"_id": "t1"})
     field.fill(100, size=100)
-    said = adopt(field)
+    said = field.adopt()
     assert f"seq {first} to 3000" in said, said
     assert (field.ledger()["settled"], field.ledger()["items"]) == (first - 1, 3000)
     field.drain(*SMALL, *ROLLS)
@@ -243,15 +204,14 @@ def test_pruned_segments(field):
 def test_restored_queue_too(field):
     """The database is a backup: its queue has messages again that the files hold. They are deleted, not written twice."""
     field.fill(1000)
-    victim = field.worker(*SMALL, env={"PAWL_FAULT": "block-committed:5"})
-    assert victim.wait() == -signal.SIGKILL
+    field.crash("block-committed:5", *SMALL)
     ledger, queue = field.ledger(), list(field.messages.find())
     field.db.locks.delete_many({})
     field.drain(*SMALL)
     field.ledgers.replace_one({"_id": "t1"}, ledger)
     field.messages.insert_many(queue)
     assert field.worker(env=DISTRUST).wait(30) == 74
-    adopt(field)
+    field.adopt()
     field.fill(10)
     field.drain(*SMALL)
     assert len(field.compare()["t1"]) == 1010
@@ -267,152 +227,12 @@ def test_settling_ids_of_every_kind(field, kind):
     else:
         documents = [bson.encode({"_id": bson.ObjectId(), "type": "t1", "n": value}) for value in values]
     field.insert("producer of t1", documents)
-    victim = field.worker("--batch-messages", 3, env={"PAWL_FAULT": "deleted:2"})
-    assert victim.wait() == -signal.SIGKILL
-    field.ledgers.delete_one({"_id": "t1"})
-    field.db.locks.delete_many({})
-    adopt(field)
+    field.crash("deleted:2", "--batch-messages", 3)
+    lose_with_lock(field)
+    field.adopt()
     field.drain()
-    queue_empty_and_once(field, documents)
-
-
-def queue_empty_and_once(field, documents):
     stored = [m.raw for m in reader.read_type(field.dir, "t1", field.ledger())]
     assert sorted(stored) == sorted(documents) and field.queued() == 0
-
-
-# --- refused: nothing is changed ---
-
-
-def test_live_holder(field):
-    field.fill(100)
-    worker = field.worker(*CALM, "--linger", "1h")
-    field.wait_empty()
-    said = adopt(field, 1)
-    assert f"pid {worker.pid}" in said and "stop the workers" in said, said
-    field.fill(100)
-    field.wait_empty()
-    assert worker.stop()[0] == 0, str(worker)
-    assert len(field.compare()["t1"]) == 200 and field.ledger()["epoch"] == 1
-
-
-def test_dead_holder_within_its_lease(field):
-    """Nobody can tell it from a live one; when its lease is over, its lock is taken."""
-    field.fill(100)
-    worker = field.worker("--linger", "1h", *CALM)
-    field.wait_empty()
-    worker.kill()
-    refused(field, 1, "is held by")
-    field.locks.update_one({"type": "t1"}, {"$set": {"expires_at": datetime.fromtimestamp(0, timezone.utc)}})
-    adopt(field)
-    field.fill(10)  # a worker takes the type, and settles, when there is a message
-    field.drain()
-    field.compare()
-
-
-def test_foreign_lock_stays(field):
-    field.fill(100)
-    field.drain()
-    lock = foreign_lock(field)
-    refused(field, 1, "is held by elsewhere, pid 1")
-    assert field.db.locks.find_one()["owner"] == lock["owner"]
-
-
-@pytest.mark.parametrize("place", ["a message", "a marker", "the header", "the first segment", "the end of the first"])
-def test_damaged(field, place):
-    field.fill(1500, size=100)
-    field.drain(*SMALL, *ROLLS)
-    chain = reader.read_chain(field.dir, "t1", field.ledger())
-    segment = chain[-1] if place in ("a message", "a marker", "the header") else chain[0]
-    at = {"a message": segment.blocks[1].offset + 200, "a marker": segment.blocks[1].offset + 60, "the header": 100,
-          "the first segment": segment.blocks[1].offset + 200, "the end of the first": segment.length - 1}[place]
-    path = field.dir / segment.path.name
-    good = path.read_bytes()
-    path.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1:])
-    field.ledgers.delete_one({"_id": "t1"})
-    refused(field, 74, re.escape(path.name))
-    path.write_bytes(good)
-    adopt(field)
-    field.fill(10)  # a worker takes the type, and settles, when there is a message
-    field.drain()
-    field.compare()
-
-
-def test_segment_missing_in_the_middle(field):
-    field.fill(2000, size=100)
-    field.drain(*SMALL, *ROLLS)
-    chain = reader.read_chain(field.dir, "t1", field.ledger())
-    (field.dir / chain[1].path.name).rename(field.folder / "away")
-    field.ledgers.delete_one({"_id": "t1"})
-    refused(field, 74, re.escape(chain[1].path.name))
-
-
-def test_old_copy_of_an_older_segment(field):
-    """Sound by itself, but shorter than its successor says."""
-    field.fill(2000, size=100)
-    field.drain(*SMALL, *ROLLS)
-    chain = reader.read_chain(field.dir, "t1", field.ledger())
-    path = field.dir / chain[0].path.name
-    path.write_bytes(path.read_bytes()[:chain[0].blocks[1].end])
-    field.ledgers.delete_one({"_id": "t1"})
-    refused(field, 74, re.escape(path.name))
-
-
-def test_no_files(field, tmp_path):
-    field.fill(10)
-    refused(field, 74, "no segment of type t1")
-    field.drain()
-    before = field.ledger()
-    done = field.run("pawl-setup", "--adopt", "t1", "--dir", tmp_path, "--yes")
-    assert done.returncode == 74 and field.ledger() == before and f"database {field.name} on ".encode() in done.stderr, done
-    done = field.run("pawl-setup", "--adopt", "t2", "--dir", field.dir, "--yes")
-    assert done.returncode == 74 and field.ledger("t2") is None, done
-    done = field.run("pawl-setup", "--adopt", "../t1", "--dir", field.dir, "--yes")
-    assert done.returncode == 2, done
-    done = field.run("pawl-setup", "--adopt", "t1", "--dir", tmp_path / "nowhere", "--yes")
-    assert done.returncode == 74 and b"nowhere" in done.stderr, done
-    assert field.ledger() == before
-
-
-def test_another_types_file_under_the_name(field):
-    field.fill(10, "t2")
-    field.drain(types=["t2"])
-    shutil.copy(field.dir / "t2.bin", field.dir / "t1.bin")
-    refused(field, 74, "t1.bin.*t2")
-
-
-def test_newer_ledger_is_left_alone(field):
-    field.fill(10)
-    field.drain()
-    field.ledgers.replace_one({"_id": "t1"}, {"_id": "t1", "v": 2, "epoch": 9})
-    refused(field, 74, "newer")
-
-
-@pytest.mark.parametrize("answer", [b"n\n", b"\n", b"", b"maybe\n"])
-def test_declined(field, answer):
-    field.fill(100)
-    victim = field.worker(*SMALL, env={"PAWL_FAULT": "block-committed:2"})
-    assert victim.wait() == -signal.SIGKILL
-    field.db.locks.delete_many({})
-    before = snapshot(field)
-    done = field.run("pawl-setup", "--adopt", "t1", "--dir", field.dir, stdin=answer)
-    assert done.returncode == 1 and b"nothing was changed" in done.stdout and field.holder() is None, done
-    assert snapshot(field) == before
-
-
-def test_asks_and_tells_what_is_lost(field):
-    field.fill(100)
-    field.drain("--batch-messages", 10)
-    blocks = reader.read_segment(field.dir / "t1.bin").blocks
-    eighth = [block for block in blocks if block.messages][7]
-    path = field.dir / "t1.bin"
-    path.write_bytes(path.read_bytes()[:eighth.end])
-    said = adopt(field, answer=b"y\n")
-    assert "seq 1 to 80" in said and "The ledger of t1 says epoch 1, seq 100" in said, said
-    assert f"Database {field.name} on {field.server.uri.split('/')[2]}:" in said.split("[y/N]")[0], said
-    assert re.search("WARNING: .*seq 81 to 100", said), said
-    field.drain()
-    assert field.ledger()["seq"] == 80
 
 
 # --- epochs: none that was ever used may come again ---
@@ -423,12 +243,12 @@ def test_epoch_is_above_all_others(field):
     field.fill(10)
     field.drain()
     field.ledgers.update_one({"_id": "t1"}, {"$set": {"epoch": Int64(500)}})
-    adopt(field)
+    field.adopt()
     assert field.ledger()["epoch"] == 501
     bare = (field.dir / "t1.bin").read_bytes()[:4096]
     (field.dir / "t1@700.bin").write_bytes(bare)
     (field.dir / "t1@700.bin").write_bytes(bare[:100])  # a torn one, of a crash
-    adopt(field)
+    field.adopt()
     assert field.ledger()["epoch"] == 701
 
 
@@ -438,7 +258,7 @@ def test_epoch_is_above_the_blocks(field):
         field.fill(10)
         field.drain()
     field.ledgers.delete_one({"_id": "t1"})
-    adopt(field)
+    field.adopt()
     assert field.ledger()["epoch"] == 4
     field.fill(10)
     field.drain()
@@ -449,7 +269,7 @@ def test_epoch_is_above_a_malformed_ledgers(field):
     field.fill(10)
     field.drain()
     field.ledgers.update_one({"_id": "t1"}, {"$set": {"epoch": Int64(900), "uuid": "no uuid"}})
-    adopt(field)
+    field.adopt()
     assert field.ledger()["epoch"] == 901
 
 
@@ -464,7 +284,7 @@ def test_frozen_holder_wakes_up_while_the_operator_thinks(field, faulty_disk):
     field.fill(500)
     frozen = field.worker(*SMALL, env=disk.env)
     frozen.wait_frozen()
-    wait_until(lambda: field.db.locks.count_documents({"$expr": {"$gt": ["$expires_at", "$$NOW"]}}) == 0, "the end of the lease")
+    lease_over(field)
     seq = field.ledger()["seq"]
     words = [program("pawl-setup"), *field.mongo, "--adopt", "t1", "--dir", str(field.dir)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment()) as operator:
@@ -485,20 +305,22 @@ def test_frozen_holder_wakes_up_while_the_operator_thinks(field, faulty_disk):
 def test_frozen_holder_cuts_what_was_adopted(field, faulty_disk):
     """It froze between its last look at the ledger and the cut; the adoption took the tail for committed; it wakes up and cuts."""
     field.fill(500)
-    victim = field.worker(*SMALL, env={"PAWL_FAULT": "block-written:4"})
-    assert victim.wait() == -signal.SIGKILL
+    field.crash("block-written:4", *SMALL)
     field.db.locks.delete_many({})
     disk = FaultyDisk(faulty_disk, field.folder, field.dir)
     disk.rule("ftruncate t1.bin 1 stop")
     frozen = field.worker(*SMALL, env=disk.env)
     frozen.wait_frozen()
-    wait_until(lambda: field.db.locks.count_documents({"$expr": {"$gt": ["$expires_at", "$$NOW"]}}) == 0, "the end of the lease")
+    lease_over(field)
     done = field.run("pawl-setup", "--adopt", "t1", "--dir", field.dir, "--yes")
     ledger = field.ledger()
     frozen.thaw()
     wait_until(lambda: " fenced: " in frozen.log() or (field.dir / "t1.bin").stat().st_size < ledger["length"] or
                field.ledger()["seq"] > ledger["seq"], frozen.log)
     assert (field.dir / "t1.bin").stat().st_size >= ledger["length"], f"adopted bytes are gone: {done.stdout.decode()} {frozen}"
+
+
+# --- the disk and the database while adopting ---
 
 
 def test_sync_fails(field, faulty_disk):
@@ -510,11 +332,8 @@ def test_sync_fails(field, faulty_disk):
     disk.rule(f"fsync t1.bin 1 {errno.EIO}")
     done = field.run("pawl-setup", "--adopt", "t1", "--dir", field.dir, "--yes", env=disk.env)
     assert done.returncode == 74 and b"syncing t1.bin" in done.stdout + done.stderr and field.ledger() is None, done
-    adopt(field)
+    field.adopt()
     assert field.ledger()["seq"] == 10
-
-
-# --- the database while adopting ---
 
 
 def test_without_a_server(field):
@@ -522,33 +341,14 @@ def test_without_a_server(field):
     assert done.returncode == 69, done
 
 
-def test_lock_rests_on_its_index(field):
-    """A restored database may lack it; a worker that was there before would not notice. And what workers refuse, is not adopted."""
-    field.fill(10)
-    field.drain()
-    index = next(name for name, spec in field.locks.index_information().items() if spec.get("unique"))
-    field.locks.drop_index(index)
-    adopt(field)
-    assert field.locks.index_information()[index]["unique"]
-    field.messages.create_index("at", expireAfterSeconds=3600)
-    refused(field, 2, "expire")
-
-
 def test_reply_of_the_write_is_lost(field):
     """The ledger was written and the answer did not come: 69, and running it again mends it."""
     field.fill(100)
-    victim = field.worker(*SMALL, env={"PAWL_FAULT": "block-committed:2"})
-    assert victim.wait() == -signal.SIGKILL
-    field.db.locks.delete_many({})
-    field.ledgers.delete_one({"_id": "t1"})
-    admin = field.server.client.admin
-    admin.command("configureFailPoint", "failCommand", mode={"times": 1},
-                  data={"failCommands": ["update"], "namespace": f"{field.name}.ledger", "appName": field.app_name("pawl-setup"),
-                        "writeConcernError": {"code": 91, "errmsg": "a planned fault"}})
-    try:
-        adopt(field, 69)
-    finally:
-        admin.command("configureFailPoint", "failCommand", mode="off")
-    adopt(field)
+    field.crash("block-committed:2", *SMALL)
+    lose_with_lock(field)
+    with field.failing(["update"], {"times": 1}, collection="ledger", program="pawl-setup",
+                       writeConcernError={"code": 91, "errmsg": "a planned fault"}):
+        field.adopt(69)
+    field.adopt()
     field.drain(*SMALL)
     assert len(field.compare()["t1"]) == 100

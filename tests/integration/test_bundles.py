@@ -61,8 +61,7 @@ def test_from_pymongo_through_crashes(field, point, codec):
         n += 1 + i % 7 if i % 3 else 1
     for part in (documents[:50], near() + documents[50:100]):
         field.insert("p", part)
-        victim = field.worker("--batch-messages", 10, "--codec", codec, env={"PAWL_FAULT": point})
-        assert victim.wait() == -signal.SIGKILL, str(victim)
+        field.crash(point, "--batch-messages", 10, "--codec", codec)
         field.compare(queue_empty=False)
     field.insert("p", documents[100:])
     field.drain("--batch-messages", 10, "--codec", codec)
@@ -231,15 +230,9 @@ def test_enqueue_tells_what_the_server_refuses(field):
 
 def test_enqueue_tells_what_is_unknown(field):
     """The answer to the only insert says that it may be undone; retried or not, nothing is counted as in."""
-    fault = {"configureFailPoint": "failCommand", "mode": {"times": 1},
-             "data": {"failCommands": ["insert"], "appName": field.app_name("pawl-enqueue"), "writeConcernError": {"code": 64, "errmsg": "in doubt"}}}
     field.db.create_collection("messages")
-    admin = field.server.client.admin
-    try:
-        admin.command(fault)
+    with field.failing(["insert"], {"times": 1}, program="pawl-enqueue", writeConcernError={"code": 64, "errmsg": "in doubt"}):
         done = field.run("pawl-enqueue", "--type", "t1", "--bundle", 5, stdin="".join(f"m{n}\n" for n in range(12)).encode())
-    finally:
-        admin.command({"configureFailPoint": "failCommand", "mode": "off"})
     assert done.returncode == 1, done
     assert b"it is not known whether 12 messages in 3 documents are in the queue: standard input:1 to standard input:12, " in done.stderr, done
     assert b"enqueued 0 messages in 0 documents, 12 unknown" in done.stderr, done

@@ -180,8 +180,7 @@ def everything(field, log):
         return worker
 
     def crash(point):
-        victim = field.worker(*SMALL, *CALM, env={"PAWL_FAULT": point})
-        assert victim.wait() == -signal.SIGKILL, str(victim)
+        field.crash(point, *SMALL, *CALM)
         field.locks.update_one({"type": "t1"}, {"$set": {"expires_at": datetime.now(timezone.utc) - timedelta(hours=1)}})
 
     assert field.run("pawl-setup").returncode == 0

@@ -1,8 +1,7 @@
 """Death and freeze of the holder at every point where it matters, and of the server. PAWL_FAULT=NAME[:N] kills a worker the
 Nth time it passes the fault point NAME (worker/fault.h); PAWL_FAULT_STOP freezes it there."""
 import random
-import signal
-import threading
+import time
 
 import pytest
 
@@ -26,8 +25,7 @@ def one_file(field):
 def test_holder_killed(any_field, point):
     field = any_field
     field.fill(500)
-    victim = field.worker(*SMALL, env={"PAWL_FAULT": point})
-    assert victim.wait() == -signal.SIGKILL, f"it never passed {point}: {victim}"
+    field.crash(point, *SMALL)
     field.compare(queue_empty=False)
     field.fill(100)
     field.drain(*SMALL)
@@ -40,8 +38,7 @@ def test_holder_killed_again_and_again(field, point):
     """Four in a row die at the same point, each taking over from the one before."""
     field.fill(1000)
     for _ in range(4):
-        victim = field.worker(*SMALL, env={"PAWL_FAULT": point})
-        assert victim.wait() == -signal.SIGKILL, str(victim)
+        field.crash(point, *SMALL)
         field.compare(queue_empty=False)
         field.fill(20)
     field.drain(*SMALL)
@@ -52,12 +49,10 @@ def test_holder_killed_again_and_again(field, point):
 def test_torn_tail_is_cut_off(field):
     """A large block that was written and never committed is gone before the successor's first, smaller one is there."""
     field.fill(500)
-    first = field.worker("--batch-messages", 500, env={"PAWL_FAULT": "block-written"})
-    assert first.wait() == -signal.SIGKILL, str(first)
+    field.crash("block-written", "--batch-messages", 500)
     path = field.dir / "t1.bin"
     assert path.stat().st_size > field.ledger()["length"] + 500 * 40
-    second = field.worker("--batch-messages", 20, env={"PAWL_FAULT": "block-committed:2"})
-    assert second.wait() == -signal.SIGKILL, str(second)
+    field.crash("block-committed:2", "--batch-messages", 20)
     assert path.stat().st_size == field.ledger()["length"]
     field.drain(*SMALL)
     field.compare()
@@ -71,8 +66,7 @@ def test_what_is_cut_rests_on_the_ledger_of_now(field):
         field.db.drop_collection("system.profile")
         return found
     field.fill(50)
-    victim = field.worker(*SMALL, env={"PAWL_FAULT": "block-written"})
-    assert victim.wait() == -signal.SIGKILL, str(victim)
+    field.crash("block-written", *SMALL)
     for at_least, at_most in ((1, 5), (0, 0)):
         field.db.command("profile", 2)
         field.fill(10)
@@ -90,38 +84,27 @@ def test_holder_killed_while_others_wait(field):
         field.worker("--batch-messages", 10)
         field.fill(2000)
         holder = field.holding_worker()
-        before = field.ledger()
-        wait_until(lambda: (field.ledger() or {}).get("seq", 0) > (before or {}).get("seq", 0) or field.queued() == 0, field.logs)
+        before = field.seq()
+        wait_until(lambda: field.seq() > before or field.queued() == 0, field.logs)
         holder.kill()
         field.compare(live=True)
     field.wait_settled()
-    for worker in field.workers:
-        if worker.alive():
-            assert worker.stop()[0] == 0, str(worker)
+    field.stop()
     field.compare()
 
 
 def test_killed_at_random(field):
     """Kills at moments nobody chose, with messages arriving all the time."""
     rng = random.Random(4)
-    enough = threading.Event()
-
-    def produce():
-        while not enough.wait(0.01):
-            field.fill(40)
-
-    producer = threading.Thread(target=produce)
-    producer.start()
-    for _ in range(8):
-        worker = field.worker(*SMALL)
-        holder = field.holding_worker()
-        target = (field.ledger() or {}).get("seq", 0) + rng.randrange(1, 400)
-        wait_until(lambda: (field.ledger() or {}).get("seq", 0) >= target, field.logs)
-        holder.kill()
-        assert worker is holder
-        field.compare(live=True)
-    enough.set()
-    producer.join()
+    with field.producing(40, pause=0.01):
+        for _ in range(8):
+            worker = field.worker(*SMALL)
+            holder = field.holding_worker()
+            target = field.seq() + rng.randrange(1, 400)
+            wait_until(lambda: field.seq() >= target, field.logs)
+            holder.kill()
+            assert worker is holder
+            field.compare(live=True)
     field.drain(*SMALL)
     field.compare()
     one_file(field)
@@ -175,7 +158,7 @@ def test_fenced_in_the_middle(field):
     field.fill(2000)
     worker = field.worker("--batch-messages", 10, "--lease", "60s")
     for target in (100, 1000):
-        wait_until(lambda: (field.ledger() or {}).get("seq", 0) >= target, field.logs)
+        wait_until(lambda: field.seq() >= target, field.logs)
         field.db.ledger.update_one({"_id": "t1"}, {"$inc": {"epoch": 1}, "$set": {"owner": bytes(16), "clean": False}})
         field.locks.delete_many({})
     field.wait_settled()
@@ -207,7 +190,7 @@ def test_server_killed_in_the_middle(own_server, make_field, kind, lease):
     field.fill(4000)
     workers = [field.worker("--batch-messages", 20, "--lease", lease) for _ in range(2)]
     for target in (200, 1000):
-        wait_until(lambda: (field.ledger() or {}).get("seq", 0) >= target, field.logs)
+        wait_until(lambda: field.seq() >= target, field.logs)
         server.kill()
         server.start()
     field.fill(500)
@@ -221,16 +204,11 @@ def test_server_killed_in_the_middle(own_server, make_field, kind, lease):
 
 def test_server_frozen_in_the_middle(own_server, make_field):
     """A server that answers nothing for longer than the lease."""
-    import os
-    import time
     server = own_server("--replica-set").start()
     field = make_field(server)
     field.fill(4000)
     worker = field.worker("--batch-messages", 20)
-    wait_until(lambda: (field.ledger() or {}).get("seq", 0) >= 200, field.logs)
-    os.kill(server.pid(), signal.SIGSTOP)
-    time.sleep(2.5)  # no synchronisation: the length of the outage
-    os.kill(server.pid(), signal.SIGCONT)
-    field.wait_settled()
-    assert worker.alive() and worker.stop()[0] == 0, str(worker)
-    field.compare()
+    wait_until(lambda: field.seq() >= 200, field.logs)
+    with server.frozen():
+        time.sleep(2.5)  # no synchronisation: the length of the outage
+    field.finish(worker)

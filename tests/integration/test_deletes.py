@@ -1,6 +1,5 @@
 """How messages leave the queue: by ranges in transactions where the server has them, else, and whenever that was not sure, by `_id`s."""
 import re
-import signal
 
 import bson
 import pymongo
@@ -17,11 +16,6 @@ FROZEN = {"PAWL_FAULT_STOP": "block-committed:2"}  # the first commit is that of
 def transactions(field):
     found = field.server.client.admin.command("serverStatus")["transactions"]
     return found["totalCommitted"], found["totalAborted"]
-
-
-def fail(field, times, commands, **data):
-    field.server.client.admin.command({"configureFailPoint": "failCommand", "mode": {"times": times} if times else "off",
-                                       "data": {"failCommands": commands, "appName": field.app_name(), **data} if times else {}})
 
 
 @pytest.fixture
@@ -100,31 +94,24 @@ def test_array_of_types_stays(field):
                          ids=["connection", "conflict", "too old", "no such", "write concern"])
 @pytest.mark.parametrize("command", ["delete", "commitTransaction"])
 def test_transaction_fails(field, command, data):
-    fail(field, 3, [command], **data)
-    try:
+    with field.failing([command], {"times": 3}, **data):
         field.fill(2000)
         field.drain(*LARGE)
-    finally:
-        fail(field, 0, [])
     assert len(field.compare()["t1"]) == 2000
 
 
 def test_reply_of_the_commit_is_lost(field):
     """The messages are gone, and the worker does not know: it deletes them by their `_id`s again, and no others."""
-    fail(field, 2, ["commitTransaction"], writeConcernError={"code": 91, "errmsg": "shutting down"})
-    try:
+    with field.failing(["commitTransaction"], {"times": 2}, writeConcernError={"code": 91, "errmsg": "shutting down"}):
         field.fill(1000)
         field.drain(*LARGE)
-    finally:
-        fail(field, 0, [])
     assert len(field.compare()["t1"]) == 1000
 
 
 def test_killed_while_transactions_are_open(field):
     """The successor meets their locks in the server, until that has noticed the end of the connection."""
     field.fill(4000)
-    victim = field.worker("--batch-messages", 1000, env={"PAWL_FAULT": "deleted"})
-    assert victim.wait() == -signal.SIGKILL, str(victim)
+    field.crash("deleted", "--batch-messages", 1000)
     field.compare(queue_empty=False)
     field.drain(*LARGE)
     assert len(field.compare()["t1"]) == 4000
@@ -190,7 +177,7 @@ def test_transactions_of_others_stay(field, settles):
     named = [*field.mongo[:1], f"{field.server.uri}&appName=shop", *field.mongo[2:]]
     field.fill(50)  # deleted by their `_id`s
     if settles:
-        assert field.worker(*CALM, env={"PAWL_FAULT": "block-committed:2"}, mongo=named).wait() == -signal.SIGKILL
+        field.crash("block-committed:2", *CALM, mongo=named)
         field.locks.delete_many({})
     names = ["shop", "pawl-worker", "pawl-worker@other shop", field.app_name() + "-2", field.app_name() + " shop"]
     clients = [pymongo.MongoClient(field.server.uri, appname=name) for name in names]

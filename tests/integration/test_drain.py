@@ -39,9 +39,7 @@ def test_three_workers_of_each_of_two_types(any_field):
     for producer in producers:
         producer.join()
     field.wait_settled("t1", "t2")
-    for worker in field.workers:
-        if worker.alive():
-            assert worker.stop()[0] == 0, str(worker)
+    field.stop()
     found = field.compare("t1", "t2")
     assert [len(found[name]) for name in ("t1", "t2")] == [3000, 3000]
     assert field.segments("t1") == ["t1.bin"] and field.segments("t2") == ["t2.bin"]
@@ -189,25 +187,14 @@ def test_smaller_ids_after_a_large_backlog(field):
 
 def test_hand_over_while_messages_arrive(field):
     """Stopping the holder again and again neither loses nor repeats anything, and keeps one file."""
-    enough = threading.Event()
-
-    def produce():
-        while not enough.wait(0.05):
-            field.fill(50, chunk=25)
-
-    producer = threading.Thread(target=produce)
     field.worker("--batch-messages", 20, *CALM)
-    producer.start()
-    for _ in range(4):
-        holder = field.holding_worker()
-        field.worker("--batch-messages", 20, *CALM)
-        assert holder.stop()[0] == 0, str(holder)
-    enough.set()
-    producer.join()
+    with field.producing(50, chunk=25):
+        for _ in range(4):
+            holder = field.holding_worker()
+            field.worker("--batch-messages", 20, *CALM)
+            assert holder.stop()[0] == 0, str(holder)
     field.wait_settled()
-    for worker in field.workers:
-        if worker.alive():
-            assert worker.stop()[0] == 0, str(worker)
+    field.stop()
     field.compare()
     assert field.segments() == ["t1.bin"]
 
@@ -221,14 +208,9 @@ def test_offline_dump_agrees(field):
 
 def test_polls_of_many_types_take_turns(field):
     """Each poll hangs for a while: eight are under way, and a worker that is asked to stop does not begin those that wait for a turn."""
-    admin = field.server.client.admin
-    begun = admin.command({"configureFailPoint": "failCommand", "mode": "alwaysOn", "data": {
-        "failCommands": ["find"], "namespace": f"{field.name}.messages", "appName": field.app_name(), "blockConnection": True, "blockTimeMS": 2000}})["count"]
-    try:
+    with field.failing(["find"], collection="messages", blockConnection=True, blockTimeMS=2000) as fault:
         worker = field.worker(*CALM, types=[",".join(f"t{n}" for n in range(1, 41))])
-        admin.command({"waitForFailPoint": "failCommand", "timesEntered": begun + 8, "maxTimeMS": 30000})
+        fault.wait(8)
         status, _ = worker.stop()
         assert status == 0, str(worker)
-    finally:
-        count = admin.command({"configureFailPoint": "failCommand", "mode": "off"})["count"]
-    assert count == begun + 8, str(worker)
+    assert fault.count == 8, str(worker)

@@ -71,7 +71,7 @@ def test_database_that_cannot_be_used(field, tmp_path):
 
 
 def test_every_row_is_tried():
-    """The users and rights in test_security.py."""
+    """The users and rights in test_credentials.py."""
     assert set(table()) == {*causes_named(), "a right is missing", "the credentials are refused", "the database cannot be used as it is"}
 
 

@@ -1,91 +1,17 @@
-"""The health port: what it says, that it says so exactly, and that nobody can harm the worker by it."""
-import http.client
+"""The health port: its pages, when a worker is ready, that nobody can harm the worker by it; and pawl-worker --health."""
 import os
 import re
-import shutil
 import signal
 import socket
-import subprocess
 import threading
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
-from harness import CALM, ROOT, free_port, run, wait_until
-
-DISTRUST = {"PAWL_TEST_DISTRUST_MS": "1500"}
-PROMTOOL = shutil.which("promtool")
-
-
-def has_ipv6():
-    try:
-        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
-        return True
-    except OSError:
-        return False
-
-
-LOOPBACK = ["127.0.0.1", *(["::1"] if has_ipv6() else [])]
-
-
-class Port:
-    """The health port of a worker, as any HTTP client sees it."""
-
-    def __init__(self, number, host="127.0.0.1"):
-        self.number, self.host = number, host
-
-    def ask(self, path, method="GET", body=None, timeout=10):
-        """Status, body and headers."""
-        client = http.client.HTTPConnection(self.host, self.number, timeout=timeout)
-        try:
-            client.request(method, path, body)
-            answer = client.getresponse()
-            return answer.status, answer.read().decode(), answer.headers
-        finally:
-            client.close()
-
-    def page(self, path):
-        """Status and body; None and why if there is no answer."""
-        try:
-            return self.ask(path)[:2]
-        except OSError as error:
-            return None, str(error)
-
-    def status(self, path):
-        return self.page(path)[0]
-
-    def wait(self, path, status, text=""):
-        def is_there():
-            got, body = self.page(path)
-            return got == status and text in body
-        wait_until(is_there, lambda: f"{status} {text!r} at {path}: {self.page(path)}")
-
-    def metrics(self):
-        """{(name, labels…): value}"""
-        return {(sample.name, *sample.labels.values()): sample.value
-                for family in text_string_to_metric_families(self.ask("/metrics")[1]) for sample in family.samples}
-
-    def wait_metric(self, key, value):
-        wait_until(lambda: self.metrics().get(key) == value, lambda: f"{key} to be {value}: {self.metrics()}")
-
-    def connect(self, number=0):
-        """From one of many addresses: those of one are counted."""
-        return socket.create_connection((self.host, self.number), timeout=30, source_address=(f"127.0.0.{1 + number % 10}", 0))
-
-
-@pytest.fixture
-def listening(field):
-    """Makes a worker with a health port, and waits until that answers."""
-    def make(*arguments, on=field, **more):
-        number = free_port()
-        worker = on.worker("--listen", f"127.0.0.1:{number}", *CALM, *arguments, **more)
-        port = Port(number)
-        wait_until(lambda: port.status("/healthz") == 200 or not worker.alive(), lambda: f"a health port of {worker}")
-        return worker, port
-    return make
+from harness import DISTRUST, free_port, run, wait_until
+from health_port import LOOPBACK, Port
 
 
 def test_pages(listening):
@@ -141,112 +67,6 @@ def test_nothing_listens_without_it(field):
     assert not sockets & listening
 
 
-# --- metrics ---
-
-
-def test_metrics_are_exact(field, listening):
-    """Documents and messages, one by one and in bundles, committed and deleted; and what the ledger says."""
-    _, port = listening("--linger", "1h")
-    before = port.metrics()
-    assert all(before[f"pawl_{name}_total", "t1"] == 0 for name in ("documents", "messages", "blocks", "written_bytes", "deleted_documents",
-                                                                     "acquisitions", "segments"))
-    assert ("pawl_last_commit_age_seconds", "t1") not in before
-    field.fill(7)
-    field.insert("bundles", [{"type": "t1", "batch": [{"n": n} for n in range(100)]} for _ in range(3)])
-    port.wait_metric(("pawl_deleted_documents_total", "t1"), 10)
-    field.fill(5)
-    port.wait_metric(("pawl_deleted_documents_total", "t1"), 15)
-    after, ledger = port.metrics(), field.ledger()
-    assert after["pawl_documents_total", "t1"] == 15 == ledger["seq"]
-    assert after["pawl_messages_total", "t1"] == 312 == ledger["items"]
-    assert after["pawl_written_bytes_total", "t1"] == ledger["length"] - 4096
-    assert after["pawl_blocks_total", "t1"] >= 2
-    assert (after["pawl_acquisitions_total", "t1"], after["pawl_segments_total", "t1"]) == (1, 1)
-    assert (after["pawl_committed_seq", "t1"], after["pawl_settled_seq", "t1"]) == (15, 15)
-    assert (after["pawl_holder", "t1"], after["pawl_epoch", "t1"]) == (1, ledger["epoch"])
-    assert 0 < after["pawl_lease_remaining_seconds", "t1"] <= 30
-    assert 0 <= after["pawl_last_commit_age_seconds", "t1"] < 60
-    assert after["pawl_state", "t1", "draining"] == 1
-    assert sum(value for key, value in after.items() if key[:2] == ("pawl_state", "t1")) == 1
-    assert sum(value for key, value in after.items() if key[0] == "pawl_problems_total") == 0
-    port.wait_metric(("pawl_queue_empty", "t1"), 1)
-    field.compare(live=True)
-
-
-def test_metrics_of_the_process(listening):
-    _, port = listening()
-    port.wait_metric(("pawl_wakeups", "messages"), 1)
-    port.wait_metric(("pawl_wakeups", "locks"), 1)
-    port.wait_metric(("pawl_ready",), 1)
-    metrics = port.metrics()
-    version = run("pawl-worker", "--version").stdout.split()[-1].decode()
-    assert metrics["pawl_build_info", version] == 1 and metrics["pawl_database_answers",] == 1
-    assert time.time() - 60 < metrics["process_start_time_seconds",] < time.time()
-
-
-def test_who_waits_holds_nothing(field, listening):
-    holder, first = listening("--linger", "1h")
-    field.fill(10)
-    first.wait_metric(("pawl_deleted_documents_total", "t1"), 10)
-    _, second = listening("--linger", "1h")
-    second.wait("/readyz", 200)
-    metrics = second.metrics()
-    assert (metrics["pawl_holder", "t1"], metrics["pawl_documents_total", "t1"]) == (0, 0)
-    assert ("pawl_lease_remaining_seconds", "t1") not in metrics
-    assert holder.stop()[0] == 0, str(holder)
-    field.fill(5)
-    second.wait_metric(("pawl_deleted_documents_total", "t1"), 5)
-    metrics = second.metrics()
-    assert (metrics["pawl_holder", "t1"], metrics["pawl_committed_seq", "t1"]) == (1, 15)
-
-
-def test_a_lost_lock_is_counted(field, listening):
-    """Frozen past its lease, and replaced."""
-    worker, port = listening("--lease", "1s", "--linger", "1h")
-    field.fill(10)
-    port.wait_metric(("pawl_deleted_documents_total", "t1"), 10)
-    worker.freeze()
-    field.fill(10)
-    field.drain()
-    worker.thaw()
-    wait_until(lambda: sum(port.metrics()["pawl_problems_total", "t1", event] for event in ("lost", "fenced")) > 0, lambda: str(worker))
-    field.compare()
-
-
-def test_format(field, listening):
-    """Conventions of Prometheus: as the library reads it, and as promtool does, where that is installed."""
-    field.fill(10, "a.b-C_1")
-    _, port = listening(types=["t1", "a.b-C_1"])
-    port.wait_metric(("pawl_deleted_documents_total", "a.b-C_1"), 10)
-    text = port.ask("/metrics")[1]
-    families = list(text_string_to_metric_families(text))
-    assert len(families) > 15 and len({family.name for family in families}) == len(families)
-    for family in families:
-        assert family.documentation and family.type in ("counter", "gauge"), family
-        assert family.name == "process_start_time_seconds" or family.name.startswith("pawl_"), family
-        if family.name not in ("pawl_build_info", "process_start_time_seconds", "pawl_ready", "pawl_database_answers", "pawl_wakeups"):
-            assert all("type" in sample.labels for sample in family.samples), family
-    if PROMTOOL:
-        done = subprocess.run([PROMTOOL, "check", "metrics"], input=text, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_every_metric_is_in_the_docs(listening):
-    _, port = listening()
-    documented = set(re.findall(r"`(pawl_\w+|process_start_time_seconds)", (ROOT / "docs/monitoring.md").read_text()))
-    names = set(re.findall(r"^# TYPE (\S+)", port.ask("/metrics")[1], re.M))
-    assert names == {name for name in documented if not name.startswith("pawl_test")}
-
-
-@pytest.mark.skipif(not PROMTOOL, reason="promtool is not installed")
-def test_alert_rules():
-    """They are rules, and fire when they should, and only then."""
-    folder = ROOT / "deploy/prometheus"
-    for command in (["check", "rules", "pawl.rules.yml"], ["test", "rules", "pawl.rules.test.yml"]):
-        done = subprocess.run([PROMTOOL, *command], cwd=folder, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-
-
 # --- ready or not ---
 
 
@@ -282,15 +102,12 @@ def test_not_ready_while_it_stops(own_server, make_field, listening):
     field = make_field(server)
     field.fill(3000)
     worker, port = listening("--linger", "1h", "--batch-messages", 10, on=field)
-    wait_until(lambda: (field.ledger() or {}).get("seq", 0) > 50, field.logs)
-    os.kill(server.pid(), signal.SIGSTOP)
-    try:
+    wait_until(lambda: field.seq() > 50, field.logs)
+    with server.frozen():
         worker.signal(signal.SIGTERM)
         port.wait("/readyz", 503, "asked to stop")
         assert port.status("/healthz") == 200
         worker.wait()
-    finally:
-        os.kill(server.pid(), signal.SIGCONT)
 
 
 def test_a_stopped_type_beside_a_healthy_one(field, listening):
@@ -343,7 +160,7 @@ def test_a_waiting_worker_looks_at_the_storage(field, listening):
     field.fill(10)
     field.wait_empty()
     field.messages.insert_one({"type": "t1", "n": 1})
-    os.kill(holder.pid, signal.SIGSTOP)
+    holder.freeze()
     try:
         waiting, port = listening(env=DISTRUST)
         field.messages.insert_one({"type": "t1", "n": 2})
@@ -355,7 +172,7 @@ def test_a_waiting_worker_looks_at_the_storage(field, listening):
         port.wait("/readyz", 200)
         assert waiting.stop()[0] == 0, str(waiting)
     finally:
-        os.kill(holder.pid, signal.SIGCONT)
+        holder.thaw()
 
 
 # --- wrong usage ---

@@ -1,11 +1,9 @@
 """An `_id` is bytes: whatever MongoDB takes for one is stored, deleted and settled. What no delete can name is told, and stays."""
 import re
-import signal
 import struct
 
 import bson
 import pytest
-from bson import ObjectId
 from bson.raw_bson import RawBSONDocument
 
 import reader
@@ -111,8 +109,7 @@ def test_whatever_the_server_takes(layout, options):
 def test_settled_by_the_next_holder(field):
     raws = insert(field, [message(name) for name in ODD])
     for _ in range(2):
-        victim = field.worker(*SMALL, env={"PAWL_FAULT": "block-committed:3"})
-        assert victim.wait() == -signal.SIGKILL, str(victim)
+        field.crash("block-committed:3", *SMALL)
         field.db.locks.delete_many({})
     assert field.ledger()["settled"] < field.ledger()["seq"]
     field.drain(*SMALL)
@@ -196,13 +193,9 @@ def test_a_document_is_named_again_when_its_text_was_lost(field):
     assert field.run("pawl-setup").returncode == 0
     field.drain(*CALM)
     expressions(field, 1)
-    fail = {"failCommands": ["find"], "namespace": f"{field.name}.messages", "appName": field.app_name(), "errorCode": 50}
-    field.server.client.admin.command({"configureFailPoint": "failCommand", "mode": {"skip": 1}, "data": fail})
-    try:
+    with field.failing(["find"], {"skip": 1}, collection="messages", errorCode=50):
         worker = field.worker(*CALM)
         worker.wait_log("database: MongoDB gives no answer: looking at the queue")
-    finally:
-        field.server.client.admin.command({"configureFailPoint": "failCommand", "mode": "off"})
     worker.wait_log("document: .*a regular expression")
     assert worker.stop()[0] == 0, str(worker)
 

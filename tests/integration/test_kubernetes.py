@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from harness import ROOT, Worker, free_port, run, wait_until
-from test_security import PASSWORDS, documented_roles, secured, users  # noqa: F401 (fixtures)
+from secured import PASSWORDS, documented_roles
 
 HERE = ROOT / "deploy/kubernetes"
 PAGE = (ROOT / "docs/kubernetes.md").read_text()

@@ -114,14 +114,10 @@ def test_told_to_stop_before_the_long_reply(field, link):
 
     def looks():
         return [op for op in admin.command("currentOp")["inprog"] if op.get("appName") == field.app_name() and "listCollections" in op.get("command", {})]
-    try:
-        admin.command({"configureFailPoint": "failCommand", "mode": {"times": 1},
-                       "data": {"failCommands": ["listCollections"], "appName": field.app_name(), "blockConnection": True, "blockTimeMS": 2000}})
+    with field.failing(["listCollections"], {"times": 1}, blockConnection=True, blockTimeMS=2000):
         field.fill(1, size=10 * 1000 * 1000)
         wait_until(looks, lambda: f"a look at the database; {worker}")
         assert worker.stop()[0] == 0, str(worker)
-    finally:
-        admin.command({"configureFailPoint": "failCommand", "mode": "off"})
     assert field.holder() is None and field.queued() == 1, str(worker)
 
 

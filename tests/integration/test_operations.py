@@ -12,8 +12,7 @@ from bson.raw_bson import RawBSONDocument
 
 import reader
 from disks import need_program
-from harness import CALM, DEADLINE, ROOT, environment, program, run, wait_until
-from test_faults import DISTRUST, events, stays
+from harness import CALM, DEADLINE, DISTRUST, ROOT, environment, program, run, stays, wait_until
 
 RECOVERY, TROUBLESHOOTING, RUNNING, MONITORING, CONFIGURATION, LOCK = (
     (ROOT / f"docs/{name}.md").read_text() for name in ("recovery", "troubleshooting", "running", "monitoring", "configuration", "pawl-lock"))
@@ -104,7 +103,7 @@ def test_backup_while_everything_runs(field, operator, case):
     producer = threading.Thread(target=field.fill, args=(2000,), kwargs={"chunk": 20, "size": 200})
     producer.start()
     worker = field.worker(*SMALL, *ROLLS)
-    wait_until(lambda: (field.ledger() or {}).get("seq", 0) > 300, field.logs)
+    wait_until(lambda: field.seq() > 300, field.logs)
     known = acknowledged(field)
     said = operator.follow("While everything runs")
     assert re.search(r"^t1: (ok|stale ledger), ", said, re.M) and "orphan" not in said, said
@@ -135,7 +134,7 @@ def test_backup_with_the_type_held_still(field, operator):
     producer = threading.Thread(target=field.fill, args=(2000,), kwargs={"chunk": 20, "size": 200})
     producer.start()
     workers = [field.worker(*SMALL) for _ in range(2)]
-    wait_until(lambda: (field.ledger() or {}).get("seq", 0) > 300, field.logs)
+    wait_until(lambda: field.seq() > 300, field.logs)
     script = field.folder / "copy-t1"
     commands = [operator.lines(*block) for block in blocks("While everything runs")]
     script.write_text(f"#!{sys.executable}\nimport subprocess\nfor words in {commands!r}:\n    subprocess.run(words, check=True)\n")
@@ -184,7 +183,7 @@ def test_rsync_append_breaks_a_copy(field, operator):
     """What the page warns of: the end of a file that is cut, and written anew with other blocks."""
     need_program("rsync", "a copy by rsync")
     field.fill(300, size=200)
-    assert field.worker(*SMALL, env={"PAWL_FAULT": "block-written:5"}).wait() == -9
+    field.crash("block-written:5", *SMALL)
     plain, appended = operator.places["/backup"], operator.places["/archive"]
 
     def rsync(folder, *flags):
@@ -314,9 +313,7 @@ def test_stuck_lock(field, operator):
     worker = field.worker("-v")
     worker.wait_log("busy: held by")
     assert f"'pid': {dead.pid}" in operator.follow("A stuck lock", page=TROUBLESHOOTING)
-    field.wait_settled()
-    assert worker.stop()[0] == 0, str(worker)
-    field.compare()
+    field.finish(worker)
 
 
 def test_lock_deleted_under_a_live_holder(field):
@@ -325,13 +322,13 @@ def test_lock_deleted_under_a_live_holder(field):
     producer = threading.Thread(target=field.fill, args=(3000,), kwargs={"chunk": 20})
     producer.start()
     for seq in (200, 500, 800, 1100):
-        wait_until(lambda: (field.ledger() or {}).get("seq", 0) > seq, field.logs)
+        wait_until(lambda: field.seq() > seq, field.logs)
         field.db.locks.delete_one({"type": "t1", "slot": 0})
     producer.join()
     field.wait_empty()
     assert [worker.stop()[0] for worker in workers] == [0, 0], field.logs()
     assert len(field.compare()["t1"]) == 3000
-    assert any(events(worker, event) for worker in workers for event in ("lost", "fenced")), field.logs()
+    assert any(worker.events(event) for worker in workers for event in ("lost", "fenced")), field.logs()
 
 
 # --- the pages against the programs ---

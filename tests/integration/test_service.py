@@ -1,5 +1,4 @@
 """What an operator sees: absence of MongoDB, signals, exit codes, refusals."""
-import os
 import re
 import signal
 import time
@@ -8,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from harness import CALM, free_port, run, wait_until
+from harness import CALM, DISTRUST, free_port, run, wait_until
 
 SOON = 8  # seconds: "well under 10 s"
 
@@ -38,9 +37,7 @@ def test_server_absent_at_the_start(own_server, make_field):
     assert len(lines) <= 4, f"it repeats itself: {worker}"
     assert re.search("mongo", worker.log(), re.I), str(worker)
     server.start()
-    field.wait_settled()
-    assert worker.stop()[0] == 0, str(worker)
-    field.compare()
+    field.finish(worker)
 
 
 def test_sigterm_while_the_server_is_absent(field):
@@ -55,7 +52,7 @@ def test_sigterm_of_a_holder_whose_server_died(own_server, make_field):
     field = make_field(server)
     field.fill(3000)
     worker = field.worker("--batch-messages", 10)
-    wait_until(lambda: (field.ledger() or {}).get("seq", 0) > 50, field.logs)
+    wait_until(lambda: field.seq() > 50, field.logs)
     server.kill()
     status, seconds = worker.stop()
     assert status == 1 and seconds < 20, f"{status} after {seconds:.1f} s: {worker}"
@@ -69,12 +66,9 @@ def test_sigterm_of_a_holder_whose_server_is_frozen(own_server, make_field):
     field = make_field(server)
     field.fill(3000)
     worker = field.worker("--batch-messages", 10)
-    wait_until(lambda: (field.ledger() or {}).get("seq", 0) > 50, field.logs)
-    os.kill(server.pid(), signal.SIGSTOP)
-    try:
+    wait_until(lambda: field.seq() > 50, field.logs)
+    with server.frozen():
         status, seconds = worker.stop()
-    finally:
-        os.kill(server.pid(), signal.SIGCONT)
     assert status == 1 and seconds < 20, f"{status} after {seconds:.1f} s: {worker}"
     field.drain()
     field.compare()
@@ -106,7 +100,7 @@ def test_signal_while_idle(field):
 def test_signal_in_the_middle_of_a_backlog(field, number):
     field.fill(20000)
     worker = field.worker(*CALM, "--batch-messages", 20)
-    wait_until(lambda: (field.ledger() or {}).get("seq", 0) > 100, field.logs)
+    wait_until(lambda: field.seq() > 100, field.logs)
     begin = time.monotonic()
     worker.signal(number)
     assert worker.wait() == 0 and time.monotonic() - begin < SOON, str(worker)
@@ -149,9 +143,6 @@ def test_exit_when_empty_waits_for_another_holder(field):
 
 
 # --- the storage does not belong to the ledger: 74 ---
-
-DISTRUST = {"PAWL_TEST_DISTRUST_MS": "1500"}
-
 
 def distrusted(field, directory=None, names=("t1.bin",), adoptable=True):
     """A worker stops with 74, names the file, database and server, and the way out if there is one, and changed nothing."""
@@ -223,9 +214,7 @@ def test_distrust_that_goes_away(field):
     worker.wait_log(r"t1\.bin")
     assert worker.alive()
     away.rename(path)
-    field.wait_settled()
-    assert worker.stop()[0] == 0, str(worker)
-    field.compare()
+    field.finish(worker)
 
 
 @pytest.mark.slow
@@ -253,9 +242,7 @@ def test_wrong_folder_while_others_empty_the_queue(field, tmp_path):
     wait_until(over, lambda: str(wrong))
     assert wrong.wait() == 74 and list(tmp_path.glob("*.bin")) == [], str(wrong)
     assert "pawl-setup" not in wrong.log(), str(wrong)  # there is nothing to adopt
-    field.wait_settled()
-    assert good.stop()[0] == 0, str(good)
-    field.compare()
+    field.finish(good)
 
 
 def test_one_distrusted_type_does_not_stop_the_other(field):
@@ -333,9 +320,7 @@ def test_messages_index_dropped_under_a_worker(field):
     field.db.messages.drop_index("type_1__id_1")
     worker.wait_log(r" warn  database: MongoDB has not made the index \{type: 1, _id: 1\} on messages yet; trying again")
     field.fill(10)
-    field.wait_settled()
-    assert worker.stop()[0] == 0, str(worker)
-    field.compare()
+    field.finish(worker)
 
 
 def test_duplicate_locks_so_no_index(field):

@@ -114,8 +114,7 @@ def test_no_page_has_bytes_of_two_machines(field, disks):
 def test_machine_dies(field, disks, point):
     """On a local file system the next machine (it cannot be a real one there; a container with its own boot id can) mends in place."""
     field.fill(200)
-    victim = field.worker(*SMALL, prefix=disks.machine(1), env={"PAWL_FAULT": point})
-    assert victim.wait() == -signal.SIGKILL
+    field.crash(point, *SMALL, prefix=disks.machine(1))
     turn(field, disks.machine(2), 20)
     assert len(pads(field)) == 1 and field.segments() == ["t1.bin"]
     assert len(field.compare()["t1"]) == 220
@@ -199,8 +198,8 @@ def test_election_on_an_empty_queue_makes_no_segment(network):
     """A take-over that writes nothing gives `clean` back."""
     turn(network, [])
     network.fill(1)
-    victim = network.worker(env={"PAWL_FAULT": "fenced"})
-    assert victim.wait() == -signal.SIGKILL and network.ledger()["clean"] is False
+    network.crash("fenced")
+    assert network.ledger()["clean"] is False
     network.drain()
     assert len(network.segments()) == 2, "an unclean end, as the ledger had it, begins a new file"
     turn(network, [])
@@ -221,8 +220,7 @@ def test_killed_lock_costs_no_segment(network):
 def test_unclean_end_is_left_alone(network, disks, point):
     """Not a byte of the old file changes, whatever lies beyond its end; the next segment names it."""
     network.fill(200)
-    victim = network.worker(*SMALL, prefix=disks.machine(1), env={"PAWL_FAULT": point})
-    assert victim.wait() == -signal.SIGKILL
+    network.crash(point, *SMALL, prefix=disks.machine(1))
     clean, old = network.ledger()["clean"], (network.dir / "t1.bin").read_bytes()
     turn(network, disks.machine(2), 20)
     ledger = network.ledger()
@@ -240,8 +238,8 @@ def test_room_for_a_header_and_not_for_a_block(field, disks):
     disks.tmpfs_below(field, "2m")
     turn(field, [])
     field.fill(20, size=20000)
-    victim = field.worker(*SMALL, env={"PAWL_FAULT": "fenced"})
-    assert victim.wait() == -signal.SIGKILL and field.ledger()["clean"] is False
+    field.crash("fenced", *SMALL)
+    assert field.ledger()["clean"] is False
     free = os.statvfs(field.dir)
     ballast = field.dir / "ballast"
     ballast.write_bytes(bytes(free.f_bavail * free.f_frsize - 200000))
@@ -270,8 +268,7 @@ def test_killed_again_and_again(network, disks):
     prefixes = [disks.machine(n) for n in (1, 2)]
     network.fill(600)
     for n in range(5):
-        victim = network.worker(*SMALL, prefix=prefixes[n % 2], env={"PAWL_FAULT": "block-synced:3"})
-        assert victim.wait() == -signal.SIGKILL
+        network.crash("block-synced:3", *SMALL, prefix=prefixes[n % 2])
         network.compare(queue_empty=False)
     network.drain(*SMALL)
     assert len(network.compare()["t1"]) == 600 and len(network.segments()) == 6
@@ -285,9 +282,7 @@ def test_frozen_holder_wakes_up(network, disks):
     turn(network, disks.machine(2), 20)
     frozen.thaw()
     network.fill(50)
-    network.wait_settled()
-    assert frozen.stop()[0] == 0, str(frozen)
-    assert len(network.compare()["t1"]) == 470
+    assert len(network.finish(frozen)) == 470
 
 
 @pytest.mark.parametrize("rule", [f"close t1.bin 1 {errno.EIO}", f"fdatasync t1.bin 3 {errno.EIO}", f"fdatasync t1.bin 2 {errno.EIO}"],
@@ -319,8 +314,8 @@ def changing_hands(field, places):
     for n in range(3):
         field.fill(500)
         holder = field.holding_worker()
-        seq = (field.ledger() or {}).get("seq", 0)
-        wait_until(lambda: (field.ledger() or {}).get("seq", 0) > seq + 100 or field.queued() == 0, field.logs)
+        seq = field.seq()
+        wait_until(lambda: field.seq() > seq + 100 or field.queued() == 0, field.logs)
         holder.kill() if n % 2 else holder.signal(signal.SIGTERM)
         wait_until(lambda: not holder.alive(), lambda: str(holder))
         field.compare(live=True)
@@ -355,8 +350,7 @@ def test_two_mounts_one_dies(twice, point):
     field.fill(300)
     for n in range(4):
         prefix, place = machines[n % 2]
-        victim = field.worker(*SMALL, prefix=prefix, directory=place, env={"PAWL_FAULT": point})
-        assert victim.wait() == -signal.SIGKILL
+        field.crash(point, *SMALL, prefix=prefix, directory=place)
     prefix, place = machines[0]
     field.drain(*SMALL, prefix=prefix, directory=place)
     assert len(field.segments()) == 5 and len(field.compare()["t1"]) == 300
@@ -407,7 +401,7 @@ def late_write(field, faulty_disk, place, crash):
     frozen = field.worker(*SMALL, directory=place, env=disk.env)
     frozen.wait_frozen()
     if crash:
-        assert field.worker(*SMALL, env={"PAWL_FAULT": crash}).wait() == -signal.SIGKILL
+        field.crash(crash, *SMALL)
     field.drain(*SMALL)
     assert len(field.segments()) == (3 if crash == "segment-created" else 2), "the file of the late write is continued"
     frozen.thaw()

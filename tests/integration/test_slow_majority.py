@@ -99,16 +99,10 @@ def test_renewals_go_together(field):
     wait_until(lambda: field.locks.count_documents({"slot": 0}) == len(names), lambda: f"locks of {worker}")
     for name in names:
         field.wait_empty(name)
-    admin = field.server.client.admin
-    admin.command("configureFailPoint", "failCommand", mode="alwaysOn",
-                  data={"failCommands": ["update"], "namespace": f"{field.name}.locks", "appName": field.app_name(), "blockConnection": True,
-                        "blockTimeMS": 300})
-    try:
+    with field.failing(["update"], collection="locks", blockConnection=True, blockTimeMS=300):
         begin = field.server.client.admin.command("hello")["localTime"]
         wait_until(lambda: "lost" in worker.log() or
                    all(lock["expires_at"] - begin > timedelta(seconds=8) for lock in field.locks.find({"slot": 0})),
                    lambda: f"renewals until five seconds from now, of {worker}")
-    finally:
-        admin.command("configureFailPoint", "failCommand", mode="off")
     assert "lost" not in worker.log() and field.locks.count_documents({"slot": 0}) == len(names), str(worker)
     assert worker.stop()[0] == 0

@@ -122,26 +122,23 @@ def test_enqueue_while_it_waits_for_input(field, start, tmp_path, number):
 @pytest.mark.parametrize("second", [False, True])
 def test_enqueue_in_an_insert(field, start, second):
     """The first signal waits for the answer. The second one does not, and says what is not known, and where in the input."""
-    admin = field.server.client.admin
     one = start("pawl-enqueue", *field.mongo, "--type", "t1")
     one.process.stdin.write(b"one\ntwo\n")
     one.process.stdin.flush()
     wait_until(lambda: field.queued() == 2, "two messages")
-    before = admin.command({"configureFailPoint": "failCommand", "mode": {"times": 1}, "data": {
-        "failCommands": ["insert"], "namespace": f"{field.name}.messages", "blockConnection": True, "blockTimeMS": 4000}})["count"]
-    one.process.stdin.write(b"three\nfour\nfive\n")
-    one.process.stdin.flush()
-    admin.command({"waitForFailPoint": "failCommand", "timesEntered": before + 1, "maxTimeMS": 30000})
-    one.process.send_signal(signal.SIGHUP)
-    one.wait_said(rb"waiting for 127\.0\.0\.1:\d+ to acknowledge 3 messages")
-    assert one.process.poll() is None
-    if second:
-        one.process.send_signal(signal.SIGQUIT)
-    assert one.wait() == 1
+    with field.failing(["insert"], {"times": 1}, collection="messages", program="pawl-enqueue", blockConnection=True, blockTimeMS=4000) as fault:
+        one.process.stdin.write(b"three\nfour\nfive\n")
+        one.process.stdin.flush()
+        fault.wait()
+        one.process.send_signal(signal.SIGHUP)
+        one.wait_said(rb"waiting for 127\.0\.0\.1:\d+ to acknowledge 3 messages")
+        assert one.process.poll() is None
+        if second:
+            one.process.send_signal(signal.SIGQUIT)
+        assert one.wait() == 1
     said = rb"not known whether 3 messages are in the queue: standard input:3 to standard input:5, .*second signal.*\n.*not tried: .*\n" \
            rb".*enqueued 2 messages, 3 unknown" if second else rb"enqueued 5 messages\n"
     wait_until(lambda: re.search(said, one.said), lambda: one.said)
-    admin.command({"configureFailPoint": "failCommand", "mode": "off"})
 
 
 def test_worker_ends_at_its_last_word(field):

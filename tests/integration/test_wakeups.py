@@ -36,22 +36,18 @@ def enqueue(field, text, *arguments):
     assert done.returncode == 0, done.stderr
 
 
-def messages(field, name="t1"):
-    return (field.ledger(name) or {}).get("seq", 0)
-
-
 def test_message_is_told(any_field):
     field = any_field
     watching(field, field.worker("-v", *SLOW_POLL))
     begin = time.monotonic()
     enqueue(field, b"one\ntwo\n")
-    wait_until(lambda: messages(field) == 2, field.logs)
+    wait_until(lambda: field.seq() == 2, field.logs)
     # While the holder lingers, and when it has released.
     enqueue(field, b"three\n")
-    wait_until(lambda: messages(field) == 3, field.logs)
+    wait_until(lambda: field.seq() == 3, field.logs)
     field.wait_settled()
     enqueue(field, b"four\n")
-    wait_until(lambda: messages(field) == 4, field.logs)
+    wait_until(lambda: field.seq() == 4, field.logs)
     assert time.monotonic() - begin < FAR_BELOW
 
 
@@ -88,9 +84,9 @@ def test_enqueue_needs_no_worker_to_have_been_there(any_field):
     enqueue(field, b"one\n")
     assert ("clusteredIndex" in field.db.messages.options()) == field.server.clusters
     worker = watching(field, field.worker("-v", *SLOW_POLL))
-    wait_until(lambda: messages(field) == 1, field.logs)
+    wait_until(lambda: field.seq() == 1, field.logs)
     enqueue(field, b"two\n")
-    wait_until(lambda: messages(field) == 2, field.logs, FAR_BELOW)
+    wait_until(lambda: field.seq() == 2, field.logs, FAR_BELOW)
     assert worker.alive()
 
 
@@ -131,7 +127,7 @@ def test_waiters_are_woken_one_by_one(field):
     slow = ["-v", "--lease", "10m", "--linger", "10m", "--retry", "10m", "--batch-messages", "10", "--batch-bytes", "1KiB"]
     holder = watching(field, field.worker(*slow))
     enqueue(field, b"first\n")
-    wait_until(lambda: field.holder() == holder.pid and messages(field) == 1, field.logs)
+    wait_until(lambda: field.holder() == holder.pid and field.seq() == 1, field.logs)
     others = [watching(field, field.worker(*slow)) for _ in range(5)]
     holder.freeze()  # or there would be nothing to wait for
     field.fill(20000)
@@ -157,27 +153,17 @@ def test_waiters_are_woken_one_by_one(field):
 
 def test_a_command_has_its_turn_on_a_busy_type(field):
     """While a worker drains without end: within a third of the lease and a block. Workers that wait do not push in."""
-    stop = threading.Event()
-
-    def produce():
-        while not stop.wait(0.02):
-            field.fill(50, chunk=25)
-    producer = threading.Thread(target=produce)
     for _ in range(3):
         field.worker("--lease", "3s", "--batch-messages", "20")
-    producer.start()
-    try:
-        wait_until(lambda: messages(field) > 100, field.logs)
+    with field.producing(50, pause=0.02, chunk=25):
+        wait_until(lambda: field.seq() > 100, field.logs)
         for _ in range(3):
             begin = time.monotonic()
             done = field.run("pawl-lock", "--lease", "3s", "--timeout", "20s", "t1", "--", "true")
             assert done.returncode == 0, done
             assert time.monotonic() - begin < 15, field.logs()  # far above a third of the lease, far below the timeout
-            now = messages(field)
-            wait_until(lambda: messages(field) > now + 50, field.logs)  # and then the workers again
-    finally:
-        stop.set()
-        producer.join()
+            now = field.seq()
+            wait_until(lambda: field.seq() > now + 50, field.logs)  # and then the workers again
     field.wait_settled()
     field.compare()
 
@@ -188,7 +174,7 @@ def test_a_waiter_that_dies_costs_little(field):
     holder = watching(field, field.worker(*slow))
     field.fill(1)
     field.db.wakeups.insert_one({"type": "t1", "about": "message"})
-    wait_until(lambda: field.holder() == holder.pid and messages(field) == 1, field.logs)
+    wait_until(lambda: field.holder() == holder.pid and field.seq() == 1, field.logs)
     dead = watching(field, field.worker(*slow))
     holder.freeze()
     field.fill(2000)
@@ -205,28 +191,18 @@ def test_a_waiter_that_dies_costs_little(field):
     field.compare()
 
 
-def fail_wakeups(field, collection, commands, times, **what):
-    field.server.client.admin.command({"configureFailPoint": "failCommand", "mode": times,
-                                       "data": {"failCommands": commands, "namespace": f"{field.name}.{collection}", **what}})
-
-
 def test_lost_watch_comes_back(field):
     worker = watching(field, field.worker("-v", "--linger", "50ms"))
-    try:
-        fail_wakeups(field, "wakeups", ["find", "getMore"], "alwaysOn", closeConnection=True)
+    with field.failing(["find", "getMore"], collection="wakeups", closeConnection=True):
         # A wake-up ends the wait, whether it is for this cursor or not; the next request fails.
         field.db.wakeups.insert_one({"type": "t1", "about": "lost"})
         worker.wait_log("wake-ups are lost")
         field.fill(5)
         field.wait_settled()  # by its timers
-    finally:
-        field.server.client.admin.command({"configureFailPoint": "failCommand", "mode": "off"})
     worker.wait_log("wake-ups come again")
     assert worker.log().count("wake-ups are lost") == worker.log().count("wake-ups come again"), str(worker)
     field.fill(5)
-    field.wait_settled()
-    assert worker.stop()[0] == 0
-    field.compare()
+    field.finish(worker)
 
 
 @pytest.mark.parametrize("about", ["message", "lock", "lost"])
@@ -287,7 +263,7 @@ def test_stolen_lock_is_told(field):
     """The old holder leaves at once, not at its next renewal."""
     worker = watching(field, field.worker("-v", "--lease", "10m", "--linger", "10m"))
     enqueue(field, b"one\n")
-    wait_until(lambda: field.holder() == worker.pid and messages(field) == 1, field.logs)
+    wait_until(lambda: field.holder() == worker.pid and field.seq() == 1, field.logs)
     lock = field.locks.find_one_and_delete({"type": "t1", "slot": 0})
     begin = time.monotonic()
     field.db.wakeups.insert_one({"type": "t1", "about": "lost", "to": [lock["owner"][:8]], "owners": [lock["owner"]]})

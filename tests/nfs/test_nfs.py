@@ -7,13 +7,14 @@ import signal
 import pytest
 
 import reader
+from fields import SharedField
 from harness import program, wait_until
 from machine import EXPORT, MOUNT, Worker
 
 STALL = ["--stall", "3s"]
 
 
-class Shared:
+class Shared(SharedField):
     """A field in a folder of the server, which two machines mount."""
 
     def __init__(self, field, machines, options):
@@ -39,20 +40,6 @@ class Shared:
                         field.folder / f"worker{len(field.workers)}.log", env)
         field.workers.append(worker)
         return worker
-
-    def fill(self, count, size=200):
-        self.field.fill(count, size=size)
-        self.sent += count
-
-    def seq(self):
-        return (self.field.ledger() or {}).get("seq", 0)
-
-    def epoch(self):
-        return (self.field.ledger() or {}).get("epoch", 0)
-
-    def progress(self, count=50):
-        before = self.seq()
-        wait_until(lambda: self.seq() >= min(before + count, self.sent), self.field.logs)
 
     def holder(self):
         """The worker that holds the type, or None. Two machines may give out the same pid."""

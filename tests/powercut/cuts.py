@@ -20,10 +20,10 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "integration")]
 import reader  # noqa: E402
 from disks import boot_id, command  # noqa: E402
-from harness import RAW, Field, Mongod, run, wait_until  # noqa: E402
+from fields import Field  # noqa: E402
+from harness import RAW, Mongod, run, wait_until  # noqa: E402
 from replay import SYNC, SYNC_NAMES, WRITE, Keep, Replay, choose_cuts, read_log  # noqa: E402
 
-import bson  # noqa: E402
 from bson.raw_bson import RawBSONDocument  # noqa: E402
 
 SYNC_MS = 4

@@ -1,0 +1,83 @@
+"""A pawl-lock under test, and commands for it."""
+import re
+import subprocess
+
+
+from harness import environment, process_state, program, wait_until
+
+LEASE = ["--lease", "30s", "--retry", "50ms"]  # a busy machine renews it in time
+
+
+class Lock:
+    """A pawl-lock whose output goes to files."""
+
+    def __init__(self, folder, arguments, **how):
+        self.paths = [folder / what for what in ("output", "errors")]
+        with open(self.paths[0], "wb") as output, open(self.paths[1], "wb") as errors:
+            self.process = subprocess.Popen([program("pawl-lock"), *map(str, arguments)],
+                                            **{"stdin": subprocess.DEVNULL, "stdout": output, "stderr": errors, "env": environment(), **how})
+        self.pid = self.process.pid
+
+    def output(self):
+        return self.paths[0].read_text(errors="replace")
+
+    def errors(self):
+        return self.paths[1].read_text(errors="replace")
+
+    def __str__(self):
+        return f"pawl-lock {self.pid} ({self.process.poll()}): {self.output()[-1000:]}\n{self.errors()[-2000:]}"
+
+    def wait(self, deadline=30):
+        return wait_until(lambda: self.process.poll() is not None and [self.process.returncode], lambda: f"the end of {self}", deadline)[0]
+
+    def wait_output(self, pattern):
+        wait_until(lambda: re.search(pattern, self.output()), lambda: f"/{pattern}/ in the output of {self}")
+
+    def wait_errors(self, pattern):
+        wait_until(lambda: re.search(pattern, self.errors()), lambda: f"/{pattern}/ in what it says: {self}")
+
+    def command(self):
+        """The pid that the command printed first."""
+        self.wait_output(r"^\d+\n")
+        return int(self.output().split()[0])
+
+
+class locker:
+    def __init__(self, field):
+        self.field, self.started = field, []
+
+    def __call__(self, name, *command, options=LEASE, **how):
+        folder = self.field.folder / f"lock{len(self.started)}"
+        folder.mkdir()
+        self.started.append(Lock(folder, [*self.field.mongo, *options, name, "--", *command], **how))
+        return self.started[-1]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for lock in self.started:
+            if lock.process.poll() is None:
+                lock.process.kill() # its command gets SIGTERM
+                lock.process.wait()
+
+
+def sh(text):
+    return "sh", "-c", text
+
+
+# Prints its pid, and ends when the file is there.
+def until(path, more=""):
+    return sh(f"{more} echo $$; while ! [ -e {path} ]; do sleep 0.02; done")
+
+
+def gone(pid):
+    wait_until(lambda: process_state(pid) in (None, "Z"), f"the end of {pid}", 30)
+
+
+def lock_of(field, name="n"):
+    return field.locks.find_one({"type": name, "slot": 0})
+
+
+def waiting_for(field, name="n"):
+    return (field.locks.find_one({"type": name, "slot": -1}) or {}).get("queue", [])
