@@ -112,12 +112,36 @@ static bool when_fits(const struct rig *rig, enum when when)
   return when == ALWAYS || consumer->core.stopping || (when == LEAVING && late);
 }
 
-bool edge_take(const struct rig *rig, enum consumer_state from, enum consumer_state to)
+static bool edge_take(const struct rig *rig, enum consumer_state from, enum consumer_state to)
 {
   for (int i = 0; i < EDGES; i++)
     if (edges[i].from == from && edges[i].to == to && cause_fits(edges[i].cause, rig->cause) && when_fits(rig, edges[i].when))
       return taken[i] = true;
   return false;
+}
+
+static enum consumer_state state_named(const char *name, size_t length)
+{
+  for (int i = 0; i < STATE_COUNT; i++)
+    if (strlen(consumer_state_name(i)) == length && strncmp(consumer_state_name(i), name, length) == 0)
+      return i;
+  return STATE_COUNT;
+}
+
+/* The consumer logs every change of the state, and each change is an edge of the map. */
+void edges_follow(const struct rig *rig, enum consumer_state before)
+{
+  enum consumer_state at = before;
+  for (int i = 0; i < rig->effects.event_count; i++) {
+    const char *text = rig->effects.events[i].text, *arrow = strstr(text, " -> ");
+    if (strcmp(rig->effects.events[i].name, "state") != 0)
+      continue;
+    rig_assert(rig, arrow != NULL);
+    enum consumer_state from = state_named(text, (size_t)(arrow - text)), to = state_named(arrow + 4, strcspn(arrow + 4, ":"));
+    rig_assert(rig, from == at && to < STATE_COUNT && edge_take(rig, from, to));
+    at = to;
+  }
+  rig_assert(rig, at == rig->consumer.core.state || rig->effects.event_count == EFFECTS_EVENTS_MAX);
 }
 
 int edges_unseen(void)

@@ -8,8 +8,8 @@
 
 #include "consumer_rig.h"
 
-/* Notes the change that the last event made. False: it is not in the map. */
-MUST_CHECK bool edge_take(const struct rig *rig, enum consumer_state from, enum consumer_state to);
+/* Follows the changes that the last event made, and notes them. The test fails if one is not in the map. */
+void edges_follow(const struct rig *rig, enum consumer_state before);
 /* Prints the edges that were never taken, and returns how many. */
 int edges_unseen(void);
 

@@ -464,35 +464,11 @@ void rules_answered(struct rig *rig, const struct action *action, const struct c
 
 /* ---- after each event ---- */
 
-static enum consumer_state state_named(const char *name, size_t length)
-{
-  for (int i = 0; i < STATE_COUNT; i++)
-    if (strlen(consumer_state_name(i)) == length && strncmp(consumer_state_name(i), name, length) == 0)
-      return i;
-  return STATE_COUNT;
-}
-
-/* The consumer logs every change of the state, and each change is an edge of the map. */
-static void rules_edges(struct rig *rig, enum consumer_state before)
-{
-  enum consumer_state at = before;
-  for (int i = 0; i < rig->effects.event_count; i++) {
-    const char *text = rig->effects.events[i].text, *arrow = strstr(text, " -> ");
-    if (strcmp(rig->effects.events[i].name, "state") != 0)
-      continue;
-    rig_assert(rig, arrow != NULL);
-    enum consumer_state from = state_named(text, (size_t)(arrow - text)), to = state_named(arrow + 4, strcspn(arrow + 4, ":"));
-    rig_assert(rig, from == at && to < STATE_COUNT && edge_take(rig, from, to));
-    at = to;
-  }
-  rig_assert(rig, at == rig->consumer.core.state || rig->effects.event_count == EFFECTS_EVENTS_MAX);
-}
-
 void rules_turn(struct rig *rig, enum consumer_state before)
 {
   const struct consumer *consumer = &rig->consumer;
   bool any = false;
-  rules_edges(rig, before);
+  edges_follow(rig, before);
   for (int i = 0; i < ACTIVITY_COUNT; i++) {
     any = any || (rig->slots[i].running && i != ACTIVITY_RENEW);
     rig_assert(rig, consumer->core.activity[i].running == rig->slots[i].running);

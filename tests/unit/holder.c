@@ -1,12 +1,8 @@
 #include "holder.h"
 #include "bson_array.h"
+#include "unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 /* ---- messages ---- */
 

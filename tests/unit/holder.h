@@ -8,6 +8,7 @@
 #include "memory_disk.h"
 #include "storage/chain.h"
 #include "storage/writer.h"
+#include "unit_test.h"
 
 #define DIR "d" /* on the memory disk */
 
@@ -70,11 +71,5 @@ void read_on(struct reader *reader, bool pass, struct reading *reading);
 void read_segment(const char *name, const struct committed *end, bool pass, struct reading *reading);
 /* Loads the chain and reads it; the status is that of chain_load if that is not READ_OK. */
 void read_chain(const char *type, const struct committed *end, struct reading *reading);
-
-#define assert_contains(text, part)                    \
-  do {                                                 \
-    if (strstr(text, part) == NULL)                    \
-      fail_msg("\"%s\" is not in \"%s\"", part, text); \
-  } while (0)
 
 #endif

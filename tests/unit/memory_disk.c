@@ -1,14 +1,10 @@
 #include "memory_disk.h"
+#include "tests/disk_bytes.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 enum { NAMES_MAX = 4096, DESCRIPTORS_MAX = 4096, SECTOR_BYTES = 512 };
-
-struct bytes {
-  uint8_t *at;
-  size_t size, room;
-};
 
 /* Not yet synced: `size` bytes written at `offset`, or a cut to `offset`. */
 struct change {
@@ -45,27 +41,6 @@ static size_t name_count;
 static struct descriptor descriptors[DESCRIPTORS_MAX];
 
 /* ---- bytes ---- */
-
-static void bytes_resize(struct bytes *bytes, size_t size)
-{
-  if (size > bytes->room) {
-    bytes->room = size + size / 2;
-    bytes->at = realloc(bytes->at, bytes->room);
-    assert(bytes->at != NULL);
-  }
-  if (size > bytes->size)
-    memset(bytes->at + bytes->size, 0, size - bytes->size);
-  bytes->size = size;
-}
-
-static void bytes_put(struct bytes *bytes, size_t offset, const uint8_t *from, size_t size)
-{
-  if (size == 0)
-    return;
-  if (offset + size > bytes->size)
-    bytes_resize(bytes, offset + size);
-  memcpy(bytes->at + offset, from, size);
-}
 
 static void change_apply(struct bytes *bytes, const struct change *change)
 {

@@ -1,10 +1,5 @@
 #include "storage/begin.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "unit_test.h"
 
 /* docs/protocol.md, "May the file be continued?": all 32 cases, in groups. 2: either. */
 static const struct {
@@ -25,9 +20,8 @@ static bool fits(int expected, bool found)
   return expected == 2 || expected == found;
 }
 
-static void test_table(void **state)
+TEST(test_table)
 {
-  (void)state;
   for (unsigned bits = 0; bits < 32; bits++) {
     struct continue_check check = {.local = bits & 1, .guarded = bits >> 1 & 1, .exact = bits >> 2 & 1};
     bool clean = bits >> 3 & 1, vouched = bits >> 4 & 1;
@@ -40,10 +34,4 @@ static void test_table(void **state)
       }
     assert_int_equal(matches, 1);
   }
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_table)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,24 +1,17 @@
 /* body: documents back to back, and the one zstd frame around them. */
 #include "storage/batch.h"
 #include "storage/body.h"
+#include "unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <zstd.h>
-
-#include <cmocka.h>
-
-#include "cmocka_range.h"
 
 static uint8_t plain[20000], encoded[40000], decoded[20000];
 static const uint8_t *frame;
 static size_t frame_bytes;
 
-static void test_documents(void **state)
+TEST(test_documents)
 {
-  (void)state;
   static const uint8_t two[] = "\x05\0\0\0\0\x0C\0\0\0\x02_\0\0\0\0\0"; /* the second one is invalid inside: left to the producer */
   size_t size = 17;
   assert_true(body_is_documents(two, size, 2));
@@ -34,9 +27,8 @@ static void test_documents(void **state)
   assert_false(body_is_documents((const uint8_t *)"\0\0\0\0\0\0\0\0", 8, 0xFFFFFFFF));
 }
 
-static void test_round_trip(void **state)
+TEST(test_round_trip)
 {
-  (void)state;
   for (size_t i = 0; i < sizeof plain; i++)
     plain[i] = (uint8_t)("pawl"[i % 4] + i / 5000);
   assert_true(body_encoded_bytes_max(sizeof plain) <= sizeof encoded);
@@ -54,9 +46,8 @@ static void test_round_trip(void **state)
 }
 
 /* Compression must save an eighth. */
-static void test_left_plain(void **state)
+TEST(test_left_plain)
 {
-  (void)state;
   uint32_t random = 1;
   for (size_t i = 0; i < sizeof plain; i++)
     plain[i] = (uint8_t)((random = random * 1103515245 + 12345) >> 16);
@@ -74,9 +65,8 @@ static void test_left_plain(void **state)
 }
 
 /* Above BSON's limit for a document the block stays plain. */
-static void test_large(void **state)
+TEST(test_large)
 {
-  (void)state;
   size_t size = 24 << 20, room = body_encoded_bytes_max(size);
   uint8_t *large = malloc(size), *out = malloc(room);
   assert_true(large != NULL && out != NULL);
@@ -115,9 +105,8 @@ static size_t compress_with(ZSTD_cParameter parameter, int value)
   return bytes;
 }
 
-static void test_frames_refused(void **state)
+TEST(test_frames_refused)
 {
-  (void)state;
   size_t bytes = compress_with(ZSTD_c_contentSizeFlag, 1), size = wrap(bytes);
   assert_true(body_find_frame(encoded, size, 1000, &frame, &frame_bytes));
 
@@ -146,9 +135,8 @@ static void test_frames_refused(void **state)
 }
 
 /* The frame's header says that a dictionary is needed: one bit of its descriptor, and a byte with the dictionary's number after it. */
-static void test_dictionary_refused(void **state)
+TEST(test_dictionary_refused)
 {
-  (void)state;
   size_t bytes = compress_with(ZSTD_c_contentSizeFlag, 1);
   assert_true(body_find_frame(encoded, wrap(bytes), 1000, &frame, &frame_bytes));
   assert_int_equal(encoded[13 + 4] & 0x23, 0x20); /* a single segment, no dictionary */
@@ -160,9 +148,8 @@ static void test_dictionary_refused(void **state)
   assert_false(body_find_frame(encoded, wrap(bytes + 1), 1000, &frame, &frame_bytes));
 }
 
-static void test_frame_that_lies(void **state)
+TEST(test_frame_that_lies)
 {
-  (void)state;
   size_t bytes = compress_with(ZSTD_c_checksumFlag, 1), size = wrap(bytes);
   assert_true(body_find_frame(encoded, size, 1000, &frame, &frame_bytes));
   assert_false(body_decode_frame(frame, frame_bytes, decoded, 999));
@@ -171,9 +158,8 @@ static void test_frame_that_lies(void **state)
   assert_false(body_decode_frame(frame, frame_bytes, decoded, 1000));
 }
 
-static void test_batch(void **state)
+TEST(test_batch)
 {
-  (void)state;
   struct batch batch;
   batch_init(&batch);
   for (int i = 0; i < 100; i++) {
@@ -186,14 +172,4 @@ static void test_batch(void **state)
   for (int i = 0; i < 100; i++)
     assert_int_equal(batch_documents(&batch)[5000 * i + 4999], i);
   batch_deinit(&batch);
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_documents),       cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_left_plain),
-      cmocka_unit_test(test_large),           cmocka_unit_test(test_frames_refused), cmocka_unit_test(test_dictionary_refused),
-      cmocka_unit_test(test_frame_that_lies), cmocka_unit_test(test_batch),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

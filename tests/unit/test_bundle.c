@@ -1,12 +1,6 @@
 /* bundle: what is a bundle, what only resembles one, and its messages. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "storage/bundle.h"
+#include "unit_test.h"
 
 #include <bson/bson.h>
 
@@ -29,17 +23,15 @@ static uint32_t opened(const char *json)
   return count;
 }
 
-static void test_is_a_bundle(void **state)
+TEST(test_is_a_bundle)
 {
-  (void)state;
   assert_int_equal(opened("{\"_id\": 1, \"type\": \"t1\", \"batch\": [{\"a\": 1}]}"), 1);
   assert_int_equal(opened("{\"_id\": 1, \"type\": \"t1\", \"batch\": [{\"a\": 1}, {}, {\"b\": [5]}]}"), 3);
   assert_int_equal(opened("{\"batch\": [{}, {}], \"type\": \"t1\", \"_id\": {\"x\": 1}}"), 2);
 }
 
-static void test_is_none(void **state)
+TEST(test_is_none)
 {
-  (void)state;
   static const char *const plain[] = {
       "{}",
       "{\"_id\": 1, \"type\": \"t1\"}",
@@ -60,9 +52,8 @@ static void test_is_none(void **state)
       fail_msg("%s is taken for a bundle", plain[i]);
 }
 
-static void test_messages_are_its_documents(void **state)
+TEST(test_messages_are_its_documents)
 {
-  (void)state;
   bson_t *bundle = from_json("{\"_id\": 1, \"batch\": [{\"a\": 1}, {}, {\"_id\": 5, \"type\": \"x\"}], \"type\": \"t1\"}");
   static const char *const expected[] = {"{\"a\": 1}", "{}", "{\"_id\": 5, \"type\": \"x\"}"};
   const uint8_t *elements;
@@ -79,9 +70,8 @@ static void test_messages_are_its_documents(void **state)
 }
 
 /* Whatever single byte is wrong, and wherever the document is cut: each message found lies within it. */
-static void test_damaged(void **state)
+TEST(test_damaged)
 {
-  (void)state;
   bson_t *bundle = from_json("{\"_id\": 1, \"type\": \"t1\", \"batch\": [{\"a\": 1}, {}, {\"b\": \"text\"}]}");
   for (size_t at = 0; at < bundle->len * 256; at++) {
     uint8_t *bytes = malloc(bundle->len); /* so that ASan detects a read beyond it */
@@ -98,15 +88,4 @@ static void test_damaged(void **state)
   for (size_t length = 0; length < bundle->len; length++)
     assert_int_equal(bundle_items(bson_get_data(bundle), length), 1);
   bson_destroy(bundle);
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_is_a_bundle),
-      cmocka_unit_test(test_is_none),
-      cmocka_unit_test(test_messages_are_its_documents),
-      cmocka_unit_test(test_damaged),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

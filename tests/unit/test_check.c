@@ -1,39 +1,15 @@
 /* check: when the storage agrees with the ledger (docs/protocol.md, Check). */
-#include "holder.h"
+#include "storage_fixture.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
-
-#include <bson/bson.h>
-#include <cmocka.h>
-
-#include "cmocka_range.h"
-
-static struct holder holder;
-static struct error error;
 
 /* t1.bin with three blocks, committed, and held open for more. */
 static int begin(void **state)
 {
-  (void)state;
-  memory_disk_reset();
-  holder_init(&holder, "t1");
-  holder_create(&holder, "first");
-  holder_append(&holder, 2);
+  storage_begin(state);
+  first_segment(2);
   holder_append(&holder, 1);
   holder_append(&holder, 3);
-  return 0;
-}
-
-static int finish(void **state)
-{
-  (void)state;
-  if (holder.writer.has_file)
-    holder_drop(&holder);
-  assert_int_equal(memory_disk_open_files(), 0);
-  memory_disk_reset();
   return 0;
 }
 
@@ -64,14 +40,8 @@ static void assert_refused(enum check_status status, const char *part)
   assert_contains(error.text, DIR);
 }
 
-static uint8_t *file_bytes(size_t *size)
+TEST_WITH(test_agrees, begin, storage_end)
 {
-  return memory_disk_bytes(DIR, "t1.bin", size);
-}
-
-static void test_agrees(void **state)
-{
-  (void)state;
   assert_int_equal(check_now(), CHECK_OK);
   holder_leave(&holder);
   assert_int_equal(check_now(), CHECK_OK);
@@ -84,9 +54,8 @@ static void test_agrees(void **state)
 }
 
 /* The check reads only the end, whatever the file's length. */
-static void test_few_reads(void **state)
+TEST_WITH(test_few_reads, begin, storage_end)
 {
-  (void)state;
   for (int i = 0; i < 1000; i++)
     holder_append(&holder, 1);
   int64_t reads = memory_disk.calls[DISK_READ];
@@ -94,9 +63,8 @@ static void test_few_reads(void **state)
   assert_uint_in_range(memory_disk.calls[DISK_READ] - reads, 5, 60);
 }
 
-static void test_end_differs(void **state)
+TEST_WITH(test_end_differs, begin, storage_end)
 {
-  (void)state;
   struct committed end = holder.committed;
   end.length--;
   assert_refused(check(&end, 1), "t1.bin");
@@ -120,11 +88,10 @@ static void test_end_differs(void **state)
   assert_refused(check(&end, 1), "t1@1.bin");
 }
 
-static void test_last_block_damaged(void **state)
+TEST_WITH(test_last_block_damaged, begin, storage_end)
 {
-  (void)state;
   size_t size = 0;
-  uint8_t *bytes = file_bytes(&size);
+  uint8_t *bytes = sample(&size);
   for (size_t at = (size_t)holder.committed.tail; at < size; at++) {
     bytes[at] ^= 16;
     assert_int_equal(check_now(), CHECK_UNTRUSTED);
@@ -134,9 +101,8 @@ static void test_last_block_damaged(void **state)
   assert_refused(check_now(), "CRC");
 }
 
-static void test_header_only_differs(void **state)
+TEST_WITH(test_header_only_differs, begin, storage_end)
 {
-  (void)state;
   holder_drop(&holder);
   holder_create(&holder, "roll");
   struct committed end = holder.committed;
@@ -150,48 +116,44 @@ static void test_header_only_differs(void **state)
 
 /* ---- beyond the committed end ---- */
 
-static void test_uncommitted_block(void **state)
+TEST_WITH(test_uncommitted_block, begin, storage_end)
 {
-  (void)state;
   size_t size = 0;
   assert_int_equal(holder_write(&holder, 2), WRITER_OK);
   assert_int_equal(check_now(), CHECK_OK);
   /* However that block is torn. */
-  file_bytes(&size)[size - 1] ^= 1;
+  sample(&size)[size - 1] ^= 1;
   assert_int_equal(check_now(), CHECK_OK);
-  file_bytes(&size)[holder.committed.length + 9] ^= 1;
+  sample(&size)[holder.committed.length + 9] ^= 1;
   assert_int_equal(check_now(), CHECK_OK);
 }
 
-static void test_uncommitted_first_write(void **state)
+TEST_WITH(test_uncommitted_first_write, begin, storage_end)
 {
-  (void)state;
   size_t size = 0;
   holder_drop(&holder);
   holder_continue(&holder, "B"); /* PAD, OPEN, DATA in one write */
   assert_int_equal(holder_write(&holder, 2), WRITER_OK);
   assert_int_equal(check_now(), CHECK_OK);
-  file_bytes(&size)[holder.committed.length] ^= 1; /* only its later pages reached the disk */
+  sample(&size)[holder.committed.length] ^= 1; /* only its later pages reached the disk */
   assert_int_equal(check_now(), CHECK_OK);
 }
 
-static void test_uncommitted_close(void **state)
+TEST_WITH(test_uncommitted_close, begin, storage_end)
 {
-  (void)state;
   struct committed end = holder.committed;
   holder_leave(&holder);
   assert_int_equal(check(&end, 1), CHECK_OK);
 }
 
-static void test_two_uncommitted_blocks(void **state)
+TEST_WITH(test_two_uncommitted_blocks, begin, storage_end)
 {
-  (void)state;
   assert_int_equal(holder_write(&holder, 2), WRITER_OK);
   assert_int_equal(holder_write(&holder, 1), WRITER_OK);
   assert_refused(check_now(), "beyond the committed end");
   /* The first block is torn; the second proves that the first was there. */
   size_t size = 0;
-  file_bytes(&size)[holder.committed.length] ^= 1;
+  sample(&size)[holder.committed.length] ^= 1;
   assert_refused(check_now(), "beyond the committed end");
 }
 
@@ -199,9 +161,8 @@ static void test_two_uncommitted_blocks(void **state)
  * A holder writes blocks only after its fence. So a block of an epoch that the ledger has not reached was written under another
  * ledger.
  */
-static void test_uncommitted_block_of_a_later_epoch(void **state)
+TEST_WITH(test_uncommitted_block_of_a_later_epoch, begin, storage_end)
 {
-  (void)state;
   assert_int_equal(holder_write(&holder, 2), WRITER_OK);
   assert_int_equal(check(&holder.committed, holder.epoch), CHECK_OK);
   assert_refused(check(&holder.committed, holder.epoch - 1), "has an epoch that the ledger has not reached");
@@ -209,14 +170,13 @@ static void test_uncommitted_block_of_a_later_epoch(void **state)
 
 /* ---- does the ledger belong to these files? ---- */
 
-static void test_ledger_without_file(void **state)
+TEST_WITH(test_ledger_without_file, begin, storage_end)
 {
-  (void)state;
   static const struct committed none = {.file = ""};
   static const uint8_t zeros[5000];
   assert_refused(check(&none, 0), "t1.bin");
   assert_refused(check(&none, 5), "the ledger knows no file");
-  memory_disk_put(DIR, "t1.bin", file_bytes(&(size_t){0}), 4096);
+  memory_disk_put(DIR, "t1.bin", sample(&(size_t){0}), 4096);
   assert_int_equal(check(&none, 1), CHECK_OK); /* a bare header, left by a holder that died before its commit */
   assert_int_equal(check(&none, 0), CHECK_OK);
   memory_disk_put(DIR, "t1@3.bin", "", 0);
@@ -229,9 +189,8 @@ static void test_ledger_without_file(void **state)
   assert_int_equal(check(&none, 0), CHECK_OK);
 }
 
-static void test_segment_of_a_higher_epoch(void **state)
+TEST_WITH(test_segment_of_a_higher_epoch, begin, storage_end)
 {
-  (void)state;
   static const uint8_t bytes[FORMAT_HEADER_BYTES + 1];
   memory_disk_put(DIR, "t1@7.bin", bytes, FORMAT_HEADER_BYTES); /* a bare header, left by a holder that died before its commit */
   assert_int_equal(check(&holder.committed, 6), CHECK_OK);
@@ -241,9 +200,8 @@ static void test_segment_of_a_higher_epoch(void **state)
 }
 
 /* The ledger as it was before a roll: it has reached the new segment's epoch, and names the segment before it. */
-static void test_ledger_from_before_a_roll(void **state)
+TEST_WITH(test_ledger_from_before_a_roll, begin, storage_end)
 {
-  (void)state;
   holder_leave(&holder);
   struct committed old = holder.committed;
   int64_t epoch = holder.epoch + 1;
@@ -256,9 +214,8 @@ static void test_ledger_from_before_a_roll(void **state)
   assert_int_equal(check_now(), CHECK_OK);
 }
 
-static void test_other_types_content(void **state)
+TEST_WITH(test_other_types_content, begin, storage_end)
 {
-  (void)state;
   struct holder other;
   struct committed end;
   size_t size = 0;
@@ -273,9 +230,8 @@ static void test_other_types_content(void **state)
   assert_refused(check(&end, 1), "type t2");
 }
 
-static void test_features(void **state)
+TEST_WITH(test_features, begin, storage_end)
 {
-  (void)state;
   size_t size = 0;
   struct segment_header header;
   holder_drop(&holder);
@@ -298,9 +254,8 @@ static void test_features(void **state)
   assert_int_equal(check(&end, 2), CHECK_NEWER);
 }
 
-static void test_failing_calls(void **state)
+TEST_WITH(test_failing_calls, begin, storage_end)
 {
-  (void)state;
   static const enum disk_call calls[] = {DISK_LIST, DISK_OPEN, DISK_READ, DISK_SIZE};
   for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
     for (int n = 1;; n++) {
@@ -317,9 +272,8 @@ static void test_failing_calls(void **state)
 }
 
 /* A very long path is shortened in its middle, so that the reason is not cut off. */
-static void test_long_path(void **state)
+TEST_WITH(test_long_path, begin, storage_end)
 {
-  (void)state;
   char dir[4000] = "/begin/";
   struct reader reader;
   for (size_t used = strlen(dir); used < sizeof dir - 10; used += strlen("ä/"))
@@ -333,50 +287,23 @@ static void test_long_path(void **state)
 }
 
 /* A check must not call files adoptable that --adopt would refuse. */
-static void test_adoptable(void **state)
+TEST_WITH(test_adoptable, begin, storage_end)
 {
-  (void)state;
   size_t size = 0;
   assert_true(check_adoptable(DIR, "t1", 0));
   assert_true(check_adoptable(DIR, "t1", holder.committed.seq));
   assert_false(check_adoptable(DIR, "t2", 0));
-  uint8_t *bytes = file_bytes(&size);
+  uint8_t *bytes = sample(&size);
   bytes[size - 1] ^= 1; /* the last block, as if torn by a crash */
   assert_true(check_adoptable(DIR, "t1", holder.committed.seq));
   bytes[size - 1] ^= 1;
   int64_t last = holder.committed.tail;
   holder_append(&holder, 1);
-  bytes = file_bytes(&size);
+  bytes = sample(&size);
   bytes[last + 70] ^= 1; /* the block before it */
   assert_false(check_adoptable(DIR, "t1", holder.committed.seq - 1));
   bytes[last + 70] ^= 1;
   bytes[200] ^= 1; /* the header */
   assert_false(check_adoptable(DIR, "t1", 0));
   assert_int_equal(memory_disk_open_files(), 1);
-}
-
-int main(void)
-{
-#define TEST(test) cmocka_unit_test_setup_teardown(test, begin, finish)
-  const struct CMUnitTest tests[] = {
-      TEST(test_agrees),
-      TEST(test_few_reads),
-      TEST(test_end_differs),
-      TEST(test_last_block_damaged),
-      TEST(test_header_only_differs),
-      TEST(test_uncommitted_block),
-      TEST(test_uncommitted_first_write),
-      TEST(test_uncommitted_close),
-      TEST(test_two_uncommitted_blocks),
-      TEST(test_uncommitted_block_of_a_later_epoch),
-      TEST(test_ledger_without_file),
-      TEST(test_segment_of_a_higher_epoch),
-      TEST(test_ledger_from_before_a_roll),
-      TEST(test_other_types_content),
-      TEST(test_features),
-      TEST(test_failing_calls),
-      TEST(test_long_path),
-      TEST(test_adoptable),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,15 +7,11 @@
  */
 #include "consumer_edges.h"
 #include "consumer_rig.h"
+#include "unit_test.h"
 
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { WALKS = 8000, STEPS = 250, STEPS_TO_END_MAX = 300 };
 
@@ -159,9 +155,8 @@ static void walk(uint64_t seed)
   rig_deinit(&rig);
 }
 
-static void test_walks(void **state)
+TEST(test_walks)
 {
-  (void)state;
   for (uint64_t seed = 1; seed <= WALKS; seed++)
     if (seed_only == 0 || seed == seed_only)
       walk(seed);
@@ -248,9 +243,8 @@ static void constant_walk(enum action_kind kind, enum result result, bool local)
 }
 
 /* Whatever answer always comes at once, the consumer pauses between its attempts. */
-static void test_nothing_makes_it_spin(void **state)
+TEST(test_nothing_makes_it_spin)
 {
-  (void)state;
   for (enum action_kind kind = 0; kind < ACTION_COUNT; kind++)
     for (enum result result = 0; result < RESULT_COUNT; result++) {
       struct action action = {.kind = kind, .write_close = true, .commits = true};
@@ -278,30 +272,22 @@ static void distrust(const char *begin, const char *peek)
   rig_deinit(&rig);
 }
 
-static void test_distrust(void **state)
+TEST(test_distrust)
 {
-  (void)state;
   distrust("wait 0; POLL YES; CHECK REFUSED", "POLL NO");
   distrust("wait 0; POLL YES; CHECK YES; LOOK NO", "POLL YES");
 }
 
 /* After the walks: what the map allows does happen. */
-static void test_the_map_has_no_edge_too_many(void **state)
+TEST(test_the_map_has_no_edge_too_many)
 {
-  (void)state;
   if (seed_only == 0)
     assert_int_equal(edges_unseen(), 0);
 }
 
 int main(int argc, char **argv)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_walks),
-      cmocka_unit_test(test_nothing_makes_it_spin),
-      cmocka_unit_test(test_distrust),
-      cmocka_unit_test(test_the_map_has_no_edge_too_many),
-  };
   seed_only = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
   signal(SIGABRT, on_abort);
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return tests_run(NULL, NULL);
 }

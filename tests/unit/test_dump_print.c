@@ -1,13 +1,7 @@
 /* dump_print and dump_json: the output for one message, whatever it contains. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "tools/dump/json.h"
 #include "tools/dump/print.h"
+#include "unit_test.h"
 
 /* The output, in memory. */
 struct printed {
@@ -32,9 +26,8 @@ static void assert_printed(struct printed *printed, const char *text, size_t byt
 }
 #define ASSERT_PRINTED(printed, literal) assert_printed(printed, literal, sizeof literal - 1)
 
-static void test_text_valid(void **state)
+TEST(test_text_valid)
 {
-  (void)state;
   static const char *const valid[] = {
       "", "a", "\xC2\x80", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xEF\xBF\xBF", "\xF4\x8F\xBF\xBF", "12345678\xC3\xA9"};
   static const char *const invalid[] = {
@@ -57,9 +50,8 @@ static void assert_mended(const char *text, const char *expected)
 
 #define FFFD "\xEF\xBF\xBD"
 
-static void test_mend_replaces_maximal_parts(void **state)
+TEST(test_mend_replaces_maximal_parts)
 {
-  (void)state;
   assert_mended("fine", "fine");
   assert_mended("a\xFFz", "a" FFFD "z");
   assert_mended("\xE2\x82z", FFFD "z");          /* the beginning of one character: one replacement */
@@ -76,9 +68,8 @@ static void print_one(struct printer *printer, const bson_t *message)
   printer_put(printer, &some_block, 6, INDEX_NONE, bson_get_data(message), message->len);
 }
 
-static void test_meta_is_around_the_message(void **state)
+TEST(test_meta_is_around_the_message)
 {
-  (void)state;
   struct printed printed;
   bson_t *message = BCON_NEW("n", BCON_INT64(3));
   printed_begin(&printed);
@@ -92,9 +83,8 @@ static void test_meta_is_around_the_message(void **state)
   bson_destroy(message);
 }
 
-static void test_meta_of_a_bundle_has_the_index(void **state)
+TEST(test_meta_of_a_bundle_has_the_index)
 {
-  (void)state;
   struct printed printed;
   bson_t *message = BCON_NEW("n", BCON_INT64(3));
   printed_begin(&printed);
@@ -107,9 +97,8 @@ static void test_meta_of_a_bundle_has_the_index(void **state)
   bson_destroy(message);
 }
 
-static void test_bson_with_meta_is_one_document(void **state)
+TEST(test_bson_with_meta_is_one_document)
 {
-  (void)state;
   struct printed printed;
   bson_t *message = BCON_NEW("n", BCON_INT64(3));
   printed_begin(&printed);
@@ -141,9 +130,8 @@ static void print_payloads(struct printer *printer)
   bson_destroy(number);
 }
 
-static void test_each_payload_ends_with_the_separator(void **state)
+TEST(test_each_payload_ends_with_the_separator)
 {
-  (void)state;
   struct printed printed;
   printed_begin(&printed);
   struct printer printer = {.format = PRINT_PAYLOAD, .separator = "\n", .separator_bytes = 1, .out = printed.out};
@@ -153,9 +141,8 @@ static void test_each_payload_ends_with_the_separator(void **state)
   assert_int_equal(printer.printed, 5);
 }
 
-static void test_separator_may_hold_a_nul(void **state)
+TEST(test_separator_may_hold_a_nul)
 {
-  (void)state;
   struct printed printed;
   printed_begin(&printed);
   struct printer printer = {.format = PRINT_PAYLOAD, .separator = "\0;", .separator_bytes = 2, .out = printed.out};
@@ -163,9 +150,8 @@ static void test_separator_may_hold_a_nul(void **state)
   ASSERT_PRINTED(&printed, "one\0;\0\xFF\0;4\0;");
 }
 
-static void test_hex(void **state)
+TEST(test_hex)
 {
-  (void)state;
   struct printed printed;
   bson_t empty = BSON_INITIALIZER;
   printed_begin(&printed);
@@ -178,18 +164,16 @@ static void test_hex(void **state)
 static const uint8_t invalid_string[] = "\x16\0\0\0\x02s\0\x03\0\0\0a\xFF\0\x10n\0\x01\0\0\0";
 static const uint8_t invalid_key[] = "\x15\0\0\0\x02s\0\x02\0\0\0a\0\x10\xFE\0\x01\0\0\0";
 
-static void test_an_invalid_string_is_mended(void **state)
+TEST(test_an_invalid_string_is_mended)
 {
-  (void)state;
   struct printed printed;
   printed_begin(&printed);
   assert_int_equal(json_write(invalid_string, sizeof invalid_string, false, printed.out), JSON_MENDED);
   ASSERT_PRINTED(&printed, "{ \"s\" : \"a" FFFD "\", \"n\" : 1 }");
 }
 
-static void test_other_invalid_text_is_raw(void **state)
+TEST(test_other_invalid_text_is_raw)
 {
-  (void)state;
   struct printed printed;
   printed_begin(&printed);
   assert_int_equal(json_write(invalid_key, sizeof invalid_key, false, printed.out), JSON_RAW);
@@ -197,9 +181,8 @@ static void test_other_invalid_text_is_raw(void **state)
   assert_true(json_printable(invalid_key, sizeof invalid_key)); /* not what --verify --deep calls malformed */
 }
 
-static void test_malformed_is_raw(void **state)
+TEST(test_malformed_is_raw)
 {
-  (void)state;
   struct printed printed;
   static const uint8_t malformed[] = "\x0A\0\0\0\x02s\0\xFF\xFF"; /* 10 bytes with the NUL: a string without an end */
   printed_begin(&printed);
@@ -208,9 +191,8 @@ static void test_malformed_is_raw(void **state)
 }
 
 /* In relaxed JSON a date from the year 10000 on is a number: as text some readers would take it for another date, and others for none. */
-static void test_late_dates(void **state)
+TEST(test_late_dates)
 {
-  (void)state;
   bson_t *late = BCON_NEW("a", BCON_DATE_TIME(253402300799999), "b", "[", BCON_DATE_TIME(253402300800000), "]", "c", "{", "d",
                           BCON_DATE_TIME(INT64_MAX), "}", "e", BCON_DATE_TIME(-62135596800001));
   struct printed printed;
@@ -232,9 +214,8 @@ static void test_late_dates(void **state)
 static const uint8_t code_with_nul[] = "\x16\0\0\0\x0Dpayload\0\x04\0\0\0a\0b\0";
 static const uint8_t code_with_nul_to_mend[] = "\x20\0\0\0\x0Dpayload\0\x04\0\0\0a\0b\0\x02s\0\x03\0\0\0a\xFF\0";
 
-static void test_code_with_a_nul(void **state)
+TEST(test_code_with_a_nul)
 {
-  (void)state;
   bson_iter_t at;
   struct printed printed;
   printed_begin(&printed);
@@ -249,20 +230,6 @@ static void test_code_with_a_nul(void **state)
   ASSERT_PRINTED(&printed, "{\"$pawlRaw\":{\"$binary\":{\"base64\":\"IAAAAA1wYXlsb2FkAAQAAABhAGIAAnMAAwAAAGH/AAA=\",\"subType\":\"00\"}}}");
 }
 
-/* {"p": DBPointer("a\0b", 12 times 0), "s": "a\xFF"} */
-static const uint8_t pointer_with_nul_to_mend[] = "\x26\0\0\0\x0Cp\0\x04\0\0\0a\0b\0\0\0\0\0\0\0\0\0\0\0\0\0\x02s\0\x03\0\0\0a\xFF\0";
-
-static void test_dbpointer_with_a_nul(void **state)
-{
-  (void)state;
-  struct printed printed;
-  printed_begin(&printed);
-  assert_int_equal(sizeof pointer_with_nul_to_mend, 0x26);
-  assert_int_equal(json_write(pointer_with_nul_to_mend, sizeof pointer_with_nul_to_mend, true, printed.out), JSON_RAW);
-  fclose(printed.out);
-  free(printed.text);
-}
-
 static bson_t *nested(int levels)
 {
   bson_t *document = bson_new();
@@ -275,9 +242,8 @@ static bson_t *nested(int levels)
   return document;
 }
 
-static void test_depth(void **state)
+TEST(test_depth)
 {
-  (void)state;
   struct printed printed;
   bson_t *deepest = nested(JSON_DEPTH_MAX), *deeper = nested(JSON_DEPTH_MAX + 1);
   printed_begin(&printed);
@@ -290,9 +256,8 @@ static void test_depth(void **state)
   bson_destroy(deeper);
 }
 
-static void test_times(void **state)
+TEST(test_times)
 {
-  (void)state;
   char text[TIME_TEXT_SIZE];
   assert_string_equal(time_text(0, text), "1970-01-01T00:00:00.000000Z");
   assert_string_equal(time_text(-1, text), "1969-12-31T23:59:59.999999Z");
@@ -301,9 +266,8 @@ static void test_times(void **state)
   assert_string_equal(time_text(-62135596800000000, text), "0001-01-01T00:00:00.000000Z");
 }
 
-static void test_formats(void **state)
+TEST(test_formats)
 {
-  (void)state;
   enum print_format format;
   assert_true(print_format_parse("canonical", &format));
   assert_int_equal(format, PRINT_CANONICAL);
@@ -311,26 +275,15 @@ static void test_formats(void **state)
   assert_true(print_format_opens(PRINT_PAYLOAD) && print_format_opens(PRINT_CANONICAL) && !print_format_opens(PRINT_BSON));
 }
 
-int main(void)
+/* {"p": DBPointer("a\0b", 12 times 0), "s": "a\xFF"} */
+static const uint8_t pointer_with_nul_to_mend[] = "\x26\0\0\0\x0Cp\0\x04\0\0\0a\0b\0\0\0\0\0\0\0\0\0\0\0\0\0\x02s\0\x03\0\0\0a\xFF\0";
+
+TEST(test_dbpointer_with_a_nul)
 {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_text_valid),
-      cmocka_unit_test(test_mend_replaces_maximal_parts),
-      cmocka_unit_test(test_meta_is_around_the_message),
-      cmocka_unit_test(test_meta_of_a_bundle_has_the_index),
-      cmocka_unit_test(test_bson_with_meta_is_one_document),
-      cmocka_unit_test(test_each_payload_ends_with_the_separator),
-      cmocka_unit_test(test_separator_may_hold_a_nul),
-      cmocka_unit_test(test_hex),
-      cmocka_unit_test(test_an_invalid_string_is_mended),
-      cmocka_unit_test(test_other_invalid_text_is_raw),
-      cmocka_unit_test(test_malformed_is_raw),
-      cmocka_unit_test(test_late_dates),
-      cmocka_unit_test(test_code_with_a_nul),
-      cmocka_unit_test(test_dbpointer_with_a_nul),
-      cmocka_unit_test(test_depth),
-      cmocka_unit_test(test_times),
-      cmocka_unit_test(test_formats),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  struct printed printed;
+  printed_begin(&printed);
+  assert_int_equal(sizeof pointer_with_nul_to_mend, 0x26);
+  assert_int_equal(json_write(pointer_with_nul_to_mend, sizeof pointer_with_nul_to_mend, true, printed.out), JSON_RAW);
+  fclose(printed.out);
+  free(printed.text);
 }

@@ -1,12 +1,10 @@
 /* file: the real disk, in a directory of its own. */
 #include "storage/brick.h"
 #include "storage/file.h"
+#include "unit_test.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -14,8 +12,6 @@
 #include <sys/vfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static char folder[] = "/tmp/test_file_XXXXXX";
 static char path[100];
@@ -90,9 +86,8 @@ static void assert_says(const char *part)
     fail_msg("\"%s\" is not in \"%s\"", part, error.text);
 }
 
-static void test_write_and_read(void **state)
+TEST_WITH(test_write_and_read, NULL, folder_clear)
 {
-  (void)state;
   char bytes[16];
   size_t got = 0;
   int64_t size = 0;
@@ -114,9 +109,8 @@ static void test_write_and_read(void **state)
   assert_int_equal(file_close(&file, &error), FILE_OK);
 }
 
-static void test_modes(void **state)
+TEST_WITH(test_modes, NULL, folder_clear)
 {
-  (void)state;
   assert_int_equal(open_as("a", FILE_READ), FILE_ABSENT);
   assert_says("/a: No such file");
   assert_int_equal(open_as("a", FILE_WRITE), FILE_ABSENT);
@@ -131,9 +125,8 @@ static void test_modes(void **state)
 }
 
 /* A write goes to its own offset, whatever the file's end: the file was not opened for appending. */
-static void test_not_appending(void **state)
+TEST_WITH(test_not_appending, NULL, folder_clear)
 {
-  (void)state;
   char bytes[4];
   size_t got = 0;
   make("a", "abcd");
@@ -147,9 +140,8 @@ static void test_not_appending(void **state)
 }
 
 /* Whether the open file is still the file of that name, and as long as it should be. */
-static void test_in_place(void **state)
+TEST_WITH(test_in_place, NULL, folder_clear)
 {
-  (void)state;
   make("a", "abcd");
   make("b", "efgh");
   assert_int_equal(open_as("a", FILE_WRITE), FILE_OK);
@@ -175,9 +167,8 @@ static void test_in_place(void **state)
   assert_int_equal(file_close(&file, &error), FILE_OK);
 }
 
-static void test_permissions_whatever_the_umask(void **state)
+TEST_WITH(test_permissions_whatever_the_umask, NULL, folder_clear)
 {
-  (void)state;
   struct stat status;
   static const unsigned modes[] = {0640, 0600, 0664, 0444};
   for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
@@ -193,9 +184,8 @@ static void test_permissions_whatever_the_umask(void **state)
 }
 
 /* Only regular files are opened, and the open does not wait for the other end of a pipe. */
-static void test_others_refused(void **state)
+TEST_WITH(test_others_refused, NULL, folder_clear)
 {
-  (void)state;
   make("target", "x");
   assert_int_equal(symlink("target", path_of("link")), 0);
   assert_int_equal(symlink("nothing", path_of("dangling")), 0);
@@ -213,9 +203,8 @@ static void test_others_refused(void **state)
 }
 
 /* The guard belongs to the open file: it also excludes other descriptors in this process, and ends with the close. */
-static void test_guard(void **state)
+TEST_WITH(test_guard, NULL, folder_clear)
 {
-  (void)state;
   struct file other;
   make("a", "x");
   assert_int_equal(open_as("a", FILE_WRITE), FILE_OK);
@@ -232,17 +221,15 @@ static void test_guard(void **state)
   assert_int_equal(file_close(&other, &error), FILE_OK);
 }
 
-static void test_unlink(void **state)
+TEST_WITH(test_unlink, NULL, folder_clear)
 {
-  (void)state;
   make("a", "x");
   assert_int_equal(file_unlink(folder, "a", &error), FILE_OK);
   assert_int_equal(file_unlink(folder, "a", &error), FILE_ABSENT);
 }
 
-static void test_place(void **state)
+TEST_WITH(test_place, NULL, folder_clear)
 {
-  (void)state;
   struct file_place place = {.free_bytes = -1};
   assert_int_equal(file_place(folder, &place, &error), FILE_OK);
   assert_true(place.free_bytes >= 0);
@@ -252,9 +239,8 @@ static void test_place(void **state)
 }
 
 /* The open file itself is asked: it is on its directory's file system, unless another one is mounted in there. */
-static void test_local(void **state)
+TEST_WITH(test_local, NULL, folder_clear)
 {
-  (void)state;
   struct file_place place;
   struct file other;
   bool local = true;
@@ -271,9 +257,8 @@ static void test_local(void **state)
 }
 
 /* A file system counts as local only if it is known to belong to one kernel, and to have one guard per file. */
-static void test_local_file_systems(void **state)
+TEST_WITH(test_local_file_systems, NULL, folder_clear)
 {
-  (void)state;
   static const struct {
     unsigned long type;
     bool local;
@@ -317,9 +302,8 @@ static void count_each(void *context, const char *name)
   *count += strcmp(name, "a") == 0 || strcmp(name, "b") == 0;
 }
 
-static void test_list(void **state)
+TEST_WITH(test_list, NULL, folder_clear)
 {
-  (void)state;
   int count = 0;
   make("a", "");
   make("b", "");
@@ -329,9 +313,8 @@ static void test_list(void **state)
 }
 
 /* A limit on the file's size makes the kernel write only a part. */
-static void test_short_write(void **state)
+TEST_WITH(test_short_write, NULL, folder_clear)
 {
-  (void)state;
   struct rlimit before, limit;
   assert_int_equal(open_as("a", FILE_CREATE), FILE_OK);
   assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -351,9 +334,8 @@ static void test_short_write(void **state)
 }
 
 /* A sync that is not possible is reported: a pipe stands in for a broken disk. */
-static void test_failed_sync(void **state)
+TEST_WITH(test_failed_sync, NULL, folder_clear)
 {
-  (void)state;
   int ends[2];
   assert_int_equal(pipe(ends), 0);
   file.fd = ends[1];
@@ -366,9 +348,8 @@ static void test_failed_sync(void **state)
 }
 
 /* Recognised by the directory that every user sees, and by the attributes that root sees; at any level above. */
-static void test_brick(void **state)
+TEST_WITH(test_brick, NULL, folder_clear)
 {
-  (void)state;
   static const char *const marks[] = {"trusted.glusterfs.volume-id", "trusted.gfid"};
   const char *below = "below", *deeper = "below/deeper", *sign = ".glusterfs";
   char dir[100], inner[100];
@@ -397,23 +378,5 @@ static void test_brick(void **state)
 
 int main(void)
 {
-#define TEST(test) cmocka_unit_test_teardown(test, folder_clear)
-  const struct CMUnitTest tests[] = {
-      TEST(test_write_and_read),
-      TEST(test_modes),
-      TEST(test_not_appending),
-      TEST(test_permissions_whatever_the_umask),
-      TEST(test_others_refused),
-      TEST(test_guard),
-      TEST(test_unlink),
-      TEST(test_place),
-      TEST(test_local),
-      TEST(test_list),
-      TEST(test_short_write),
-      TEST(test_failed_sync),
-      TEST(test_in_place),
-      TEST(test_brick),
-      TEST(test_local_file_systems),
-  };
-  return cmocka_run_group_tests(tests, folder_make, folder_remove);
+  return tests_run(folder_make, folder_remove);
 }

@@ -1,14 +1,8 @@
 /* format: known bytes, skip offsets, PAD lengths, names, and the invalid values of headers and markers. */
 #include "storage/format.h"
+#include "unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
-
-#include "cmocka_range.h"
 
 static struct error error;
 
@@ -26,9 +20,8 @@ static uint8_t *file_load(const char *path, size_t *size)
   return bytes;
 }
 
-static void test_crc(void **state)
+TEST(test_crc)
 {
-  (void)state;
   assert_int_equal(format_crc("123456789", 9), 0xE3069283);
   assert_int_equal(format_crc("", 0), 0);
   uint8_t zeros[32] = {0}; /* RFC 3720, B.4 */
@@ -36,9 +29,8 @@ static void test_crc(void **state)
 }
 
 /* What was decoded from another writer's file encodes to the same bytes again. */
-static void test_vectors_again(void **state)
+TEST(test_vectors_again)
 {
-  (void)state;
   static const char *const paths[] = {"vectors/t1.bin", "vectors/t1@4.bin", "vectors/t1@5.bin", "vectors/t1@6.bin"};
   int markers = 0;
   for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
@@ -67,9 +59,8 @@ static void test_vectors_again(void **state)
 }
 
 /* The formula as docs/format.md writes it. */
-static void test_skip_offsets(void **state)
+TEST(test_skip_offsets)
 {
-  (void)state;
   enum { BLOCKS = 2000 };
   static int skip[BLOCKS];
   struct skip_path path = {0};
@@ -86,9 +77,8 @@ static void test_skip_offsets(void **state)
   assert_int_equal(skip[2], 1);
 }
 
-static void test_skip_path_is_short(void **state)
+TEST(test_skip_path_is_short)
 {
-  (void)state;
   struct skip_path path = {0};
   int deepest = 0;
   for (int n = 0; n < 1 << 22; n++) {
@@ -98,9 +88,8 @@ static void test_skip_path_is_short(void **state)
   assert_uint_in_range(deepest, 22, 44);
 }
 
-static void test_pad_bytes(void **state)
+TEST(test_pad_bytes)
 {
-  (void)state;
   assert_int_equal(format_pad_bytes(4096), 0);
   assert_int_equal(format_pad_bytes(8192), 0);
   assert_int_equal(format_pad_bytes(4097), 4095);
@@ -114,9 +103,8 @@ static void test_pad_bytes(void **state)
   }
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
-  (void)state;
   char type[TYPE_BYTES_MAX + 1], name[FILE_NAME_SIZE], longest[300];
   int64_t epoch = -1;
   static const struct {
@@ -193,9 +181,8 @@ static enum format_status header_status_with(struct segment_header header, size_
   return format_header_decode(header_bytes, &decoded, &error);
 }
 
-static void test_header_known_bytes(void **state)
+TEST(test_header_known_bytes)
 {
-  (void)state;
   struct segment_header header = header_example();
   format_header_encode(&header, header_bytes);
   assert_memory_equal(header_bytes, "\x00\x10\x00\x00\x05_pawl\x00\xF0\x00\x00\x00\x80\x01\x00\x0C\x00", 20);
@@ -206,9 +193,8 @@ static void test_header_known_bytes(void **state)
   assert_int_equal(header_bytes[4095], 0);
 }
 
-static void test_header_newer(void **state)
+TEST(test_header_newer)
 {
-  (void)state;
   struct segment_header header = header_example();
   assert_int_equal(header_status(header), FORMAT_OK);
   assert_int_equal(header_status_with(header, 16, 2), FORMAT_NEWER);
@@ -221,9 +207,8 @@ static void test_header_newer(void **state)
   assert_int_equal(header_status(header), FORMAT_OK);
 }
 
-static void test_header_contradictions(void **state)
+TEST(test_header_contradictions)
 {
-  (void)state;
   static const struct {
     size_t at;
     uint8_t value;
@@ -256,9 +241,8 @@ static void test_header_contradictions(void **state)
 #undef INVALID
 }
 
-static void test_header_without_predecessor(void **state)
+TEST(test_header_without_predecessor)
 {
-  (void)state;
   struct segment_header first = {.epoch = 1, .first_seq = 1, .type = "t1"};
   assert_int_equal(header_status(first), FORMAT_OK);
   first.number = 1;
@@ -269,9 +253,8 @@ static void test_header_without_predecessor(void **state)
 }
 
 /* The longest value of every field must fit. */
-static void test_header_full(void **state)
+TEST(test_header_full)
 {
-  (void)state;
   struct segment_header header = header_example(), decoded;
   memset(header.type, 't', sizeof header.type - 1);
   segment_name_make(header.type, 999999999999999999, header.predecessor);
@@ -284,9 +267,8 @@ static void test_header_full(void **state)
   assert_memory_equal(&decoded, &header, sizeof header);
 }
 
-static void test_header_flips(void **state)
+TEST(test_header_flips)
 {
-  (void)state;
   struct segment_header header = header_example(), decoded;
   format_header_encode(&header, header_bytes);
   for (size_t bit = 0; bit < 8 * FORMAT_HEADER_BYTES; bit++) {
@@ -332,9 +314,8 @@ static enum format_status marker_status_with(struct block_marker marker, size_t 
   return format_marker_decode(marker_bytes, &decoded, &error);
 }
 
-static void test_marker_known_bytes(void **state)
+TEST(test_marker_known_bytes)
 {
-  (void)state;
   struct block_marker marker = marker_example();
   format_marker_encode(&marker, marker_bytes);
   static const uint8_t expected[120] = "\x80\0\0\0\x05_pawl\0\x6F\0\0\0\x80"
@@ -347,9 +328,8 @@ static void test_marker_known_bytes(void **state)
   assert_int_equal(format_marker_link(&marker), (uint64_t)format_crc(marker_bytes, 120) << 32 | 0xA1A2A3A4);
 }
 
-static void test_marker_newer(void **state)
+TEST(test_marker_newer)
 {
-  (void)state;
   assert_int_equal(marker_status_with(marker_example(), 16, 1), FORMAT_OK);
   assert_int_equal(marker_status_with(marker_example(), 16, 2), FORMAT_NEWER);
   assert_int_equal(marker_status_with(marker_example(), 16, 0), FORMAT_NEWER);
@@ -360,9 +340,8 @@ static void test_marker_newer(void **state)
   assert_int_equal(marker_status_with(marker_example(), 19, 1), FORMAT_NEWER);
 }
 
-static void test_marker_contradictions(void **state)
+TEST(test_marker_contradictions)
 {
-  (void)state;
   static const struct {
     size_t at;
     uint8_t value;
@@ -374,9 +353,8 @@ static void test_marker_contradictions(void **state)
 }
 
 /* Blocks without messages have a count of zero. */
-static void test_marker_without_messages(void **state)
+TEST(test_marker_without_messages)
 {
-  (void)state;
   static const uint8_t kinds[] = {BLOCK_OPEN, BLOCK_CLOSE, BLOCK_PAD, 128, 255};
   struct block_marker decoded, marker = marker_example();
   marker.count = marker.items = 0;
@@ -391,9 +369,8 @@ static void test_marker_without_messages(void **state)
   }
 }
 
-static void test_marker_flips(void **state)
+TEST(test_marker_flips)
 {
-  (void)state;
   struct block_marker marker = marker_example(), decoded;
   format_marker_encode(&marker, marker_bytes);
   for (size_t bit = 0; bit < 8 * FORMAT_MARKER_BYTES; bit++) {
@@ -402,28 +379,4 @@ static void test_marker_flips(void **state)
       fail_msg("bit %zu", bit);
     marker_bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
   }
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_crc),
-      cmocka_unit_test(test_vectors_again),
-      cmocka_unit_test(test_skip_offsets),
-      cmocka_unit_test(test_skip_path_is_short),
-      cmocka_unit_test(test_pad_bytes),
-      cmocka_unit_test(test_names),
-      cmocka_unit_test(test_header_known_bytes),
-      cmocka_unit_test(test_header_newer),
-      cmocka_unit_test(test_header_contradictions),
-      cmocka_unit_test(test_header_without_predecessor),
-      cmocka_unit_test(test_header_full),
-      cmocka_unit_test(test_header_flips),
-      cmocka_unit_test(test_marker_known_bytes),
-      cmocka_unit_test(test_marker_newer),
-      cmocka_unit_test(test_marker_contradictions),
-      cmocka_unit_test(test_marker_without_messages),
-      cmocka_unit_test(test_marker_flips),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

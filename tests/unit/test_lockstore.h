@@ -1,27 +1,21 @@
 /*
- * What the lockstore suite needs from the lockstore under test: test_lockstore_twin.c provides the one in memory,
- * test_lockstore_real.c the one at PAWL_TEST_URI, in a database of its own that is dropped at the end.
+ * The suite that the real lockstore and its twin must both pass: what its files share, and what they need from the lockstore under
+ * test. test_lockstore_twin.c provides the one in memory, test_lockstore_real.c the one at PAWL_TEST_URI, in a database of its own
+ * that is dropped at the end.
  */
 #ifndef PAWL_TESTS_TEST_LOCKSTORE_H
 #define PAWL_TESTS_TEST_LOCKSTORE_H
 
 #include "lockstore/ledger.h"
 #include "lockstore/mutex.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit_test.h"
 
 enum { SKIPPED = 77 }; /* exit code: nothing was run */
 
 /* False: the suite cannot run here; the reason was printed. */
 bool fixture_begin(void);
 void fixture_end(void);
-/* Prepared, and open until fixture_end. */
-struct lockstore *fixture_store(void);
+extern struct lockstore *store; /* prepared, and open until fixture_end */
 /* Another lockstore, like that of another process, and the watcher on a store; the caller closes both. */
 struct lockstore *fixture_store_new(void);
 struct watcher *fixture_watcher(struct lockstore *store, const char *type);
@@ -38,5 +32,23 @@ void fixture_raise_v(const char *type);
 void fixture_put_malformed(const char *type);
 /* Raises the epoch as the fence of an older pawl does, which knows no `guarded`. */
 void fixture_fence_older(const char *type);
+
+#define MY_TYPE __func__ /* each test has a type of its own */
+#define LONG_MS 60000
+#define SHORT_MS 200
+
+extern struct error error;
+extern const struct owner alice, bob;
+extern const struct lock_holder someone;
+
+enum outcome take(const char *type, const struct owner *owner, int64_t ttl_ms);
+
+/* The committed end of a file of `seq` messages, and a commit that moves it. */
+struct committed end_at(const char *type, int64_t seq);
+struct ledger_commit commit_of(const char *type, int64_t epoch, const struct owner *owner, int64_t from, int64_t to);
+/* A new segment of alice, as epoch 1; begin_file makes a type that has it. */
+struct ledger_commit first_commit(const char *type);
+void begin_file(const char *type);
+struct ledger read_ledger(const char *type);
 
 #endif

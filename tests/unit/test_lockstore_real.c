@@ -6,14 +6,13 @@
 #include <stdlib.h>
 #include <time.h>
 
-static struct lockstore *store;
+struct lockstore *store;
 static char db[64];
 
 struct lockstore *real_open(const char *name, int64_t timeout_ms)
 {
   struct lockstore_options options = {
       .uri = getenv("PAWL_TEST_URI"), .db = name, .timeout_ms = timeout_ms, .connections_max = 16, .program = REAL_PROGRAM};
-  struct error error = {.text = ""};
   struct lockstore *opened = lockstore_open(&options, &error);
   if (!opened)
     fail_msg("%s", error.text);
@@ -27,7 +26,6 @@ void real_run(struct lockstore *at, const char *database, const char *json)
   if (!command)
     fail_msg("%s: %s", json, reason.message);
   struct mongo *mongo = lockstore_mongo(at);
-  struct error error;
   mongoc_client_t *client = mongo_client_take(mongo, "a test's command", &error);
   bool ok = mongoc_client_command_simple(client, database ? database : mongo_db(lockstore_mongo(at)), command, NULL, &reply, &reason);
   mongo_client_give(mongo, client);
@@ -35,6 +33,52 @@ void real_run(struct lockstore *at, const char *database, const char *json)
     fail_msg("%s: %s", json, ok ? "writeErrors" : reason.message);
   bson_destroy(command);
   bson_destroy(&reply);
+}
+
+static void fail_commands(const char *mode, const char *data)
+{
+  char json[1024];
+  snprintf(json, sizeof json, "{\"configureFailPoint\": \"failCommand\", \"mode\": %s, \"data\": {\"appName\": \"%s\", %s}}", mode,
+           mongo_program(lockstore_mongo(store)), data);
+  real_run(store, "admin", json);
+}
+
+void real_fail_next(const char *data)
+{
+  fail_commands("{\"times\": 1}", data);
+}
+
+void real_fail_after(int skip, const char *data)
+{
+  char mode[32];
+  snprintf(mode, sizeof mode, "{\"skip\": %d}", skip);
+  fail_commands(mode, data);
+}
+
+void real_fail_no_more(void)
+{
+  real_run(store, "admin", "{\"configureFailPoint\": \"failCommand\", \"mode\": \"off\"}");
+}
+
+void real_insert(const char *collection, const char *document)
+{
+  char json[2048];
+  snprintf(json, sizeof json, "{\"insert\": \"%s\", \"documents\": [%s]}", collection, document);
+  real_run(store, NULL, json);
+}
+
+static void count_document(void *context, const bson_t *document)
+{
+  (void)document;
+  ++*(int *)context;
+}
+
+int real_count(struct lockstore *at, bson_t *query)
+{
+  int found = 0;
+  assert_int_equal(mongo_find(lockstore_mongo(at), "counting", query, count_document, &found, &error), OUTCOME_YES);
+  bson_destroy(query);
+  return found;
 }
 
 void real_drop(struct lockstore *at)
@@ -45,7 +89,6 @@ void real_drop(struct lockstore *at)
 
 bool fixture_begin(void)
 {
-  struct error error;
   if (!getenv("PAWL_TEST_URI")) {
     fprintf(stderr, "skipped: PAWL_TEST_URI names no MongoDB to test against\n");
     return false;
@@ -65,11 +108,6 @@ void fixture_end(void)
   real_drop(store);
 }
 
-struct lockstore *fixture_store(void)
-{
-  return store;
-}
-
 struct lockstore *fixture_store_new(void)
 {
   return real_open(db, 30000);
@@ -84,7 +122,6 @@ static struct lockstore_options watch_options(void)
 struct watcher *fixture_watcher(struct lockstore *of, const char *type)
 {
   struct lockstore_options options = watch_options();
-  struct error error = {.text = ""};
   struct watcher *watcher = watcher_open(of, &options, &type, 1, &error);
   if (!watcher)
     fail_msg("%s", error.text);
@@ -94,7 +131,6 @@ struct watcher *fixture_watcher(struct lockstore *of, const char *type)
 void fixture_wait_expired(const char *type, int slot)
 {
   struct lock_view view;
-  struct error error;
   for (int tries = 0; tries < 1000; tries++) {
     assert_int_equal(lock_read(store, type, slot, &view, &error), OUTCOME_YES);
     if (view.stealable)
@@ -128,33 +164,30 @@ void fixture_age_queue(const char *type, int ms)
 void fixture_put_v2(const char *type)
 {
   char json[512];
-  snprintf(json, sizeof json, "{\"insert\": \"ledger\", \"documents\": [{\"_id\": \"%s\", \"v\": 2, \"epoch\": 5}]}", type);
-  real_run(store, NULL, json);
-}
-
-void fixture_raise_v(const char *type)
-{
-  char json[512];
-  snprintf(json, sizeof json, "{\"update\": \"ledger\", \"updates\": [{\"q\": {\"_id\": \"%s\"}, \"u\": {\"$set\": {\"v\": 2}}}]}", type);
-  real_run(store, NULL, json);
+  snprintf(json, sizeof json, "{\"_id\": \"%s\", \"v\": 2, \"epoch\": 5}", type);
+  real_insert("ledger", json);
 }
 
 void fixture_put_malformed(const char *type)
 {
   char json[512];
-  snprintf(
-      json, sizeof json,
-      "{\"insert\": \"ledger\", \"documents\": [{\"_id\": \"%s\", \"v\": 1, \"epoch\": 5, \"file\": [\"t1.bin\"], \"x\": {\"y\": [1.5]}}]}",
-      type);
+  snprintf(json, sizeof json, "{\"_id\": \"%s\", \"v\": 1, \"epoch\": 5, \"file\": [\"t1.bin\"], \"x\": {\"y\": [1.5]}}", type);
+  real_insert("ledger", json);
+}
+
+static void update_ledger(const char *type, const char *update)
+{
+  char json[512];
+  snprintf(json, sizeof json, "{\"update\": \"ledger\", \"updates\": [{\"q\": {\"_id\": \"%s\"}, \"u\": %s}]}", type, update);
   real_run(store, NULL, json);
+}
+
+void fixture_raise_v(const char *type)
+{
+  update_ledger(type, "{\"$set\": {\"v\": 2}}");
 }
 
 void fixture_fence_older(const char *type)
 {
-  char json[512];
-  snprintf(json, sizeof json,
-           "{\"update\": \"ledger\", \"updates\": [{\"q\": {\"_id\": \"%s\"}, \"u\": {\"$inc\": {\"epoch\": {\"$numberLong\": "
-           "\"1\"}}}}]}",
-           type);
-  real_run(store, NULL, json);
+  update_ledger(type, "{\"$inc\": {\"epoch\": {\"$numberLong\": \"1\"}}}");
 }

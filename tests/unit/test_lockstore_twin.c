@@ -3,7 +3,7 @@
 #include "test_lockstore.h"
 
 static struct memory_server *server;
-static struct lockstore *store;
+struct lockstore *store;
 
 bool fixture_begin(void)
 {
@@ -18,11 +18,6 @@ void fixture_end(void)
   memory_server_free(server);
 }
 
-struct lockstore *fixture_store(void)
-{
-  return store;
-}
-
 struct lockstore *fixture_store_new(void)
 {
   return lockstore_memory_open(server);
@@ -32,7 +27,6 @@ struct watcher *fixture_watcher(struct lockstore *of, const char *type)
 {
   static const char *types[64]; /* the twin only borrows them */
   static int used;
-  struct error error;
   types[used] = type;
   struct watcher *watcher = watcher_open(of, NULL, &types[used], 1, &error);
   used++;
@@ -42,7 +36,6 @@ struct watcher *fixture_watcher(struct lockstore *of, const char *type)
 void fixture_wait_expired(const char *type, int slot)
 {
   struct lock_view view;
-  struct error error;
   assert_int_equal(lock_read(store, type, slot, &view, &error), OUTCOME_YES);
   memory_server_set_now(server, memory_server_now(server) + view.left_ms + 1);
 }
@@ -50,7 +43,6 @@ void fixture_wait_expired(const char *type, int slot)
 void fixture_jump(const char *type, int slot)
 {
   struct lock_view view;
-  struct error error;
   assert_int_equal(lock_read(store, type, slot, &view, &error), OUTCOME_YES);
   memory_server_set_now(server, memory_server_now(server) - 3 * view.ttl_ms);
 }
@@ -67,26 +59,22 @@ void fixture_put_v2(const char *type)
   memory_server_put_ledger(server, type, &ledger);
 }
 
-void fixture_raise_v(const char *type)
-{
-  struct ledger ledger;
-  struct error error;
-  assert_int_equal(ledger_read(store, type, &ledger, &error), OUTCOME_YES);
-  ledger.v = 2;
-  memory_server_put_ledger(server, type, &ledger);
-}
-
 void fixture_put_malformed(const char *type)
 {
   struct ledger ledger = {.epoch = 5};
   memory_server_put_ledger(server, type, &ledger);
 }
 
+void fixture_raise_v(const char *type)
+{
+  struct ledger ledger = read_ledger(type);
+  ledger.v = 2;
+  memory_server_put_ledger(server, type, &ledger);
+}
+
 void fixture_fence_older(const char *type)
 {
-  struct ledger ledger;
-  struct error error;
-  assert_int_equal(ledger_read(store, type, &ledger, &error), OUTCOME_YES);
+  struct ledger ledger = read_ledger(type);
   ledger.epoch++;
   memory_server_put_ledger(server, type, &ledger);
 }

@@ -1,12 +1,6 @@
 /* message_id: which `_id`s a delete can name, and that their bytes stay unchanged; also storage/element.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "storage/bundle.h"
+#include "unit_test.h"
 #include "worker/work_item.h"
 
 #define WITH_NUL(text) text, sizeof text /* its closing NUL is counted */
@@ -57,9 +51,8 @@ static bson_t *document_of(const struct value *value)
   return document;
 }
 
-static void test_each_kind(void **state)
+TEST(test_each_kind)
 {
-  (void)state;
   for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
     const struct value *value = &values[i];
     bson_t *document = document_of(value);
@@ -77,9 +70,8 @@ static void test_each_kind(void **state)
 }
 
 /* A delete names them one after the other, unchanged. */
-static void test_in_a_load(void **state)
+TEST(test_in_a_load)
 {
-  (void)state;
   struct work_item *item = work_item_new();
   struct elements elements;
   struct element id;
@@ -116,9 +108,8 @@ static enum work_item_put put_number(struct work_item *item, const struct work_i
 }
 
 /* A single document may be larger than the caps, but no second one beside it. */
-static void test_caps_of_a_load(void **state)
+TEST(test_caps_of_a_load)
 {
-  (void)state;
   struct element id, first, last;
   struct work_item *item = work_item_new();
   assert_false(work_item_range(item, &first, &last));
@@ -138,9 +129,8 @@ static void test_caps_of_a_load(void **state)
 }
 
 /* Each is so large that it has an array of its own. */
-static void test_large(void **state)
+TEST(test_large)
 {
-  (void)state;
   struct work_item *item = work_item_new();
   size_t size = WORK_ITEM_IDS_BYTES_MAX + 5;
   uint8_t *text = calloc(1, size);
@@ -157,9 +147,8 @@ static void test_large(void **state)
   work_item_free(item);
 }
 
-static void test_deep(void **state)
+TEST(test_deep)
 {
-  (void)state;
   bson_t *inner = bson_new();
   struct element id;
   for (int levels = 2; levels <= 181; levels++) {
@@ -176,9 +165,8 @@ static void test_deep(void **state)
 }
 
 /* Any cut and any byte: the parser ends, and reads nothing after the end (the sanitizers check that). */
-static void test_malformed(void **state)
+TEST(test_malformed)
 {
-  (void)state;
   for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
     bson_t *document = document_of(&values[i]);
     struct element id;
@@ -198,13 +186,4 @@ static void test_malformed(void **state)
   struct element id;
   assert_string_equal(message_id_find(none, sizeof none, &id), "is missing");
   assert_string_equal(message_id_show(&id).text, "(none)");
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_each_kind), cmocka_unit_test(test_in_a_load), cmocka_unit_test(test_caps_of_a_load),
-      cmocka_unit_test(test_large),     cmocka_unit_test(test_deep),      cmocka_unit_test(test_malformed),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,8 @@
 /* Whose turn it is: the pure rules of the wait queue, as a table of queues. */
 #include "lockstore/wait_queue.h"
+#include "unit_test.h"
 
 #include <ctype.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 enum { NOW_MS = 1700000000, CALL = 1000 };
 
@@ -56,9 +52,8 @@ static char name_at(const struct wait_queue *queue, int at)
   return at < 0 ? '.' : (char)queue->waiters[at].owner.bytes[0];
 }
 
-static void whose_turn_it_is(void **state)
+TEST(whose_turn_it_is)
 {
-  (void)state;
   static const struct {
     const char *queue;
     char last; /* the last holder: w a worker, T a tool, ' ' not known */
@@ -109,18 +104,16 @@ static void whose_turn_it_is(void **state)
   }
 }
 
-static void who_does_not_come_any_more(void **state)
+TEST(who_does_not_come_any_more)
 {
-  (void)state;
   struct wait_queue queue;
   queue_of(&queue, "a b! c? d* e- f+", 'w');
   for (int i = 0; i < queue.count; i++)
     assert_int_equal(waiter_is_gone(&queue, &queue.waiters[i], CALL), i >= 2);
 }
 
-static void who_waits_of_a_kind(void **state)
+TEST(who_waits_of_a_kind)
 {
-  (void)state;
   static const struct {
     const char *queue;
     bool workers, tools;
@@ -132,14 +125,4 @@ static void who_waits_of_a_kind(void **state)
     if (wait_queue_has(&queue, LOCK_BY_WORKER) != cases[i].workers || wait_queue_has(&queue, LOCK_BY_TOOL) != cases[i].tools)
       fail_msg("\"%s\"", cases[i].queue);
   }
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(whose_turn_it_is),
-      cmocka_unit_test(who_does_not_come_any_more),
-      cmocka_unit_test(who_waits_of_a_kind),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }
