@@ -165,6 +165,14 @@ STORY(test_waits_for_a_wakeup)
   assert_uint_in_range(pause_ms(), 50, 100);
 }
 
+/* Its entry expires long before --retry is over. */
+STORY(test_a_lost_take_is_followed_by_a_look_soon)
+{
+  rig.consumer.core.options.retry_ms = 3600000;
+  STEP(TO_TAKING "; TAKE NO", STATE_WAITING, "");
+  assert_uint_in_range(pause_ms(), 500, 1000);
+}
+
 /* It was for an acquisition that is over: somebody else's turn may be now. */
 STORY(test_a_late_wakeup_is_ignored)
 {

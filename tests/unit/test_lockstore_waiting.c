@@ -485,3 +485,14 @@ NEIGHBOUR_TEST(the_queue_has_bounds)
   assert_int_equal(join(type, &bob, now_ms), OUTCOME_NO);
   assert_int_equal(lock_delete(store, type, 0, &alice, &error), OUTCOME_YES);
 }
+
+/* Its entry expires long before --retry is over. */
+NEIGHBOUR_TEST(lost_take_is_followed_by_a_look_soon)
+{
+  struct neighbour *one = neighbour_open(MY_TYPE), *two = neighbour_open(MY_TYPE);
+  two->lock.retry_ms = 3600000;
+  acquire_draw(two->store, &two->lock);
+  expect_takes(one);
+  assert_int_equal(acquire_take(two->store, two->type, &two->lock, &someone, &error), OUTCOME_NO);
+  assert_uint_in_range(two->lock.pause_ms, 500, 1000);
+}
