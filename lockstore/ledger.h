@@ -112,7 +112,7 @@ MUST_CHECK enum outcome ledger_forget_again(struct lockstore *store, const char 
 
 /*
  * For pawl-status: lists every ledger, in order of type. `problem` is NULL, or says why the document could not be read; then the
- * other arguments have what could be read. A type that is no string comes as JSON. `each` must not call the lockstore.
+ * other arguments have what could be read. A type that is not a string is given as JSON. `each` must not call the lockstore.
  */
 typedef void ledger_each(void *context, const char *type, const struct ledger *ledger, const char *problem);
 MUST_CHECK enum outcome ledger_list(struct lockstore *store, ledger_each *each, void *context, struct error *error);

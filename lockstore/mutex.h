@@ -44,7 +44,7 @@ MUST_CHECK enum outcome lock_take(struct lockstore *store, const char *type, int
 /*
  * YES: held, `*view` names the holder. NO: free. REFUSED: the lock document has no proper `owner`. pawl did not write it, and
  * no call here removes it; `error` says how to. Any other field may be wrong and is still judged: an `expires_at` that is no
- * date counts as expired; a `ttl_ms` that is no number of 1 ms to 1 h counts as 1 h.
+ * date counts as expired; a `ttl_ms` outside 1 ms to 1 h, or not a number, counts as 1 h.
  */
 MUST_CHECK enum outcome lock_read(struct lockstore *store, const char *type, int slot, struct lock_view *view, struct error *error);
 /*

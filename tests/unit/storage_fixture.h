@@ -20,7 +20,7 @@ extern struct holder holder;
 extern struct reading reading;
 extern struct error error;
 
-/* The first segment, with one block of so many messages. */
+/* The first segment, with one block of that number of messages. */
 void first_segment(int messages);
 /* A t1.bin with all kinds of blocks, four epochs, two machines, one unclean end; lists its blocks. */
 void sample_write(bool zstd);

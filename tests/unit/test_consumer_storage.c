@@ -246,7 +246,7 @@ STORY(test_open_newer_stands_by)
   STEP("wait 70000; POLL YES; CHECK YES; LOOK YES; TAKE YES; FENCE YES:clean; OPEN NEWER; CLOSE YES; UNLOCK YES", STATE_CHECKING, "");
 }
 
-/* A ledger of a newer pawl is no fault of the storage: it ends a minute that had begun. */
+/* A ledger of a newer pawl is not a fault of the storage: the minute of distrust begins anew. */
 STORY(test_newer_ends_the_minute)
 {
   STEP("wait 0; POLL YES; CHECK REFUSED; wait 30000; POLL YES; CHECK NEWER; wait 40000; POLL YES; CHECK REFUSED", STATE_CHECKING, "");

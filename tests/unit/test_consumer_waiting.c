@@ -65,7 +65,7 @@ STORY(test_a_waiter_that_stops_calls_the_next)
   assert_true(running(ACTIVITY_MAIN)->calls);
 }
 
-/* It does not leave an entry behind that would be called when nobody is there. */
+/* It leaves no entry that would be called after the process has ended. */
 STORY(test_a_waiter_that_stops_leaves_the_queue)
 {
   STEP("wait 0; POLL YES; CHECK YES; LOOK NO; stop", STATE_UNLOCKING, "LEAVE");
@@ -73,7 +73,7 @@ STORY(test_a_waiter_that_stops_leaves_the_queue)
   STEP("LEAVE UNKNOWN", STATE_DONE, "");
 }
 
-/* Unless nobody answers: its entry ends by itself, and the stop does not wait for that. */
+/* Unless MongoDB gives no answer: its entry expires, and the stop does not wait for that. */
 STORY(test_a_waiter_stops_while_the_database_is_away)
 {
   STEP("wait 0; POLL YES; CHECK YES; LOOK NO; wake; LOOK UNKNOWN; stop", STATE_DONE, "");
@@ -173,7 +173,7 @@ STORY(test_a_lost_take_is_followed_by_a_look_soon)
   assert_uint_in_range(pause_ms(), 500, 1000);
 }
 
-/* It was for an acquisition that is over: somebody else's turn may be now. */
+/* It was for an acquisition that is over: it may be the turn of another process now. */
 STORY(test_a_late_wakeup_is_ignored)
 {
   struct event event = {.kind = EVENT_WAKE, .about = WAKEUP_LOCK, .owner = {{1, 2, 3}}};
