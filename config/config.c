@@ -191,9 +191,7 @@ static bool worker_derive(struct config *config, struct error *error)
     error_set(error, "--type: got none: takes at least one type, e.g. --type t1 (or PAWL_TYPE=t1, or `type = t1` in the --config file)");
     return false;
   }
-  config->codec_zstd = config->codec == CONFIG_CODEC_ZSTD;
-  config->linger_given = config->settings[option_find(CONFIG_WORKER, "linger")].source > SOURCE_DEFAULT;
-  if (config->exit_when_empty && !config->linger_given) {
+  if (config->exit_when_empty && config->settings[option_find(CONFIG_WORKER, "linger")].source == SOURCE_DEFAULT) {
     config->linger_ms = 0;
     setting_override(config, "linger", 0, "default with exit-when-empty");
   }

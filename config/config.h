@@ -67,15 +67,13 @@ struct config {
   int64_t lease_ms;
   int64_t retry_ms;
   int64_t poll_ms;
-  int64_t linger_ms; /* 0 if it was not given and exit_when_empty is set */
-  bool linger_given;
+  int64_t linger_ms;  /* 0 if it was not given and exit_when_empty is set */
   int64_t stall_ms;   /* already the larger of --stall and 3 leases */
   int64_t timeout_ms; /* -1: none */
   int64_t batch_messages;
   int64_t batch_bytes;
   int64_t segment_bytes; /* 0: never roll */
   enum config_codec codec;
-  bool codec_zstd; /* the same, as a bool */
   bool exit_when_empty;
   unsigned file_mode;
   struct config_address listen;

@@ -378,14 +378,14 @@ static void append_commit_change(bson_t *update, const struct ledger_commit *com
   bson_t change, set;
   BSON_APPEND_DOCUMENT_BEGIN(update, "u", &change);
   BCON_APPEND(&change, "$max", "{", "settled", BCON_INT64(commit->settled), "}");
-  if (has_file(after) || commit->set_clean || commit->machine || commit->guarded) {
+  if (has_file(after) || commit->clean || commit->machine || commit->guarded) {
     BSON_APPEND_DOCUMENT_BEGIN(&change, "$set", &set);
     if (has_file(after))
       BCON_APPEND(&set, "file", BCON_UTF8(after->file), "uuid", BCON_BIN(BSON_SUBTYPE_BINARY, after->uuid, sizeof after->uuid), "length",
                   BCON_INT64(after->length), "tail", BCON_INT64(after->tail), "link", BCON_INT64((int64_t)after->link), "seq",
                   BCON_INT64(after->seq), "items", BCON_INT64(after->items));
-    if (commit->set_clean)
-      BSON_APPEND_BOOL(&set, "clean", commit->clean);
+    if (commit->clean)
+      BSON_APPEND_BOOL(&set, "clean", true);
     if (commit->machine)
       BSON_APPEND_UTF8(&set, "machine", commit->machine);
     if (commit->guarded)

@@ -74,7 +74,7 @@ struct ledger_commit {
   struct owner owner;
   struct committed before, after; /* equal: only `settled` and `clean` change */
   int64_t settled;                /* raised to this, never lowered */
-  bool set_clean, clean;          /* set_clean: write `clean`, which ends the epoch */
+  bool clean;                     /* sets `clean`, which ends the epoch; otherwise unchanged */
   const char *machine;            /* of the writer; NULL: unchanged */
   bool guarded;                   /* the writer holds the file's guard: the end is vouched for; otherwise unchanged */
 };

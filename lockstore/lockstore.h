@@ -48,7 +48,8 @@ struct lockstore_options {
   const char *db;      /* NULL or empty: the URI's, else "pawl" */
   int64_t timeout_ms;  /* of one request */
   int64_t majority_ms; /* of one that waits for the majority: a write, or a read of what was just written; 0: timeout_ms */
-  int64_t await_ms;    /* how long a request may wait on the server, on top of timeout_ms; only for a watcher (wakeup.h), otherwise 0 */
+  int64_t
+      await_ms; /* how long a request may wait on the server, on top of timeout_ms; only for a reader of wake-ups (wakeup.h), otherwise 0 */
   int64_t prepared_ms; /* how long lockstore_is_known relies on lockstore_prepare; 0: until a request gets no answer */
   int connections_max; /* threads that may be in a call at the same time */
   const char *program; /* the application name in the server's log is PROGRAM@DB, then the name in the URI */
@@ -77,7 +78,7 @@ void lockstore_random(struct lockstore *store, void *bytes, size_t size);
  */
 MUST_CHECK enum outcome lockstore_prepare(struct lockstore *store, struct error *error);
 /*
- * False: call lockstore_prepare again. Either a request or a watcher got no answer since, and the server may be another one
+ * False: call lockstore_prepare again. Either a request or a reader of wake-ups got no answer since, and the server may be another one
  * now; or the last check is older than options.prepared_ms, and somebody may have added a TTL index.
  */
 bool lockstore_is_known(struct lockstore *store);

@@ -1,7 +1,7 @@
 /*
  * lockstore_memory: the twin of lockstore, in memory. It defines every function of lockstore.h, mutex.h,
- * ledger.h, wait_queue.h and wakeup.h except lockstore_open, with the same answers (a watcher never waits, and falls behind by at most 64
- * wake-ups). A test links it in place of the real one, and one suite (tests/unit/test_lockstore*.c) runs against both.
+ * ledger.h, wait_queue.h and wakeup.h except lockstore_open, with the same answers (a reader of wake-ups never waits, and falls behind by
+ * at most 64 wake-ups). A test links it in place of the real one, and one suite (tests/unit/test_lockstore*.c) runs against both.
  *
  * A server is what the workers share: documents and a clock, which only memory_server_set_now moves. A lockstore is one
  * worker's way to it. The test itself plays a request that arrives late: the call answers UNKNOWN without effect

@@ -190,61 +190,61 @@ enum outcome wakeup_send(struct lockstore *store, const char *type, enum wakeup_
   return memory_call_end(store, lost, OUTCOME_YES, error);
 }
 
-struct watcher {
+struct wakeup_reader {
   struct lockstore *store;
   const char *const *types;
   size_t type_count;
   int64_t position; /* of the next one */
 };
 
-struct watcher *watcher_open(struct lockstore *store, const struct lockstore_options *options, const char *const *types, size_t type_count,
-                             struct error *error)
+struct wakeup_reader *wakeup_reader_open(struct lockstore *store, const struct lockstore_options *options, const char *const *types,
+                                         size_t type_count, struct error *error)
 {
-  struct watcher *watcher = calloc(1, sizeof *watcher);
+  struct wakeup_reader *reader = calloc(1, sizeof *reader);
   (void)options, (void)error;
-  assert(watcher);
-  *watcher = (struct watcher){.store = store, .types = types, .type_count = type_count, .position = INT64_MAX};
-  return watcher;
+  assert(reader);
+  *reader = (struct wakeup_reader){.store = store, .types = types, .type_count = type_count, .position = INT64_MAX};
+  return reader;
 }
 
-void watcher_close(struct watcher *watcher)
+void wakeup_reader_close(struct wakeup_reader *reader)
 {
-  free(watcher);
+  free(reader);
 }
 
-enum outcome watcher_begin(struct watcher *watcher, struct error *error)
+enum outcome wakeup_reader_begin(struct wakeup_reader *reader, struct error *error)
 {
   bool lost;
-  if (memory_call_begin(watcher->store, &lost))
-    watcher->position = watcher->store->server->wakeup_count;
-  return memory_call_end(watcher->store, lost, OUTCOME_YES, error);
+  if (memory_call_begin(reader->store, &lost))
+    reader->position = reader->store->server->wakeup_count;
+  return memory_call_end(reader->store, lost, OUTCOME_YES, error);
 }
 
-static bool wakeup_is_for(const struct watcher *watcher, const struct wakeup_document *document)
+static bool wakeup_is_for(const struct wakeup_reader *reader, const struct wakeup_document *document)
 {
   if (!document->to_all)
-    return memcmp(document->wakeup.owner.bytes, watcher->store->address.bytes, ADDRESS_BYTES) == 0;
-  for (size_t i = 0; i < watcher->type_count; i++)
-    if (strcmp(watcher->types[i], document->wakeup.type) == 0)
+    return memcmp(document->wakeup.owner.bytes, reader->store->address.bytes, ADDRESS_BYTES) == 0;
+  for (size_t i = 0; i < reader->type_count; i++)
+    if (strcmp(reader->types[i], document->wakeup.type) == 0)
       return true;
   return false;
 }
 
-enum outcome watcher_next(struct watcher *watcher, int64_t await_ms, struct wakeup *wakeup, struct error *error)
+enum outcome wakeup_reader_next(struct wakeup_reader *reader, int64_t await_ms, struct wakeup *wakeup, struct error *error)
 {
-  struct memory_server *server = watcher->store->server;
+  struct memory_server *server = reader->store->server;
   enum outcome outcome = OUTCOME_NO;
   bool lost;
   (void)await_ms;
-  if (memory_call_begin(watcher->store, &lost) && !lost) {
-    assert(watcher->position != INT64_MAX && server->wakeup_count - watcher->position <= MEMORY_WAKEUPS_MAX);
-    while (outcome == OUTCOME_NO && watcher->position < server->wakeup_count) {
-      const struct wakeup_document *document = &server->wakeups[watcher->position++ % MEMORY_WAKEUPS_MAX];
-      if (!wakeup_is_for(watcher, document))
+  if (memory_call_begin(reader->store, &lost) && !lost) {
+    assert(reader->position != INT64_MAX && server->wakeup_count - reader->position <= MEMORY_WAKEUPS_MAX);
+    while (outcome == OUTCOME_NO && reader->position < server->wakeup_count) {
+      const struct wakeup_document *document = &server->wakeups[reader->position++ % MEMORY_WAKEUPS_MAX];
+      if (!wakeup_is_for(reader, document))
         continue;
       *wakeup = document->wakeup;
       outcome = OUTCOME_YES;
     }
   }
-  return memory_call_end(watcher->store, lost, outcome, error);
+  return memory_call_end(reader->store, lost, outcome, error);
 }

@@ -120,8 +120,7 @@ static enum outcome commit_to(struct ledger *ledger, const struct ledger_commit 
     ledger->end = commit->after;
   if (commit->settled > ledger->settled)
     ledger->settled = commit->settled;
-  if (commit->set_clean)
-    ledger->clean = commit->clean;
+  ledger->clean = ledger->clean || commit->clean;
   if (commit->machine) {
     assert(strlen(commit->machine) < MACHINE_SIZE);
     strcpy(ledger->machine, commit->machine);

@@ -23,7 +23,7 @@ struct lockstore {
 };
 
 /*
- * The collection `wakeups` (wakeups.c). wakeups_prepare finds out whether it exists, and whether it is pawl's; if not, pawl
+ * The collection `wakeups` (wakeup_collection.c). wakeups_prepare finds out whether it exists, and whether it is pawl's; if not, pawl
  * avoids it from now on (mongo_avoids_wakeups). Makes it if it is missing, and makes it capped if it is not. YES: it is there,
  * or pawl works without it. REFUSED: it is a view.
  */

@@ -39,7 +39,7 @@ enum outcome wakeup_send(struct lockstore *store, const char *type, enum wakeup_
 
 /* ---- watching ---- */
 
-struct watcher {
+struct wakeup_reader {
   struct lockstore *store;
   struct mongo *mongo;
   int64_t await_ms;
@@ -53,41 +53,41 @@ struct watcher {
   struct mongo_batch batch;
 };
 
-static void reply_drop(struct watcher *watcher)
+static void reply_drop(struct wakeup_reader *reader)
 {
-  if (watcher->has_reply)
-    bson_destroy(&watcher->reply);
-  watcher->has_reply = false;
+  if (reader->has_reply)
+    bson_destroy(&reader->reply);
+  reader->has_reply = false;
 }
 
 /*
  * Gives the session and the connection back. The next client is a new one: one that has known its server may wait for itself for good
  * when that is gone and its name with it (CDRIVER-4666).
  */
-static void disconnect(struct watcher *watcher)
+static void disconnect(struct wakeup_reader *reader)
 {
-  reply_drop(watcher);
-  atomic_store(&watcher->cursor, 0);
-  if (watcher->session)
-    mongoc_client_session_destroy(watcher->session);
-  if (watcher->client) {
-    mongo_client_leave(watcher->mongo, watcher->client);
-    mongo_client_give(watcher->mongo, watcher->client);
+  reply_drop(reader);
+  atomic_store(&reader->cursor, 0);
+  if (reader->session)
+    mongoc_client_session_destroy(reader->session);
+  if (reader->client) {
+    mongo_client_leave(reader->mongo, reader->client);
+    mongo_client_give(reader->mongo, reader->client);
   }
-  watcher->session = NULL;
-  watcher->client = NULL;
-  bson_reinit(&watcher->opts);
+  reader->session = NULL;
+  reader->client = NULL;
+  bson_reinit(&reader->opts);
 }
 
-static bool connect_session(struct watcher *watcher, struct error *error)
+static bool connect_session(struct wakeup_reader *reader, struct error *error)
 {
   bson_error_t reason = {.message = "no session"};
-  disconnect(watcher);
-  watcher->client = mongo_client_take(watcher->mongo, "watching for wake-ups", error);
-  if (!watcher->client)
+  disconnect(reader);
+  reader->client = mongo_client_take(reader->mongo, "watching for wake-ups", error);
+  if (!reader->client)
     return false;
-  watcher->session = mongoc_client_start_session(watcher->client, NULL, &reason);
-  if (watcher->session && mongoc_client_session_append(watcher->session, &watcher->opts, &reason))
+  reader->session = mongoc_client_start_session(reader->client, NULL, &reason);
+  if (reader->session && mongoc_client_session_append(reader->session, &reader->opts, &reason))
     return true;
   error_set(error, "watching for wake-ups: %s", reason.message);
   return false;
@@ -114,98 +114,98 @@ static void filter_make(bson_t *filter, const struct address *me, const char *co
   bson_append_array_end(filter, &any);
 }
 
-struct watcher *watcher_open(struct lockstore *store, const struct lockstore_options *options, const char *const *types, size_t type_count,
-                             struct error *error)
+struct wakeup_reader *wakeup_reader_open(struct lockstore *store, const struct lockstore_options *options, const char *const *types,
+                                         size_t type_count, struct error *error)
 {
-  struct watcher *watcher = calloc(1, sizeof *watcher);
-  if (!watcher) {
+  struct wakeup_reader *reader = calloc(1, sizeof *reader);
+  if (!reader) {
     error_set(error, "out of memory");
     return NULL;
   }
   struct lockstore_options mine = *options;
   mine.connections_max = 1;
-  watcher->store = store;
-  watcher->await_ms = options->await_ms;
-  bson_init(&watcher->filter);
-  bson_init(&watcher->opts);
-  filter_make(&watcher->filter, &store->address, types, type_count);
-  watcher->mongo = mongo_open(&mine, error);
-  if (watcher->mongo)
-    return watcher;
-  watcher_close(watcher);
+  reader->store = store;
+  reader->await_ms = options->await_ms;
+  bson_init(&reader->filter);
+  bson_init(&reader->opts);
+  filter_make(&reader->filter, &store->address, types, type_count);
+  reader->mongo = mongo_open(&mine, error);
+  if (reader->mongo)
+    return reader;
+  wakeup_reader_close(reader);
   return NULL;
 }
 
-void watcher_close(struct watcher *watcher)
+void wakeup_reader_close(struct wakeup_reader *reader)
 {
-  if (!watcher)
+  if (!reader)
     return;
-  if (watcher->mongo) {
-    disconnect(watcher);
-    mongo_close(watcher->mongo);
+  if (reader->mongo) {
+    disconnect(reader);
+    mongo_close(reader->mongo);
   }
-  bson_destroy(&watcher->filter);
-  bson_destroy(&watcher->opts);
-  free(watcher);
+  bson_destroy(&reader->filter);
+  bson_destroy(&reader->opts);
+  free(reader);
 }
 
 /* The first batch is what was there before: it is dropped. A cursor of 0: the collection is missing, or empty. */
-static enum outcome find(struct watcher *watcher, int *code, struct error *error)
+static enum outcome find(struct wakeup_reader *reader, int *code, struct error *error)
 {
-  bson_t *command = BCON_NEW("find", WAKEUPS, "filter", BCON_DOCUMENT(&watcher->filter), "tailable", BCON_BOOL(true), "awaitData",
+  bson_t *command = BCON_NEW("find", WAKEUPS, "filter", BCON_DOCUMENT(&reader->filter), "tailable", BCON_BOOL(true), "awaitData",
                              BCON_BOOL(true), "batchSize", BCON_INT32(HISTORY_MAX));
   bson_t reply;
-  mongo_append_max_time(watcher->mongo, command);
+  mongo_append_max_time(reader->mongo, command);
   enum outcome outcome =
-      mongo_client_command(watcher->mongo, watcher->client, "watching for wake-ups", command, &watcher->opts, &reply, code, error);
+      mongo_client_command(reader->mongo, reader->client, "watching for wake-ups", command, &reader->opts, &reply, code, error);
   struct mongo_batch batch = {.cursor = 0};
   if (outcome == OUTCOME_YES)
     mongo_reply_batch(&reply, &batch);
-  atomic_store(&watcher->cursor, batch.cursor);
+  atomic_store(&reader->cursor, batch.cursor);
   bson_destroy(&reply);
   bson_destroy(command);
   return outcome;
 }
 
 /* What is not there is made, and what is not capped and pawl's own is made so: then once more. */
-static enum outcome find_or_make(struct watcher *watcher, int *code, struct error *error)
+static enum outcome find_or_make(struct wakeup_reader *reader, int *code, struct error *error)
 {
-  enum outcome outcome = find(watcher, code, error);
+  enum outcome outcome = find(reader, code, error);
   if (outcome == OUTCOME_UNKNOWN && *code == CODE_BAD_VALUE) {
-    outcome = wakeups_convert_own(watcher->mongo, code, error);
+    outcome = wakeups_convert_own(reader->mongo, code, error);
     if (outcome == OUTCOME_YES)
-      outcome = find(watcher, code, error);
+      outcome = find(reader, code, error);
   }
-  if (outcome == OUTCOME_YES && atomic_load(&watcher->cursor) == 0) {
-    outcome = wakeups_make(watcher->mongo, code, error);
+  if (outcome == OUTCOME_YES && atomic_load(&reader->cursor) == 0) {
+    outcome = wakeups_make(reader->mongo, code, error);
     if (outcome == OUTCOME_YES)
-      outcome = find(watcher, code, error);
+      outcome = find(reader, code, error);
   }
   return outcome;
 }
 
-enum outcome watcher_begin(struct watcher *watcher, struct error *error)
+enum outcome wakeup_reader_begin(struct wakeup_reader *reader, struct error *error)
 {
   int code;
-  if (mongo_avoids_wakeups(watcher->store->mongo)) {
-    wakeups_explain_foreign(watcher->mongo, error);
+  if (mongo_avoids_wakeups(reader->store->mongo)) {
+    wakeups_explain_foreign(reader->mongo, error);
     return OUTCOME_REFUSED;
   }
-  if (!connect_session(watcher, error))
+  if (!connect_session(reader, error))
     return OUTCOME_UNKNOWN;
-  enum outcome outcome = find_or_make(watcher, &code, error);
-  if (outcome == OUTCOME_YES && atomic_load(&watcher->cursor) != 0)
+  enum outcome outcome = find_or_make(reader, &code, error);
+  if (outcome == OUTCOME_YES && atomic_load(&reader->cursor) != 0)
     return OUTCOME_YES;
   if (outcome == OUTCOME_YES)
     error_set(error, "watching for wake-ups: the collection " WAKEUPS " was made, and is gone again");
   else if (code == CODE_UNAUTHORIZED || code == CODE_BAD_VALUE || code == CODE_VIEW)
     outcome = OUTCOME_REFUSED;
-  disconnect(watcher);
+  disconnect(reader);
   return outcome == OUTCOME_REFUSED ? OUTCOME_REFUSED : OUTCOME_UNKNOWN;
 }
 
 /* The first of `owners` that is of this process. */
-static bool parse_owner(const struct watcher *watcher, const bson_t *document, struct owner *owner)
+static bool parse_owner(const struct wakeup_reader *reader, const bson_t *document, struct owner *owner)
 {
   bson_iter_t at, item;
   if (!bson_iter_init_find(&at, document, "owners") || !BSON_ITER_HOLDS_ARRAY(&at) || !bson_iter_recurse(&at, &item))
@@ -216,7 +216,7 @@ static bool parse_owner(const struct watcher *watcher, const bson_t *document, s
     const uint8_t *bytes = NULL;
     if (BSON_ITER_HOLDS_BINARY(&item))
       bson_iter_binary(&item, &subtype, &length, &bytes);
-    if (subtype != BSON_SUBTYPE_BINARY || length != OWNER_BYTES || memcmp(bytes, watcher->store->address.bytes, ADDRESS_BYTES) != 0)
+    if (subtype != BSON_SUBTYPE_BINARY || length != OWNER_BYTES || memcmp(bytes, reader->store->address.bytes, ADDRESS_BYTES) != 0)
       continue;
     memcpy(owner->bytes, bytes, OWNER_BYTES);
     return true;
@@ -225,7 +225,7 @@ static bool parse_owner(const struct watcher *watcher, const bson_t *document, s
 }
 
 /* False: not one of ours. */
-static bool parse(struct watcher *watcher, const bson_t *document, struct wakeup *wakeup)
+static bool parse(struct wakeup_reader *reader, const bson_t *document, struct wakeup *wakeup)
 {
   char about[16];
   *wakeup = (struct wakeup){.epoch = 0};
@@ -237,7 +237,7 @@ static bool parse(struct watcher *watcher, const bson_t *document, struct wakeup
   if (i == ABOUTS)
     return false;
   wakeup->about = (enum wakeup_about)i;
-  if (wakeup->about != WAKEUP_MESSAGE && !parse_owner(watcher, document, &wakeup->owner))
+  if (wakeup->about != WAKEUP_MESSAGE && !parse_owner(reader, document, &wakeup->owner))
     return false;
   /* Anybody may write it: one that no ledger can be fenced from is not taken. */
   if (wakeup->about != WAKEUP_LOCK || !document_int64(document, "epoch", &wakeup->epoch) || wakeup->epoch < 0 ||
@@ -247,45 +247,45 @@ static bool parse(struct watcher *watcher, const bson_t *document, struct wakeup
 }
 
 /* The next one of the reply in hand; false: it has no more. */
-static bool reply_next(struct watcher *watcher, struct wakeup *wakeup)
+static bool reply_next(struct wakeup_reader *reader, struct wakeup *wakeup)
 {
   bson_t document;
-  while (watcher->has_reply && mongo_batch_next(&watcher->batch, &document))
-    if (parse(watcher, &document, wakeup))
+  while (reader->has_reply && mongo_batch_next(&reader->batch, &document))
+    if (parse(reader, &document, wakeup))
       return true;
-  reply_drop(watcher);
+  reply_drop(reader);
   return false;
 }
 
-static enum outcome get_more(struct watcher *watcher, int64_t await_ms, struct error *error)
+static enum outcome get_more(struct wakeup_reader *reader, int64_t await_ms, struct error *error)
 {
-  bson_t *command = BCON_NEW("getMore", BCON_INT64(atomic_load(&watcher->cursor)), "collection", WAKEUPS, "maxTimeMS",
-                             BCON_INT64(await_ms < watcher->await_ms ? await_ms : watcher->await_ms));
+  bson_t *command = BCON_NEW("getMore", BCON_INT64(atomic_load(&reader->cursor)), "collection", WAKEUPS, "maxTimeMS",
+                             BCON_INT64(await_ms < reader->await_ms ? await_ms : reader->await_ms));
   int code;
   enum outcome outcome =
-      mongo_client_command(watcher->mongo, watcher->client, "waiting for wake-ups", command, &watcher->opts, &watcher->reply, &code, error);
-  watcher->has_reply = true;
+      mongo_client_command(reader->mongo, reader->client, "waiting for wake-ups", command, &reader->opts, &reader->reply, &code, error);
+  reader->has_reply = true;
   bson_destroy(command);
   if (outcome != OUTCOME_YES)
     return OUTCOME_UNKNOWN;
-  if (mongo_reply_batch(&watcher->reply, &watcher->batch) && watcher->batch.cursor != 0)
+  if (mongo_reply_batch(&reader->reply, &reader->batch) && reader->batch.cursor != 0)
     return OUTCOME_YES;
   error_set(error, "waiting for wake-ups: the server has ended the cursor");
   return OUTCOME_UNKNOWN;
 }
 
-enum outcome watcher_next(struct watcher *watcher, int64_t await_ms, struct wakeup *wakeup, struct error *error)
+enum outcome wakeup_reader_next(struct wakeup_reader *reader, int64_t await_ms, struct wakeup *wakeup, struct error *error)
 {
-  if (reply_next(watcher, wakeup))
+  if (reply_next(reader, wakeup))
     return OUTCOME_YES;
-  if (atomic_load(&watcher->cursor) == 0) {
+  if (atomic_load(&reader->cursor) == 0) {
     error_set(error, "waiting for wake-ups: not begun");
     return OUTCOME_UNKNOWN;
   }
-  if (get_more(watcher, await_ms, error) != OUTCOME_YES) {
-    disconnect(watcher);
-    mongo_forget(watcher->store->mongo);
+  if (get_more(reader, await_ms, error) != OUTCOME_YES) {
+    disconnect(reader);
+    mongo_forget(reader->store->mongo);
     return OUTCOME_UNKNOWN;
   }
-  return reply_next(watcher, wakeup) ? OUTCOME_YES : OUTCOME_NO;
+  return reply_next(reader, wakeup) ? OUTCOME_YES : OUTCOME_NO;
 }

@@ -27,32 +27,32 @@ struct wakeup {
 
 /*
  * `to`: the acquisition that it is for; NULL: for all. `epoch`: 0: none. The primary alone acknowledges it, and the caller may
- * ignore the answer. An insert into a missing collection makes a plain one; lockstore_prepare and watcher_begin convert that.
+ * ignore the answer. An insert into a missing collection makes a plain one; lockstore_prepare and wakeup_reader_begin convert that.
  */
 enum outcome wakeup_send(struct lockstore *store, const char *type, enum wakeup_about about, const struct owner *to, int64_t epoch,
                          struct error *error);
 
 /* Reads wake-ups, over a connection of its own. One thread at a time. */
-struct watcher;
+struct wakeup_reader;
 
 /*
  * For the wake-ups to this process (to the store's address), and for those to all that serve one of the types (there may be none).
- * Does not connect. `options` as for the store, with await_ms: how long watcher_next waits on the server. The store must outlive
- * the watcher. NULL: `error` says why.
+ * Does not connect. `options` as for the store, with await_ms: how long wakeup_reader_next waits on the server. The store must outlive
+ * the reader. NULL: `error` says why.
  */
-MUST_CHECK struct watcher *watcher_open(struct lockstore *store, const struct lockstore_options *options, const char *const *types,
-                                        size_t type_count, struct error *error);
-void watcher_close(struct watcher *watcher); /* NULL is allowed */
+MUST_CHECK struct wakeup_reader *wakeup_reader_open(struct lockstore *store, const struct lockstore_options *options,
+                                                    const char *const *types, size_t type_count, struct error *error);
+void wakeup_reader_close(struct wakeup_reader *reader); /* NULL is allowed */
 
 /*
  * Reads wake-ups from now on, and skips older ones. Makes the collection if it is missing, and makes it capped if it is not.
  * UNKNOWN: try again later. REFUSED: the right is missing, or it is a view.
  */
-MUST_CHECK enum outcome watcher_begin(struct watcher *watcher, struct error *error);
+MUST_CHECK enum outcome wakeup_reader_begin(struct wakeup_reader *reader, struct error *error);
 /*
- * Call it after a YES of watcher_begin. YES: *wakeup. NO: none came within await_ms. UNKNOWN: the cursor is lost, and perhaps
+ * Call it after a YES of wakeup_reader_begin. YES: *wakeup. NO: none came within await_ms. UNKNOWN: the cursor is lost, and perhaps
  * wake-ups with it; begin again. Blocks for await_ms, and, when the server does not answer, for the time-out in addition.
  */
-MUST_CHECK enum outcome watcher_next(struct watcher *watcher, int64_t await_ms, struct wakeup *wakeup, struct error *error);
+MUST_CHECK enum outcome wakeup_reader_next(struct wakeup_reader *reader, int64_t await_ms, struct wakeup *wakeup, struct error *error);
 
 #endif

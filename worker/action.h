@@ -34,7 +34,7 @@ enum action_kind {
   ACTION_COMMIT, /* a commit whose answer is unknown, once more: YES, NO: fenced */
   ACTION_CLOSE,  /* CLOSE, all files, the commit of `clean`: YES, NO: fenced, NO_SPACE, FAILED; UNKNOWN (end): only the commit is open */
   ACTION_UNLOCK, /* YES, NO: the lock was not mine */
-  ACTION_LEAVE,  /* leave the wait queue: YES, NO */
+  ACTION_LEAVE_QUEUE, /* leave the wait queue: YES, NO */
   /* activity READ */
   ACTION_READ, /* the next batch of the pass: YES (item, or an error), NO: the pass is over; UNKNOWN: it ended early */
   /* activities DELETE to DELETE_LAST */
@@ -80,7 +80,7 @@ struct action {
   struct work_item *item;         /* APPEND, DELETE: comes back in the completion */
   bool begin;                     /* READ: a new pass */
   bool tail;                      /* POLL: a tail poll is enough */
-  bool write_close, commits;      /* CLOSE: append CLOSE; commit `clean` */
+  bool write_close;               /* CLOSE: append CLOSE first. The commit follows if it sets `clean` */
   bool again;                     /* FENCE: it was sent before, and the answer is unknown */
   bool judge;                     /* CHECK, OPEN, SETTLE, BEGIN: a refusal now is final; also find out whether --adopt may help */
   char missed[FILE_NAME_SIZE];    /* CHECK: the segment that an earlier check missed; "": none */

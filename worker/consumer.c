@@ -1,4 +1,5 @@
 #include "worker/consumer.h"
+#include "worker/drain.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -53,11 +54,11 @@ static void completion_handle(struct turn *turn, const struct completion *comple
   if (activity == ACTIVITY_MAIN)
     main_done(turn, completion);
   else if (activity == ACTIVITY_READ)
-    epoch_read(turn, completion);
+    drain_read(turn, completion);
   else if (activity == ACTIVITY_RENEW)
     lease_renewed(turn, completion);
   else
-    epoch_deleted(turn, completion);
+    drain_deleted(turn, completion);
 }
 
 /* ---- wake-ups ---- */
@@ -72,7 +73,7 @@ static void wake(struct turn *turn)
 {
   pace_heard(turn);
   if (turn->core->state == STATE_DRAINING)
-    epoch_wake(turn);
+    drain_wake(turn);
   else if (turn->core->state == STATE_IDLE || turn->core->state == STATE_WAITING)
     pace_wake(turn);
 }
@@ -203,7 +204,7 @@ void consumer_init(struct consumer *consumer, const char *type, const struct con
 
 void consumer_deinit(struct consumer *consumer)
 {
-  epoch_deinit(&consumer->epoch);
+  epoch_drop_items(&consumer->epoch);
 }
 
 /* ---- what the caller asks ---- */
@@ -228,7 +229,7 @@ int64_t consumer_wake_ms(const struct consumer *consumer)
   }
   wake_by(core, lease_wake_ms(&consumer->lease, core->activity[ACTIVITY_RENEW].running), &wake);
   if (core->state == STATE_DRAINING) {
-    wake_by(core, epoch_wake_ms(&consumer->epoch, core), &wake);
+    wake_by(core, drain_wake_ms(&consumer->epoch, core), &wake);
     wake_by(core, consumer->lease.safe_until_ms, &wake);
   }
   return wake;

@@ -268,13 +268,13 @@ static void item_read(struct turn *turn, struct work_item *item)
 {
   struct epoch *epoch = turn->epoch;
   assert(epoch->ready_count < ITEMS_READY_MAX);
-  epoch->pass_messages += item->messages;
+  epoch->pass_documents += item->documents;
   epoch->ready[epoch->ready_count++] = item;
   epoch->empty_since_ms = -1;
   pace_passed(turn);
 }
 
-void epoch_read(struct turn *turn, const struct completion *completion)
+void drain_read(struct turn *turn, const struct completion *completion)
 {
   struct epoch *epoch = turn->epoch;
   epoch->pass_open = completion->result == RESULT_YES;
@@ -288,7 +288,7 @@ void epoch_read(struct turn *turn, const struct completion *completion)
     return;
   }
   epoch->read_unknown_row = 0;
-  if (completion->result != RESULT_NO || epoch->pass_messages > 0)
+  if (completion->result != RESULT_NO || epoch->pass_documents > 0)
     return;
   if (epoch->empty_since_ms < 0)
     epoch->empty_since_ms = turn->moment->now_ms;
@@ -309,12 +309,12 @@ static void read_step(struct turn *turn)
   bool all_deleted = writes_nothing(turn) && epoch->ready_count == 0 && epoch->committed_count == 0 && turn_deletes(turn) == 0;
   if (!all_deleted || turn->moment->now_ms < epoch->read_ms)
     return;
-  epoch->pass_messages = 0;
+  epoch->pass_documents = 0;
   turn->core->woken = false;
   turn_start(turn, ACTION_READ)->begin = true;
 }
 
-void epoch_deleted(struct turn *turn, const struct completion *completion)
+void drain_deleted(struct turn *turn, const struct completion *completion)
 {
   struct epoch *epoch = turn->epoch;
   struct work_item *item = completion->item;
@@ -330,7 +330,7 @@ void epoch_deleted(struct turn *turn, const struct completion *completion)
   while (done < epoch->committed_count && !epoch->committed_items[done]->deleting &&
          epoch->committed_items[done]->ids_deleted == epoch->committed_items[done]->ids_count) {
     turn->core->settled = epoch->committed_items[done]->seq_last;
-    turn->core->counts.deleted += epoch->committed_items[done]->messages;
+    turn->core->counts.deleted += epoch->committed_items[done]->documents;
     work_item_free(epoch->committed_items[done++]);
   }
   epoch->committed_count -= done;
@@ -397,7 +397,7 @@ static void drop_step(struct turn *turn)
   turn->effects->drop_read |= drop;
 }
 
-void epoch_wake(struct turn *turn)
+void drain_wake(struct turn *turn)
 {
   if (turn_runs(turn, ACTIVITY_READ))
     turn->core->woken = true;
@@ -410,7 +410,7 @@ static int64_t sooner(const struct core *core, int64_t ms, int64_t than)
   return ms > core->now_ms && ms < than ? ms : than;
 }
 
-int64_t epoch_wake_ms(const struct epoch *epoch, const struct core *core)
+int64_t drain_wake_ms(const struct epoch *epoch, const struct core *core)
 {
   int64_t wake = sooner(core, read_drop_ms(epoch, core), INT64_MAX);
   if (!core->activity[ACTIVITY_READ].running)

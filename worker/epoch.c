@@ -7,7 +7,30 @@
 #include <assert.h>
 #include <inttypes.h>
 
-void epoch_begin(struct turn *turn, const struct completion *completion)
+void epoch_init(struct epoch *epoch)
+{
+  *epoch = (struct epoch){.settle_refused_since_ms = -1, .empty_since_ms = -1};
+}
+
+void epoch_drop_items(struct epoch *epoch)
+{
+  work_item_free(epoch->current);
+  epoch->current = NULL;
+  for (int i = 0; i < epoch->ready_count; i++)
+    work_item_free(epoch->ready[i]);
+  for (int i = 0; i < epoch->committed_count; i++)
+    work_item_free(epoch->committed_items[i]);
+  epoch->ready_count = epoch->committed_count = 0;
+}
+
+void epoch_forget(struct turn *turn)
+{
+  epoch_drop_items(turn->epoch);
+  epoch_init(turn->epoch);
+  turn->core->epoch = 0;
+}
+
+void epoch_start(struct turn *turn, const struct completion *completion)
 {
   struct epoch *epoch = turn->epoch;
   struct core *core = turn->core;
@@ -74,7 +97,7 @@ static void settle_refused(struct turn *turn, const struct completion *completio
     epoch->settle_refused_since_ms = now;
     turn_log(turn, LEVEL_WARN, "untrusted", "cannot settle, retrying: %s", completion->error.text);
   }
-  trust_is(turn, STORAGE_DISAGREES, &completion->error);
+  trust_set(turn, STORAGE_DISAGREES, &completion->error);
   turn->core->next_ms = now + RECHECK_MS;
   if (!completion->judged)
     return;
@@ -87,7 +110,7 @@ static void settled_to(struct turn *turn, int64_t seq)
   turn->core->counts.deleted += seq - turn->core->settled;
   turn->core->settled = seq;
   if (turn->trust->view == STORAGE_DISAGREES)
-    trust_is(turn, STORAGE_AGREES, NULL);
+    trust_set(turn, STORAGE_AGREES, NULL);
 }
 
 static void settled(struct turn *turn, const struct completion *completion)

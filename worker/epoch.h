@@ -1,7 +1,7 @@
 /*
  * epoch: what a holder does, from the fence to the release: open, settle, drain, leave. docs/protocol.md, Life of a holder.
  *
- * epoch.c opens and settles, drain.c drains, leave.c ends; each calls only those that follow.
+ * epoch.c opens and settles, drain.c drains, leave.c ends; each leads only to those that follow.
  */
 #ifndef PAWL_WORKER_EPOCH_H
 #define PAWL_WORKER_EPOCH_H
@@ -41,8 +41,8 @@ struct epoch {
   struct work_item *ready[ITEMS_READY_MAX]; /* read and not yet written */
   int ready_count;
   bool pass_open;
-  int64_t pass_messages; /* read in this pass */
-  int64_t read_ms;       /* no pass begins before */
+  int64_t pass_documents; /* read in this pass */
+  int64_t read_ms;        /* no pass begins before */
   int64_t read_unknown_row;
   int64_t empty_since_ms;                                 /* the queue has been empty since; -1: it is not */
   struct work_item *committed_items[ITEMS_COMMITTED_MAX]; /* committed and not yet deleted; oldest first */
@@ -56,20 +56,15 @@ struct epoch {
 };
 
 void epoch_init(struct epoch *epoch);
-void epoch_deinit(struct epoch *epoch);
+/* Frees its items; nothing else is allocated. */
+void epoch_drop_items(struct epoch *epoch);
 /* FENCE came back with YES. */
-void epoch_begin(struct turn *turn, const struct completion *completion);
+void epoch_start(struct turn *turn, const struct completion *completion);
 /* The epoch is over: its items and what was known of it are dropped. */
 void epoch_forget(struct turn *turn);
 
-/* Completions while the epoch lasts, by activity; and what can be started now, is. */
+/* OPENING to RELEASING: MAIN's completions, and what can be started now, is. */
 void epoch_main(struct turn *turn, const struct completion *completion);
-void epoch_read(struct turn *turn, const struct completion *completion);
-void epoch_deleted(struct turn *turn, const struct completion *completion);
 void epoch_step(struct turn *turn);
-/* A wake-up while it drains: the pause between two passes ends now. */
-void epoch_wake(struct turn *turn);
-/* While it drains: when the timer is due, of all that lies ahead of now_ms; INT64_MAX: not. */
-int64_t epoch_wake_ms(const struct epoch *epoch, const struct core *core);
 
 #endif

@@ -35,7 +35,7 @@ void last_poll_start(struct last_poll *last, struct executor *executor)
   executor_submit(executor, &last->job);
 }
 
-bool last_poll_found_nothing(struct last_poll *last)
+bool last_poll_done(struct last_poll *last)
 {
   int64_t now = clock_boot_ms(), pause = (now - last->started_ms) * AGAIN_SHARE;
   last->running = false;

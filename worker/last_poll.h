@@ -23,6 +23,6 @@ MUST_CHECK bool last_poll_init(struct last_poll *last, struct lockstore *store, 
 bool last_poll_is_due(const struct last_poll *last);
 void last_poll_start(struct last_poll *last, struct executor *executor);
 /* The job came back. True: there is no message of any of the types. */
-MUST_CHECK bool last_poll_found_nothing(struct last_poll *last);
+MUST_CHECK bool last_poll_done(struct last_poll *last);
 
 #endif

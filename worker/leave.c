@@ -2,34 +2,6 @@
 #include "worker/lease.h"
 #include "worker/trust.h"
 
-static void items_drop(struct epoch *epoch)
-{
-  work_item_free(epoch->current);
-  epoch->current = NULL;
-  for (int i = 0; i < epoch->ready_count; i++)
-    work_item_free(epoch->ready[i]);
-  for (int i = 0; i < epoch->committed_count; i++)
-    work_item_free(epoch->committed_items[i]);
-  epoch->ready_count = epoch->committed_count = 0;
-}
-
-void epoch_init(struct epoch *epoch)
-{
-  *epoch = (struct epoch){.settle_refused_since_ms = -1, .empty_since_ms = -1};
-}
-
-void epoch_deinit(struct epoch *epoch)
-{
-  items_drop(epoch);
-}
-
-void epoch_forget(struct turn *turn)
-{
-  items_drop(turn->epoch);
-  epoch_init(turn->epoch);
-  turn->core->epoch = 0;
-}
-
 /* ---- decisions ---- */
 
 void leave_by(struct turn *turn, enum leave leave, enum consumer_state after, const char *why)
@@ -41,7 +13,7 @@ void leave_by(struct turn *turn, enum leave leave, enum consumer_state after, co
 
 void leave_release(struct turn *turn, enum consumer_state after, const char *why)
 {
-  items_drop(turn->epoch);
+  epoch_drop_items(turn->epoch);
   if (turn->epoch->leave == LEAVE_NOT)
     turn->epoch->leave = LEAVE_RELEASE;
   turn->core->after = after;
@@ -94,7 +66,7 @@ void leave_commit_start(struct turn *turn)
   struct ledger_commit *commit = &turn_start(turn, ACTION_COMMIT)->commit;
   leave_commit_fill(turn, commit);
   commit->after = turn->epoch->written;
-  commit->set_clean = commit->clean = turn->epoch->uncommitted == UNCOMMITTED_CLEAN;
+  commit->clean = turn->epoch->uncommitted == UNCOMMITTED_CLEAN;
 }
 
 /* ---- releasing ---- */
@@ -183,8 +155,7 @@ void leave_step(struct turn *turn)
     return;
   }
   struct action *action = turn_start(turn, ACTION_CLOSE);
-  action->commits = clean_wanted(epoch);
-  action->write_close = action->commits && epoch->wrote;
   leave_commit_fill(turn, &action->commit);
-  action->commit.set_clean = action->commit.clean = true;
+  action->commit.clean = clean_wanted(epoch);
+  action->write_close = action->commit.clean && epoch->wrote;
 }

@@ -1,6 +1,6 @@
 /*
- * leave: how an epoch ends: released, rolled, or abandoned; and the commits of what is in the file. Private to epoch.c and
- * drain.c.
+ * leave: how an epoch ends: released, rolled, or abandoned; and the commits of what is in the file. A part of
+ * the epoch.
  */
 #ifndef PAWL_WORKER_LEAVE_H
 #define PAWL_WORKER_LEAVE_H
@@ -9,9 +9,9 @@
 
 /* Decides how the epoch ends, and what comes then: draining goes on until what runs has come back. */
 void leave_by(struct turn *turn, enum leave leave, enum consumer_state after, const char *why);
-/* The epoch belongs to another by now, or the file is dead to this process: nothing more is written or committed. */
 /* A tool waits, and this epoch has got on: it has written, settled, or found nothing to do. */
 bool leave_for_tool(const struct turn *turn);
+/* The epoch belongs to another by now, or the file is dead to this process: nothing more is written or committed. */
 void leave_fenced(struct turn *turn);
 void leave_failed_disk(struct turn *turn, const char *text);
 /* Releases (docs/protocol.md, Release): closes what was written and commits it as clean, or sets `clean` back to its old value. */

@@ -8,7 +8,7 @@
 #include "worker/last_poll.h"
 #include "worker/log.h"
 #include "worker/notifications.h"
-#include "worker/notify.h"
+#include "worker/systemd.h"
 
 #include <assert.h>
 #include <ev.h>
@@ -37,15 +37,15 @@ struct loop {
   ev_timer timer, stop_limit, timeout;
   ev_signal term, interrupt;
   ev_io health_io;
-  ev_timer health_timer, notify_timer;
+  ev_timer health_timer, systemd_timer;
   struct jobs jobs;
   struct notifications *notifications; /* NULL: it could not be started */
   bool notified;                       /* wake-ups come */
   bool logged_unnotified;              /* that they do not */
   struct type_context *contexts;
   struct health *health; /* NULL: none is wanted */
-  struct notify notify;
-  char summary[NOTIFY_STATUS_SIZE];
+  struct systemd systemd;
+  char summary[SYSTEMD_STATUS_SIZE];
   const struct consumer **consumers; /* the contexts', for those two */
   int64_t started_wall_us;
   struct last_poll last;
@@ -137,11 +137,11 @@ static void on_health_timer(struct ev_loop *ev, ev_timer *watcher, int events)
   health_turn(watcher->data);
 }
 
-static void on_notify(struct ev_loop *ev, ev_timer *watcher, int events)
+static void on_systemd(struct ev_loop *ev, ev_timer *watcher, int events)
 {
   struct loop *loop = watcher->data;
   (void)ev, (void)events;
-  notify_tick(&loop->notify, clock_boot_ms(), summary(loop));
+  systemd_tick(&loop->systemd, clock_boot_ms(), summary(loop));
 }
 
 /* Once the database was asked the first time, whatever the answer: a refusal is a start that failed, an absent database is not. */
@@ -150,7 +150,7 @@ static void ready_tell(struct loop *loop)
   if (loop->ready_sent || !loop->database.asked)
     return;
   loop->ready_sent = true;
-  notify_ready(&loop->notify, summary(loop));
+  systemd_ready(&loop->systemd, summary(loop));
 }
 
 /* ---- actions ---- */
@@ -180,7 +180,7 @@ static void stop_all(struct loop *loop)
   ev_timer_start(loop->ev, &loop->stop_limit);
   for (size_t i = 0; i < loop->options->type_count; i++)
     dispatch(&loop->contexts[i], &stop);
-  notify_stopping(&loop->notify, summary(loop));
+  systemd_stopping(&loop->systemd, summary(loop));
 }
 
 /* --exit-when-empty: when each type has found its queue empty, all are polled once more, together. */
@@ -200,9 +200,9 @@ static void last_poll_step(struct loop *loop)
     last_poll_start(&loop->last, loop->jobs.executor);
 }
 
-static void last_poll_done(struct loop *loop)
+static void last_poll_handle(struct loop *loop)
 {
-  if (!last_poll_found_nothing(&loop->last))
+  if (!last_poll_done(&loop->last))
     return;
   say(CONFIG_LOG_INFO, "empty", "no message is left");
   stop_all(loop);
@@ -267,7 +267,7 @@ static void action_done(void *context, void *of, struct completion *completion)
 static void other_done(void *context, struct job *job)
 {
   (void)job; /* it is the last poll's */
-  last_poll_done(context);
+  last_poll_handle(context);
 }
 
 /* Said once a change; at the start only that they cannot come. */
@@ -415,23 +415,23 @@ static bool health_start(struct loop *loop)
   return true;
 }
 
-static void notify_start(struct loop *loop)
+static void systemd_start(struct loop *loop)
 {
-  notify_init(&loop->notify, clock_boot_ms());
-  double period = (double)notify_period_ms(&loop->notify) / 1000;
-  ev_timer_init(&loop->notify_timer, on_notify, 0., period);
-  loop->notify_timer.data = loop;
+  systemd_init(&loop->systemd, clock_boot_ms());
+  double period = (double)systemd_period_ms(&loop->systemd) / 1000;
+  ev_timer_init(&loop->systemd_timer, on_systemd, 0., period);
+  loop->systemd_timer.data = loop;
   if (period > 0)
-    ev_timer_start(loop->ev, &loop->notify_timer);
+    ev_timer_start(loop->ev, &loop->systemd_timer);
 }
 
 static void wakeups_start(struct loop *loop)
 {
   const struct loop_options *options = loop->options;
   struct notification denied = {.kind = NOTIFICATIONS_DENIED};
-  struct watcher *watcher =
-      watcher_open(options->performer.store, options->notifications, options->types, options->type_count, &denied.error);
-  loop->notifications = notifications_start(watcher, notify, loop, &denied.error);
+  struct wakeup_reader *reader =
+      wakeup_reader_open(options->performer.store, options->notifications, options->types, options->type_count, &denied.error);
+  loop->notifications = notifications_start(reader, notify, loop, &denied.error);
   if (loop->notifications == NULL)
     notifications_log(loop, &denied);
 }
@@ -464,7 +464,7 @@ _Noreturn void loop_run(const struct loop_options *options)
   }
   watchers_start(&loop);
   contexts_init(&loop);
-  notify_start(&loop);
+  systemd_start(&loop);
   struct event timer = {.kind = EVENT_TIMER};
   for (size_t i = 0; i < count; i++)
     dispatch(&loop.contexts[i], &timer);

@@ -95,8 +95,8 @@ static void gauges_write(FILE *out, const struct metrics_view *view)
     int64_t (*value)(const struct consumer *consumer);
   } gauges[] = {
       {"pawl_holder", "1 if this process holds the lock of the type.", holder},
-      {"pawl_storage_agrees", "1 if the last look at the storage of the type found it as the ledger says.", storage_agrees},
-      {"pawl_queue_empty", "1 if nothing was in the queue of the type at the last look.", queue_empty},
+      {"pawl_storage_agrees", "1 if the last check found the storage of the type as the ledger says.", storage_agrees},
+      {"pawl_queue_empty", "1 if the last poll found no message of the type in the queue.", queue_empty},
       {"pawl_epoch", "The type's epoch, as this process last saw it.", epoch},
       {"pawl_committed_seq", "The seq of the last committed document, as this process last saw it.", committed_seq},
       {"pawl_settled_seq", "The seq up to which documents are deleted from the queue, as this process last saw it.", settled_seq},

@@ -13,7 +13,7 @@ enum {
 };
 
 struct notifications {
-  struct watcher *watcher;
+  struct wakeup_reader *reader;
   pthread_mutex_t mutex;
   pthread_cond_t changed; /* `going` */
   bool going;
@@ -66,7 +66,7 @@ static void notifications_on(struct notifications *notifications)
   enum outcome outcome = OUTCOME_NO;
   tell(notifications, NOTIFICATIONS_BEGUN, NULL, NULL);
   while (outcome != OUTCOME_UNKNOWN) {
-    outcome = watcher_next(notifications->watcher, INT64_MAX, &wakeup, &error);
+    outcome = wakeup_reader_next(notifications->reader, INT64_MAX, &wakeup, &error);
     if (outcome == OUTCOME_YES)
       tell(notifications, NOTIFICATION_WAKEUP, &wakeup, NULL);
   }
@@ -80,7 +80,7 @@ _Noreturn static void *thread_main(void *argument)
   int64_t pause_ms = PAUSE_MS;
   wait_to_go(notifications);
   for (;;) {
-    enum outcome outcome = watcher_begin(notifications->watcher, &error);
+    enum outcome outcome = wakeup_reader_begin(notifications->reader, &error);
     if (outcome == OUTCOME_YES) {
       pause_ms = PAUSE_MS;
       notifications_on(notifications);
@@ -97,24 +97,24 @@ _Noreturn static void *thread_main(void *argument)
 
 static void notifications_free(struct notifications *notifications)
 {
-  watcher_close(notifications->watcher);
+  wakeup_reader_close(notifications->reader);
   pthread_cond_destroy(&notifications->changed);
   pthread_mutex_destroy(&notifications->mutex);
   free(notifications);
 }
 
-struct notifications *notifications_start(struct watcher *watcher, void (*notify)(void *context), void *context, struct error *error)
+struct notifications *notifications_start(struct wakeup_reader *reader, void (*notify)(void *context), void *context, struct error *error)
 {
-  struct notifications *notifications = watcher != NULL ? calloc(1, sizeof *notifications) : NULL;
+  struct notifications *notifications = reader != NULL ? calloc(1, sizeof *notifications) : NULL;
   pthread_t thread;
   sigset_t all, before;
   if (notifications == NULL) {
-    if (watcher != NULL)
+    if (reader != NULL)
       error_set(error, "no memory");
-    watcher_close(watcher);
+    wakeup_reader_close(reader);
     return NULL;
   }
-  notifications->watcher = watcher;
+  notifications->reader = reader;
   pthread_mutex_init(&notifications->mutex, NULL);
   pthread_cond_init(&notifications->changed, NULL);
   notifications->notify = notify;

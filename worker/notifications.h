@@ -1,7 +1,7 @@
 /*
- * notifications: a thread that waits for wake-ups with one watcher (lockstore/wakeup.h) and passes them to the loop. It does
- * nothing before notifications_go, because a watcher makes missing collections, and a database that is refused must stay
- * unchanged. When the watcher's cursor is lost, the thread begins again, with a back-off, as long as the process lasts.
+ * notifications: a thread that waits for wake-ups with one reader of wake-ups (lockstore/wakeup.h) and passes them to the loop. It does
+ * nothing before notifications_go, because a reader makes missing collections, and a database that is refused must stay
+ * unchanged. When the reader's cursor is lost, the thread begins again, with a back-off, as long as the process lasts.
  *
  * Only the loop's thread may call these functions.
  */
@@ -27,10 +27,10 @@ struct notification {
 };
 
 /*
- * Takes over the watcher, even if it fails. The thread calls `notify` when there is something to take, so `notify` must be safe
- * there (ev_async_send is). NULL: no thread; or `watcher` is NULL, and `error` is as watcher_open left it.
+ * Takes over the reader, even if it fails. The thread calls `notify` when there is something to take, so `notify` must be safe
+ * there (ev_async_send is). NULL: no thread; or `reader` is NULL, and `error` is as wakeup_reader_open left it.
  */
-MUST_CHECK struct notifications *notifications_start(struct watcher *watcher, void (*notify)(void *context), void *context,
+MUST_CHECK struct notifications *notifications_start(struct wakeup_reader *reader, void (*notify)(void *context), void *context,
                                                      struct error *error);
 /* Starts the work; later calls have no effect. */
 void notifications_go(struct notifications *notifications);

@@ -3,7 +3,7 @@
 enum {
   NOTIFIED_PAUSE_MS = 1000,     /* while wake-ups come, an idle or waiting consumer polls no more often than this by itself */
   POLL_WHILE_WAITING_MS = 1000, /* a waiter sees this often whether there still is anything to wait for */
-  LOOK_LONG_MS = 1000,          /* a poll without an answer took long because of what it goes over, or as well as if it had */
+  POLL_LONG_MS = 1000,          /* a poll without an answer took long because of what it goes over, or as well as if it had */
   REST_MAX_MS = 10000,
   EMPTY_PAUSE_MIN_MS = 2,
 };
@@ -20,7 +20,7 @@ void pace_init(struct pace *pace)
  */
 static int64_t rest_ms(const struct turn *turn, const struct completion *completion)
 {
-  int64_t rest = completion->took_ms * turn->core->options.look_share;
+  int64_t rest = completion->took_ms * turn->core->options.poll_share;
   return rest < REST_MAX_MS ? rest : REST_MAX_MS;
 }
 
@@ -34,7 +34,7 @@ int64_t pace_polled(struct turn *turn, const struct completion *completion)
 {
   struct pace *pace = turn->pace;
   int64_t rest = rest_ms(turn, completion);
-  bool unknown = completion->result == RESULT_UNKNOWN, timed_out = unknown && completion->took_ms >= LOOK_LONG_MS;
+  bool unknown = completion->result == RESULT_UNKNOWN, timed_out = unknown && completion->took_ms >= POLL_LONG_MS;
   if (!completion->tail && (!unknown || timed_out))
     pace->poll_all_ms = turn->moment->now_ms + rest;
   if (unknown || completion->result == RESULT_REFUSED)

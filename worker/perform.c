@@ -168,7 +168,7 @@ static enum result perform_take(struct performer *performer, const struct action
   return perform_asked(completion, taken == OUTCOME_REFUSED ? OUTCOME_UNKNOWN : taken);
 }
 
-static enum result perform_leave(struct performer *performer, const struct action *action, struct completion *completion)
+static enum result perform_leave_queue(struct performer *performer, const struct action *action, struct completion *completion)
 {
   completion->acquisition = action->acquisition;
   return perform_asked(completion, acquire_leave(performer->options.store, performer->options.writer.type, &completion->acquisition,
@@ -312,8 +312,8 @@ static enum result perform_kind(struct performer *performer, const struct action
     return perform_close(performer, action, completion);
   case ACTION_UNLOCK:
     return perform_asked(completion, acquire_release(store, type, &action->acquisition, action->epoch, &completion->error));
-  case ACTION_LEAVE:
-    return perform_leave(performer, action, completion);
+  case ACTION_LEAVE_QUEUE:
+    return perform_leave_queue(performer, action, completion);
   case ACTION_READ:
     return perform_read(performer, action, completion);
   case ACTION_RENEW: /* perform_renewals */

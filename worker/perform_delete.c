@@ -83,7 +83,7 @@ static enum outcome range_delete(struct performer *performer, const struct actio
 {
   struct work_item *item = action->item;
   struct range_deleter *deleter =
-      item->read_at != 0 && item->messages >= performer->options.range_messages_min ? deleter_of(performer, action->activity) : NULL;
+      item->read_at != 0 && item->documents >= performer->options.range_messages_min ? deleter_of(performer, action->activity) : NULL;
   if (deleter == NULL)
     return OUTCOME_NO;
   enum outcome outcome = queue_delete_range(deleter, performer->options.writer.type, item, error);

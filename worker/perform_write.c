@@ -32,7 +32,7 @@ static enum result commit_send(struct performer *performer, struct ledger_commit
   commit->machine = commit_moves(commit) ? options->writer.identity.machine : NULL;
   enum outcome outcome = (again ? ledger_commit_again : ledger_commit)(options->store, options->writer.type, commit, &completion->error);
   if (outcome == OUTCOME_YES)
-    fault_point(commit->set_clean ? FAULT_RELEASED : FAULT_BLOCK_COMMITTED);
+    fault_point(commit->clean ? FAULT_RELEASED : FAULT_BLOCK_COMMITTED);
   return perform_asked(completion, outcome);
 }
 
@@ -167,7 +167,7 @@ enum result perform_close(struct performer *performer, const struct action *acti
   performer->pass = NULL;
   completion->end = commit.after;
   enum writer_status status = performer->writer_open ? close_file(performer, action, completion) : WRITER_OK;
-  if (status != WRITER_OK || !action->commits)
+  if (status != WRITER_OK || !action->commit.clean)
     return result_of_writer(status);
   commit.after = completion->end;
   return commit_send(performer, &commit, false, completion);

@@ -3,7 +3,7 @@
  * knows the driver.
  *
  * Threads: any thread may call any function, but only one at a time may use a reader and its pass. Each call blocks for at most
- * the connection's time-out; queue_pass_next blocks as long as bytes of a reply come (lockstore/link.h).
+ * the connection's time-out; queue_pass_next blocks as long as bytes of a reply come (lockstore/connection.h).
  */
 #ifndef PAWL_WORKER_QUEUE_H
 #define PAWL_WORKER_QUEUE_H

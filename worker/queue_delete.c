@@ -117,7 +117,7 @@ enum outcome queue_delete_range(struct range_deleter *deleter, const char *type,
   BSON_APPEND_DOCUMENT(&filter, "_id", &range);
   append_delete(&command, &filter);
   if (usable)
-    outcome = mongo_transaction(deleter->transactor, "deleting messages", &command, item->read_at, item->messages, error);
+    outcome = mongo_transaction(deleter->transactor, "deleting messages", &command, item->read_at, item->documents, error);
   bson_destroy(&range);
   bson_destroy(&command);
   return outcome;

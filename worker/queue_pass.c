@@ -1,5 +1,5 @@
 #include "bson_array.h"
-#include "lockstore/link.h"
+#include "lockstore/connection.h"
 #include "lockstore/mongo.h"
 #include "worker/ask.h"
 #include "worker/clock.h"
@@ -10,7 +10,7 @@
 
 struct queue_reader {
   struct mongo *mongo;
-  struct mongo_link *link;
+  struct mongo_connection *connection;
   struct ask ask;
 };
 
@@ -20,7 +20,7 @@ struct queue_pass {
   char type[TYPE_BYTES_MAX + 1];
   struct work_item_caps caps;
   struct queue_mark *mark; /* borrowed */
-  mongoc_client_t *client; /* the link's; the cursor lives in the session that made it */
+  mongoc_client_t *client; /* the connection's; the cursor lives in the session that made it */
   mongoc_client_session_t *session;
   int64_t cursor;   /* 0: none, or read to its end */
   uint64_t read_at; /* its cluster time, as the server tells it; 0: it does not */
@@ -37,8 +37,8 @@ struct queue_reader *queue_reader_new(struct lockstore *store)
     return NULL;
   reader->mongo = lockstore_mongo(store);
   ask_init(&reader->ask);
-  reader->link = mongo_link_new(reader->mongo);
-  if (reader->link != NULL)
+  reader->connection = mongo_connection_new(reader->mongo);
+  if (reader->connection != NULL)
     return reader;
   free(reader);
   return NULL;
@@ -47,26 +47,26 @@ struct queue_reader *queue_reader_new(struct lockstore *store)
 void queue_reader_free(struct queue_reader *reader)
 {
   if (reader != NULL)
-    mongo_link_free(reader->link);
+    mongo_connection_free(reader->connection);
   free(reader);
 }
 
 void queue_reader_drop(struct queue_reader *reader)
 {
-  mongo_link_drop(reader->link);
+  mongo_connection_drop(reader->connection);
 }
 
 void queue_reader_take_up(struct queue_reader *reader)
 {
-  mongo_link_take_up(reader->link);
+  mongo_connection_take_up(reader->connection);
 }
 
 /* A reply did not come. */
 static void pass_ask_less(struct queue_pass *pass)
 {
-  const struct mongo_link *link = pass->reader->link;
-  if (mongo_link_has_asked(link) && !mongo_link_is_dropped(link))
-    ask_less(&pass->reader->ask, pass->caps.messages);
+  const struct mongo_connection *connection = pass->reader->connection;
+  if (mongo_connection_has_asked(connection) && !mongo_connection_is_dropped(connection))
+    ask_less(&pass->reader->ask, pass->caps.documents);
 }
 
 struct queue_pass *queue_pass_open(struct queue_reader *reader, const char *type, int64_t batch_messages, int64_t batch_bytes,
@@ -78,7 +78,7 @@ struct queue_pass *queue_pass_open(struct queue_reader *reader, const char *type
   pass->reader = reader;
   pass->mongo = reader->mongo;
   snprintf(pass->type, sizeof pass->type, "%s", type);
-  pass->caps = (struct work_item_caps){.messages = batch_messages, .bytes = batch_bytes};
+  pass->caps = (struct work_item_caps){.documents = batch_messages, .bytes = batch_bytes};
   pass->mark = mark;
   return pass;
 }
@@ -129,11 +129,11 @@ static enum outcome pass_command(struct queue_pass *pass, const bson_t *command,
 static enum outcome pass_connect(struct queue_pass *pass, struct error *error)
 {
   bson_error_t cause;
-  if (mongo_link_is_dropped(pass->reader->link)) {
+  if (mongo_connection_is_dropped(pass->reader->connection)) {
     error_set(error, "reading the queue: the reply is not wanted any more");
     return OUTCOME_UNKNOWN;
   }
-  pass->client = mongo_link_client(pass->reader->link, "reading the queue", error);
+  pass->client = mongo_connection_client(pass->reader->connection, "reading the queue", error);
   if (pass->client == NULL)
     return OUTCOME_UNKNOWN;
   mongoc_session_opt_t *options = mongoc_session_opts_new();
@@ -160,9 +160,9 @@ static enum outcome pass_find(struct queue_pass *pass, struct error *error)
     BSON_APPEND_INT32(&sort, "_id", 1);
     bson_append_document_end(&command, &sort);
     queue_append_hint(&command);
-    BSON_APPEND_INT64(&command, "batchSize", ask_count(&pass->reader->ask, pass->caps.messages));
+    BSON_APPEND_INT64(&command, "batchSize", ask_count(&pass->reader->ask, pass->caps.documents));
     mongo_append_read_concern(pass->mongo, &command, "snapshot", true);
-    mongo_link_waits(pass->reader->link, true);
+    mongo_connection_waits(pass->reader->connection, true);
     outcome = pass_command(pass, &command, error);
     if (outcome == OUTCOME_YES)
       pass->read_at = queue_read_at(&pass->reply);
@@ -178,10 +178,10 @@ static enum outcome pass_find(struct queue_pass *pass, struct error *error)
 static enum outcome pass_more(struct queue_pass *pass, struct error *error)
 {
   bson_t command = BSON_INITIALIZER;
-  mongo_link_waits(pass->reader->link, false);
+  mongo_connection_waits(pass->reader->connection, false);
   BSON_APPEND_INT64(&command, "getMore", pass->cursor);
   BSON_APPEND_UTF8(&command, "collection", "messages");
-  BSON_APPEND_INT64(&command, "batchSize", ask_count(&pass->reader->ask, pass->caps.messages));
+  BSON_APPEND_INT64(&command, "batchSize", ask_count(&pass->reader->ask, pass->caps.documents));
   enum outcome outcome = pass_command(pass, &command, error);
   bson_destroy(&command);
   return outcome;
@@ -233,7 +233,7 @@ static enum outcome pass_fill(struct queue_pass *pass, struct work_item *item, s
     }
     enum work_item_put put = work_item_put(item, &pass->caps, document, bytes, &id);
     if (put == ITEM_NO_MEMORY) {
-      error_set(error, "reading the queue: no memory for a batch of %u message%s", item->messages, plural(item->messages));
+      error_set(error, "reading the queue: no memory for a batch of %u message%s", item->documents, plural(item->documents));
       return OUTCOME_UNKNOWN;
     }
     if (put != ITEM_PUT)
@@ -304,6 +304,6 @@ void queue_pass_close(struct queue_pass *pass, bool answers)
   if (pass->session != NULL)
     mongoc_client_session_destroy(pass->session);
   if (pass->failed)
-    mongo_link_close(pass->reader->link);
+    mongo_connection_close(pass->reader->connection);
   free(pass);
 }

@@ -18,7 +18,7 @@ void seek_init(struct seek *seek, const struct consumer_options *options)
 void seek_idle(struct turn *turn, const char *why)
 {
   struct seek *seek = turn->seek;
-  seek->turn_is_mine = seek->checked = seek->poll_first = false;
+  seek->may_take = seek->checked = seek->poll_first = false;
   turn_enter(turn, STATE_IDLE, why);
 }
 
@@ -49,7 +49,7 @@ static void polled_something(struct turn *turn)
 static void polled(struct turn *turn, const struct completion *completion)
 {
   struct seek *seek = turn->seek;
-  bool idle = turn->core->state == STATE_IDLE, waits = turn->core->state == STATE_WAITING && !seek->turn_is_mine;
+  bool idle = turn->core->state == STATE_IDLE, waits = turn->core->state == STATE_WAITING && !seek->may_take;
   int64_t rest = pace_polled(turn, completion), poll_ms = turn->core->options.poll_ms;
   if (completion->result == RESULT_UNKNOWN)
     return;
@@ -90,7 +90,7 @@ static void checked(struct turn *turn, const struct completion *completion)
   switch (trust_checked(turn, completion)) {
   case TRUST_AGREES:
     turn->seek->checked = true;
-    if (turn->seek->turn_is_mine)
+    if (turn->seek->may_take)
       turn_enter(turn, STATE_TAKING, free_why(turn->seek));
     else
       turn_enter(turn, STATE_WAITING, "the storage agrees with the ledger");
@@ -127,7 +127,7 @@ void seek_checked_aside(struct turn *turn, const struct completion *completion)
     stop_waiting(turn, STATE_STOPPED, "the storage cannot be trusted");
   else if (answer == TRUST_PAUSES && core->state == STATE_WAITING) {
     turn_enter(turn, STATE_CHECKING, "the storage does not agree with the ledger");
-    turn->seek->turn_is_mine = false;
+    turn->seek->may_take = false;
     core->next_ms = turn->trust->due_ms;
   }
 }
@@ -141,13 +141,13 @@ static void turn_came(struct turn *turn)
   if (seek->checked)
     turn_enter(turn, STATE_TAKING, free_why(seek));
   else /* Others were at work since the check: is there still a message, and where is the ledger now? */
-    seek->turn_is_mine = seek->poll_first = true;
+    seek->may_take = seek->poll_first = true;
 }
 
 static void busy(struct turn *turn, int64_t pause_ms)
 {
   struct seek *seek = turn->seek;
-  seek->checked = seek->turn_is_mine = false;
+  seek->checked = seek->may_take = false;
   seek->look_ms = turn->moment->now_ms + (turn->core->woken ? 0 : pause_ms);
   seek->poll_first = !pace_polled_lately(turn);
   if (!seek->poll_first)
@@ -209,7 +209,7 @@ static void taken(struct turn *turn, const struct completion *completion)
 {
   struct seek *seek = turn->seek;
   struct core *core = turn->core;
-  seek->turn_is_mine = seek->checked = false;
+  seek->may_take = seek->checked = false;
   seek->acquisition = completion->acquisition;
   if (completion->result == RESULT_NO) {
     turn_enter(turn, STATE_WAITING, "another process took the lock");
@@ -235,7 +235,7 @@ static void fence_given_up(struct turn *turn, bool moved)
   give_up(turn, STATE_IDLE, moved ? "the ledger has moved on" : "the fence was not acknowledged");
 }
 
-static void fenced(struct turn *turn, const struct completion *completion)
+static void fence_done(struct turn *turn, const struct completion *completion)
 {
   struct core *core = turn->core;
   turn->seek->place = completion->place;
@@ -254,7 +254,7 @@ static void fenced(struct turn *turn, const struct completion *completion)
   }
   core->failed_holds = 0;
   pace_passed(turn);
-  epoch_begin(turn, completion);
+  epoch_start(turn, completion);
 }
 
 /* ---- unlocking ---- */
@@ -281,7 +281,7 @@ static void go_on(struct turn *turn, const char *why)
 static void unlocked(struct turn *turn, const struct completion *completion)
 {
   struct core *core = turn->core;
-  bool left = completion->kind == ACTION_LEAVE, empty = left && turn->pace->empty;
+  bool left = completion->kind == ACTION_LEAVE_QUEUE, empty = left && turn->pace->empty;
   /* Not acknowledged: the lease will expire. During a stop the worker does not wait for that. */
   bool expired = turn->moment->now_ms > lease_end_ms(turn->lease, core->options.lease_ms);
   bool unknown = completion->result == RESULT_UNKNOWN;
@@ -335,7 +335,7 @@ static void unlock_step(struct turn *turn)
   if (turn->lease->held)
     acquire_start(turn, ACTION_UNLOCK)->epoch = core->epoch_left;
   else
-    acquire_start(turn, ACTION_LEAVE)->calls = core->after != STATE_IDLE || core->stopping || !turn->pace->empty;
+    acquire_start(turn, ACTION_LEAVE_QUEUE)->calls = core->after != STATE_IDLE || core->stopping || !turn->pace->empty;
 }
 
 /* After two thirds of the lease the lock goes, whatever became of the fence: by then others can do it as well. */
@@ -398,7 +398,7 @@ void seek_done(struct turn *turn, const struct completion *completion)
   else if (completion->kind == ACTION_TAKE)
     taken(turn, completion);
   else if (completion->kind == ACTION_FENCE)
-    fenced(turn, completion);
+    fence_done(turn, completion);
   else
     unlocked(turn, completion);
 }

@@ -11,7 +11,7 @@ struct seek {
   struct acquisition acquisition;
   int64_t look_ms;        /* WAITING: when the next look is due */
   bool poll_first;        /* WAITING: poll for a message before that */
-  bool turn_is_mine;      /* WAITING, CHECKING: it is its turn to take the mutex */
+  bool may_take;          /* WAITING, CHECKING: it is its turn to take the mutex */
   bool checked;           /* the storage was checked after the mutex was last seen busy */
   int64_t fence_until_ms; /* FENCING: until then an unknown fence is asked again */
   enum place place;       /* FENCING: once it was asked */

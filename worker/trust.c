@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { LOOK_HANGS_MS = 10000 }; /* a look that takes so long makes it not ready */
+enum { CHECK_HANGS_MS = 10000 }; /* a check that takes so long makes the worker not ready */
 
 void trust_init(struct trust *trust)
 {
@@ -13,7 +13,7 @@ void trust_init(struct trust *trust)
 void trust_ends(struct turn *turn, const struct completion *completion)
 {
   const struct consumer_options *options = &turn->core->options;
-  trust_is(turn, STORAGE_DISAGREES, &completion->error);
+  trust_set(turn, STORAGE_DISAGREES, &completion->error);
   if (completion->adoptable)
     turn_log(turn, LEVEL_ERROR, "untrusted",
              "the storage cannot be trusted: %s. If these files belong to database %s on %s: pawl-setup --adopt %s --db %s --dir %s",
@@ -27,7 +27,7 @@ bool trust_judges(const struct turn *turn, int64_t since_ms)
   return since_ms >= 0 && turn->moment->now_ms - since_ms >= turn->core->options.distrust_ms;
 }
 
-void trust_is(struct turn *turn, enum storage_view view, const struct error *why)
+void trust_set(struct turn *turn, enum storage_view view, const struct error *why)
 {
   struct trust *trust = turn->trust;
   if (view == STORAGE_AGREES && trust->view == STORAGE_DISAGREES)
@@ -73,7 +73,7 @@ static enum trust_answer refused(struct turn *turn, const struct completion *com
     trust_ends(turn, completion);
     return TRUST_ENDS;
   }
-  trust_is(turn, STORAGE_DISAGREES, &completion->error);
+  trust_set(turn, STORAGE_DISAGREES, &completion->error);
   trust->due_ms = now + (left <= 0 ? 0 : left < RECHECK_MS ? left : RECHECK_MS);
   if (since >= 0 && before < 0)
     turn_log(turn, LEVEL_WARN, "untrusted",
@@ -97,7 +97,7 @@ static void agrees(struct turn *turn, const struct ledger *ledger)
   if (trust->open_refused_link != ledger->end.link)
     trust->open_refused_since_ms = -1;
   if (trust->open_refused_since_ms < 0 || turn->core->state == STATE_IDLE)
-    trust_is(turn, STORAGE_AGREES, NULL);
+    trust_set(turn, STORAGE_AGREES, NULL);
   trust->due_ms = turn->moment->now_ms + turn->core->options.distrust_ms;
 }
 
@@ -113,7 +113,7 @@ enum trust_answer trust_checked(struct turn *turn, const struct completion *comp
   if (completion->result != RESULT_NEWER)
     return TRUST_SILENT;
   turn->trust->distrust_since_ms = -1;
-  trust_is(turn, STORAGE_NEWER, &completion->error);
+  trust_set(turn, STORAGE_NEWER, &completion->error);
   return TRUST_PAUSES;
 }
 
@@ -155,7 +155,7 @@ void trust_left(struct turn *turn, int64_t epoch, bool vouched)
 void trust_opened(struct turn *turn)
 {
   turn->trust->open_refused_since_ms = -1;
-  trust_is(turn, STORAGE_AGREES, NULL);
+  trust_set(turn, STORAGE_AGREES, NULL);
 }
 
 /*
@@ -170,7 +170,7 @@ bool trust_open_refused(struct turn *turn, const struct completion *completion, 
     trust->open_refused_link = link;
     turn_log(turn, LEVEL_WARN, "untrusted", "storage check failed: releasing the lock and retrying: %s", completion->error.text);
   }
-  trust_is(turn, completion->result == RESULT_NEWER ? STORAGE_NEWER : STORAGE_DISAGREES, &completion->error);
+  trust_set(turn, completion->result == RESULT_NEWER ? STORAGE_NEWER : STORAGE_DISAGREES, &completion->error);
   if (completion->result == RESULT_NEWER || !completion->judged)
     return true;
   trust_ends(turn, completion);
@@ -186,11 +186,11 @@ bool trust_judges_open(const struct turn *turn, uint64_t link)
 
 bool trust_tells(const struct trust *trust, const struct core *core, int64_t now_ms, struct error *why)
 {
-  int64_t looks_ms = now_ms - core->activity[ACTIVITY_MAIN].started_ms;
+  int64_t checks_ms = now_ms - core->activity[ACTIVITY_MAIN].started_ms;
   enum action_kind kind = core->activity[ACTIVITY_MAIN].kind;
-  bool looks = core->activity[ACTIVITY_MAIN].running && (kind == ACTION_CHECK || kind == ACTION_OPEN);
-  if (looks && looks_ms >= LOOK_HANGS_MS) {
-    error_set(why, "the storage of %s does not answer: a look at it has taken %" PRId64 " s so far", core->type, looks_ms / 1000);
+  bool checks = core->activity[ACTIVITY_MAIN].running && (kind == ACTION_CHECK || kind == ACTION_OPEN);
+  if (checks && checks_ms >= CHECK_HANGS_MS) {
+    error_set(why, "the storage of %s does not answer: its check has taken %" PRId64 " s so far", core->type, checks_ms / 1000);
     return false;
   }
   switch (trust->view) {

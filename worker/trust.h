@@ -55,7 +55,7 @@ bool trust_judges_open(const struct turn *turn, uint64_t link);
 bool trust_judges(const struct turn *turn, int64_t since_ms);
 
 /* Sets the result of a look at the storage, and notes it if it is new. */
-void trust_is(struct turn *turn, enum storage_view view, const struct error *why);
+void trust_set(struct turn *turn, enum storage_view view, const struct error *why);
 /* Notes an error: the storage cannot be trusted, and what to do, if anything helps. */
 void trust_ends(struct turn *turn, const struct completion *completion);
 

@@ -52,7 +52,7 @@ struct effects {
 struct consumer_options {
   int64_t lease_ms, retry_ms, poll_ms, linger_ms, stall_ms;
   int64_t segment_bytes; /* roll when a segment has this size; 0: never */
-  int64_t look_share;    /* after a poll that found nothing: pause for this many times its duration; all types share one processor */
+  int64_t poll_share;    /* after a poll that found nothing: pause for this many times its duration; all types share one processor */
   int64_t distrust_ms;   /* how long a check must fail before the failure is believed; and the time between checks while idle */
   /* for texts; borrowed from the caller as long as the consumer lives */
   const char *dir;      /* the directory of the files */

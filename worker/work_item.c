@@ -58,14 +58,14 @@ bool work_item_add_id(struct work_item *item, const struct element *id)
   bson_t *ids = ids_open(item, id->bytes + 16);
   if (ids == NULL || !message_id_append(ids, "0", id)) /* a server does not look at an array's keys; one constant key saves bytes */
     return false;
-  item->messages++;
+  item->documents++;
   return true;
 }
 
 enum work_item_put work_item_put(struct work_item *item, const struct work_item_caps *caps, const uint8_t *document, size_t bytes,
                                  struct element *id)
 {
-  if (item->messages >= caps->messages || (item->messages > 0 && (int64_t)(item->batch.bytes + bytes) > caps->bytes))
+  if (item->documents >= caps->documents || (item->documents > 0 && (int64_t)(item->batch.bytes + bytes) > caps->bytes))
     return ITEM_FULL;
   if (message_id_find(document, bytes, id) != NULL)
     return ITEM_UNUSABLE;

@@ -23,7 +23,7 @@ struct work_item {
   bool deleting;      /* an action is deleting it */
   uint64_t
       read_at; /* the cluster time of its pass, seconds << 32 | increment, if a delete by the range of its `_id`s is allowed; otherwise 0 */
-  uint32_t messages;
+  uint32_t documents;
   int64_t seq_last; /* seq of its last message; known after the commit */
 };
 
@@ -34,7 +34,7 @@ void work_item_free(struct work_item *item); /* NULL is allowed */
 /* Appends an `_id` that message_id_find has found. False: no memory. */
 MUST_CHECK bool work_item_add_id(struct work_item *item, const struct element *id);
 struct work_item_caps {
-  int64_t messages, bytes; /* of the documents */
+  int64_t documents, bytes;
 };
 enum work_item_put {
   ITEM_PUT,       /* *id is its `_id` */

@@ -25,7 +25,7 @@ enum {
   DESCRIPTORS_BASE = 64,
   DESCRIPTORS_PER_TYPE = 12,
   HEAP_BYTES_KEPT = 64 * 1024 * 1024,
-  LOOK_SHARE = 20,         /* of one processor, for all types together */
+  POLL_SHARE = 20,         /* of one processor, for all types together */
   RANGE_MESSAGES_MIN = 64, /* a transaction costs one more request than deleting by `_id`s does */
 };
 
@@ -94,19 +94,21 @@ static void options_fill(const struct config *config, const char *dir, const cha
                    .linger_ms = config->linger_ms,
                    .stall_ms = config->stall_ms,
                    .segment_bytes = config->segment_bytes,
-                   .look_share = LOOK_SHARE * (int64_t)config->type_count,
+                   .poll_share = POLL_SHARE * (int64_t)config->type_count,
                    .distrust_ms = interval_ms("PAWL_TEST_DISTRUST_MS", DISTRUST_MS),
                    .dir = dir,
                    .database = mongo_db(lockstore_mongo(store)),
                    .server = mongo_server(lockstore_mongo(store))},
-      .performer =
-          {.store = store,
-           .database = mongo_db(lockstore_mongo(store)),
-           .writer = {.dir = config->dir, .permissions = config->file_mode, .codec_zstd = config->codec_zstd, .lease_ms = config->lease_ms},
-           .lease_ms = config->lease_ms,
-           .batch_messages = config->batch_messages,
-           .batch_bytes = config->batch_bytes,
-           .range_messages_min = RANGE_MESSAGES_MIN},
+      .performer = {.store = store,
+                    .database = mongo_db(lockstore_mongo(store)),
+                    .writer = {.dir = config->dir,
+                               .permissions = config->file_mode,
+                               .codec_zstd = config->codec == CONFIG_CODEC_ZSTD,
+                               .lease_ms = config->lease_ms},
+                    .lease_ms = config->lease_ms,
+                    .batch_messages = config->batch_messages,
+                    .batch_bytes = config->batch_bytes,
+                    .range_messages_min = RANGE_MESSAGES_MIN},
       .exit_when_empty = config->exit_when_empty,
       .timeout_ms = config->timeout_ms,
   };

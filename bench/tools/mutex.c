@@ -20,7 +20,7 @@
 enum { AGAIN_MS = 20, LEASE_MS = 30000, TIMEOUT_MS = 3000, AWAIT_MS = 1000, RETRY_MS = 100 };
 
 static struct lockstore *store;
-static struct watcher *watcher;
+static struct wakeup_reader *watcher;
 static const char *name;
 static struct acquisition mine;
 static const struct lock_holder holder = {.host = "benchmark", .program = "mutex", .kind = LOCK_BY_TOOL};
@@ -34,7 +34,7 @@ static void pause_ms(int64_t ms)
 /* Only near the front, as pawl-lock does: each wake-up costs the server something for each cursor that waits. */
 static void listen(void)
 {
-  while (watcher_begin(watcher, &error) != OUTCOME_YES) /* may lose a race against other processes that begin */
+  while (wakeup_reader_begin(watcher, &error) != OUTCOME_YES) /* may lose a race against other processes that begin */
     pause_ms(AGAIN_MS);
   mine.listens = true;
 }
@@ -47,7 +47,7 @@ static bool woken(void)
     pause_ms(mine.pause_ms);
     return false;
   }
-  return watcher_next(watcher, mine.pause_ms, &wakeup, &error) == OUTCOME_YES && wakeup.about == WAKEUP_LOCK &&
+  return wakeup_reader_next(watcher, mine.pause_ms, &wakeup, &error) == OUTCOME_YES && wakeup.about == WAKEUP_LOCK &&
          memcmp(&wakeup.owner, &mine.owner, sizeof wakeup.owner) == 0;
 }
 
@@ -88,7 +88,7 @@ int main(int argc, char **argv)
   if (!store || lockstore_prepare(store, &error) != OUTCOME_YES)
     die("mutex: %s", error.text);
   options.await_ms = AWAIT_MS;
-  watcher = watcher_open(store, &options, NULL, 0, &error);
+  watcher = wakeup_reader_open(store, &options, NULL, 0, &error);
   if (!watcher)
     die("mutex: %s", error.text);
   acquire_init(&mine, LOCK_BY_TOOL, LEASE_MS, RETRY_MS);

@@ -68,7 +68,7 @@ def request(who, command, fenced, released, cut):
             return "begin a pass"
         if "$in" in command["filter"].get("_id", {}):
             return "look for deleted messages"
-        return "look at the queue" if "sort" in command or "_id" in command["filter"] else "last look of `--exit-when-empty`"
+        return "poll the queue" if "sort" in command or "_id" in command["filter"] else "last poll of `--exit-when-empty`"
     if verb == "find" and where == "ledger":
         if "filter" not in command:
             return "see whether it reads in snapshots"

@@ -14,7 +14,7 @@ from test_exit_codes import codes, table
 
 
 def test_everything_with_tls_and_scram(prepared):
-    """Each program as its own user, from the first message to the last look."""
+    """Each program as its own user, from the first message to the last poll."""
     field = prepared
     done = run("pawl-enqueue", *field.as_user("producer"), "--type", "t1", stdin=b"one\ntwo\nthree\n")
     assert done.returncode == 0, done

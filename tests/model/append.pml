@@ -12,21 +12,20 @@
  *
  * What is modelled
  *
- *   lock           Not at all, on purpose: any worker may believe at any time that it has the lock. That is the worst a lock
- *                  can do. What keeps holders apart is the epoch alone.
- *   pause          Between any two steps, for as long as one likes; also longer than the lease, also for ever.
- *   crash          Wherever "goto idle" is a choice. All the worker knew is gone; what it wrote and sent is not.
- *   deadline       After two thirds of the lease no new block and no delete is started. As nobody knows when that is, it is a
- *                  choice wherever a holder looks at the clock: "goto leave". Who has synced a block commits it all the same.
- *                  Nobody is made to leave: a holder whose clock stands still must do no harm either.
- *   fence          One step, because a fence that fails changes nothing: having read epoch e, it succeeds only if e is the
- *                  epoch still. For a roll, which brings its own e, the comparison is there.
+ *   lock           Not at all, on purpose: any worker may believe at any time that it has the lock. No lock can do worse. The
+ *                  epoch alone keeps holders apart.
+ *   pause          Between any two steps, of any length: longer than the lease, or for ever.
+ *   crash          Wherever "goto idle" is a choice. All that the worker knew is gone; what it wrote and sent stays.
+ *   deadline       After two thirds of the lease no new block and no delete is started. The model has no time, so this is
+ *                  a choice wherever a holder reads the clock: "goto leave". A holder that has synced a block still commits it.
+ *                  No holder has to leave: one whose clock stands still must do no harm either.
+ *   fence          One step, because a fence that fails changes nothing: having read epoch e, it succeeds only if e is
+ *                  still the epoch. For a roll, which brings its own e, the comparison is there.
  *                  Without an answer the ledger shows that it was done, but not whether the end was
  *                  clean.
  *   old answers    Of a primary that was replaced and does not know it: to each read that is not
  *                  linearizable. They may say that the epoch is still mine, so where nothing is cut
- *                  there is no such read here. The looks before the lock make a worker try, and no
- *                  more.
+ *                  there is no such read here. The polls before the lock only make a worker try.
  *   ledger         Epoch, clean, guarded, the committed end (segment and messages in it: this stands for file, length and link), seq,
  *                  settled. A request may arrive at once, later, twice, or never; the answer may be lost (the worker then asks
  *                  again, which the ledger cannot tell from a late copy, or dies, or leaves). One such copy at a time.
@@ -34,52 +33,52 @@
  *                  done may be done late. A pass is one snapshot, and may end early.
  *   ranges         With -DRANGES a delete may also be by the block's first and last, of what the
  *                  pass has seen: in one step, if it removes as many as it should.
- *   standalone     With -DSTANDALONE a pass is a plain cursor: it may miss what comes behind it and
- *                  see what comes before it. No order is looked at.
- *   last look      Of --exit-when-empty: a worker without the lock looks, and ends. (Then another
+ *   standalone     With -DSTANDALONE a pass is a plain cursor: it may miss what comes after it and
+ *                  see what comes before it. The order is not checked.
+ *   last poll      Of --exit-when-empty: a worker without the lock polls, and ends. (Then another
  *                  one is started.) What is linearizable is one step.
- *   first name     Who has no segment to go on from wants the name t1.bin. If another's with more
- *                  than a header bears it, and the epoch is still his, he stops (74).
+ *   first name     A worker without a segment to continue wants the name t1.bin. If a file of another epoch with more
+ *                  than a header has that name, and the epoch is still the worker's, the worker stops (74).
  *   file           A list of messages a segment. A block is one or two messages and is committed as a whole.
  *   failed sync    All of the block may be there, or a part, or nothing. The epoch is abandoned (which then looks like a crash).
- *   CLOSE          A write at the committed end that is no message. It takes no room here.
+ *   CLOSE          A write at the committed end that is not a message. It takes no space here.
  *   roll           CLOSE, `clean: true`, the next epoch under the same lock, and a new segment for its first block.
  *   guard          With -DLOCAL the file system is local: the kernel's lock on the segment, given back by close and by death,
- *                  then the epoch seen again, then the cut. Without, it is a network file system, and `clean` alone decides.
+ *                  then the epoch is read again, then the cut. Without, it is a network file system, and `clean` alone decides.
  *                  With -DBOTH it is local to worker 1, and a network's to the others, who take no guard and see none.
- *   guarded        The epoch for which the end is vouched for. With -DOLDER those over the network are of an older pawl: their
- *                  fences leave the number as it is.
- *   adopt, lock    With -DTOOLS: pawl-setup --adopt, which vouches for nothing, and pawl-lock, which carries on what it finds.
+ *   guarded        The epoch for which the end is vouched for. With -DOLDER the workers over the network are of an older pawl:
+ *                  their fences do not change the number.
+ *   adopt, lock    With -DTOOLS: pawl-setup --adopt, which vouches for nothing, and pawl-lock, which changes nothing but the epoch.
  *
  * What is not: bytes and pages (so no PAD), CRCs, other names of files and the check before the
  * lock (unit tests and the simulation have these); several types a worker, and one renewal for the
  * locks of many (they meet in the lock, which any worker may have here at any time); a transaction
- * that nobody ends (it delays, and no more); a file that disagrees with the ledger; time; losing
+ * that never ends (it only delays); a file that disagrees with the ledger; time; losing
  * writes that MongoDB acknowledged; pruning; more than two blocks that are committed and not
  * deleted (pawl: four). A late copy of a commit does not carry `settled`, which $max would make the
  * older value or a true one; the next holder then only settles more.
  *
- * What lies beyond the committed end when an epoch begins is forgotten in the model ("sweep"). Nobody may rely on it, and
- * whoever commits it without having written it in his own epoch is found out. This, and forgetting a late request of an
+ * What lies beyond the committed end when an epoch begins is forgotten in the model ("sweep"). No process may rely on it, and
+ * a process that commits it without having written it in its own epoch is found out. This, and forgetting a late request of an
  * epoch that is over, which can match nothing, makes the model small. Three messages are the least that show a committed
  * byte changed in every case: with two, the late writer often writes what is there already.
  *
- * A write that is taken back before a majority has it is a write that was never done, to all who
- * read at majority. So it takes no state. Only who reads at local sees it: FENCELOCAL, COMMITLOCAL.
+ * For a reader at majority, a write that is taken back before a majority has it was never done. So it
+ * needs no state. Only a reader at local sees it: FENCELOCAL, COMMITLOCAL.
  *
  * Planted bugs, given to spin as -D, one at a time; each must be found, by an assertion that is its
  * own (tests/model/run names it):
  *
  *   SAMEFILE    an unclean file is continued on a network file system
- *   NOFENCE     a commit does not look at the epoch
- *   NOSETTLE    a new holder does not finish the deletes of the last
- *   NOLINK      a commit does not look at the end it starts from
+ *   NOFENCE     a commit does not compare the epoch
+ *   NOSETTLE    a new holder does not finish the deletes of the last holder
+ *   NOLINK      a commit does not compare the end that it starts from
  *   CLEAN       a holder that wrote nothing says clean, whatever it found
  *   NOBARRIER   a pass begins before all deletes are acknowledged
  *   STALE       a pass sees an older snapshot
  *   EARLY       a message is deleted before its block is committed
- *   NOVERIFY    (with -DLOCAL) the epoch is not looked at again under the guard
- *   RESYNC      a sync that failed is tried again, and believed
+ *   NOVERIFY    (with -DLOCAL) the epoch is not read again under the guard
+ *   RESYNC      a sync that failed is tried again, and its success is believed
  *   ROLLOPEN    a roll whose fence did not come about goes on in the old epoch, after `clean: true` was sent
  *   ROLLCLEAN   the fence of a roll leaves `clean` true
  *   GIVEUP      at the deadline a holder drops a synced block whose commit it has sent, and leaves with CLOSE
@@ -90,8 +89,8 @@
  *   STALEREAD   (with -DLOCAL) the read before a cut is answered by a primary that was replaced
  *               (here the same as NOVERIFY)
  *   STALENAME   and the read after the name of the first segment was found taken
- *   EXITSTALE   and the last look of --exit-when-empty
- *   EXITBLIND   there is no such look: a pass that found nothing is enough
+ *   EXITSTALE   and the last poll of --exit-when-empty
+ *   EXITBLIND   there is no such poll: a pass that found nothing is enough
  *   EXITUNSETTLED  it leaves out what is committed and not yet deleted
  *   FENCELOCAL  a fence without an answer is judged by what one server has, and that is taken back
  *   COMMITLOCAL and a commit
@@ -100,9 +99,9 @@
  *   LATEREAD    what was read in one epoch is written in a later one
  *   RANGE       (with -DRANGES, as those that follow) a range delete is of what is there now, and
  *               done if it removes as many as it should
- *   RANGELATER  the same, and nobody counts
- *   RANGESHIFT  it begins behind the block's first and ends behind its last
- *   RANGEWIDE   it ends behind its last, and nobody counts
+ *   RANGELATER  the same, and the count is not checked
+ *   RANGESHIFT  it begins after the block's first and ends after its last
+ *   RANGEWIDE   it ends after its last, and the count is not checked
  *   RANGEALONE  (with -DSTANDALONE) a standalone server is asked for ranges, and has no snapshot
  *   GUARDCOMMIT (with -DBOTH, as those that follow) no fence, but a commit over the network ends what is vouched for
  *   GUARDBOOL   vouched for once is vouched for, of whatever epoch (and -DOLDER)
@@ -122,7 +121,7 @@
 #define E 3 /* epochs */
 #endif
 #ifndef FIRST
-#define FIRST 1 /* who begins: that matters only with -DBOTH */
+#define FIRST 1 /* the worker that begins: this matters only with -DBOTH */
 #endif
 #define L (M + 2) /* room in a segment: a block more than check() lets pass */
 
@@ -155,7 +154,7 @@
 #define UP_TO(set) ((set) | ((set) >> 1) | ((set) >> 2) | ((set) >> 3)) /* to its last */
 #define BETWEEN(set) (UP_TO(set) & (255 - (LOW(set) - 1)))              /* from its first */
 
-/* ---- what everybody shares ---- */
+/* ---- what all processes share ---- */
 
 byte sent, queued;                     /* sets of messages: acknowledged inserts; the queue */
 byte epoch, seg, length, seq, settled; /* the ledger */
@@ -311,7 +310,7 @@ inline remove(set)                                                 /* from the q
 
 /* ---- a worker ---- */
 
-/* The last look of --exit-when-empty. An old answer: it was empty, if only at the beginning. */
+/* The last poll of --exit-when-empty. An old answer: it was empty, if only at the beginning. */
 #ifdef EXITSTALE
 #define LOOKS_EMPTY true
 #elif defined(EXITBLIND)
@@ -451,7 +450,7 @@ inline forget()                                                    /* crashed, o
 
 /* No longer than it should be. It may be longer all the same: sweep() forgets what may be there. */
 #define IS_EXACT (file[my_seg].message[my_length] == 0)
-/* Is the epoch mine? Linearizable; an old answer says so as long as one likes. */
+/* Is the epoch mine? Linearizable; an old answer may say so for ever. */
 #ifdef STALEREAD
 #define IS_MINE_BEFORE_CUT true
 #else
@@ -559,7 +558,7 @@ drain:
   :: d_step { MAY_BEGIN_PASS && queued != 0 -> todo = NOW } goto drain
 #endif
 #ifdef STANDALONE
-  /* what came behind the cursor, and before it */
+  /* what came after the cursor's position, and before it */
   :: d_step { SIZE(todo) > 1 -> todo = WITHOUT(todo, LOW(todo)) } goto drain
   :: d_step { todo != 0 && WITHOUT(queued, UP_TO(todo)) != 0 ->
        todo = todo | WITHOUT(queued, UP_TO(todo)) } goto drain

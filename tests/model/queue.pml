@@ -3,19 +3,19 @@
  * pawl-locks, with crashes, freezes, late requests and fail-overs, up to small bounds, and checks after each step that matters
  * (the names are those of the assertions):
  *
- *   one, robbed    there is one lock document at most, and nobody's is stolen before its time is over;
+ *   one, robbed    there is one lock document at most, and none is stolen before its time is over;
  *   freed          no late release deletes the document of a later acquisition;
  *   token          the ledger's epoch only rises, and no two users get the same;
  *   outrun         no fence matches by an epoch that became current after its process had lost the document;
- *   evicted        nobody is fenced off while his document is there and its time is not over;
+ *   evicted        no holder is fenced off while its document is there and its time is not over;
  *   both           no user begins while a pawl-lock's command runs whose lease is not over;
  *   twice          an owner is in the queue once at most;
- *   overtaken      nobody tries to take the lock while an entry is ahead of him, as he saw it, that is alive and was not called
- *                  long ago;
- *   disordered     nor while one of his own kind is there that was in the queue before he joined, and neither is called;
- *   turns          (with -DFAIR) after a release of one kind, one of the other kind that was queued then gets it next, of those who
- *                  have looked since;
- *   stuck          when nothing can happen any more, nobody waits.
+ *   overtaken      no process tries to take the lock while an entry is ahead of it, as it saw the queue, that is alive and was not
+ *                  called long ago;
+ *   disordered     nor while one of its own kind is there that was in the queue before it joined, and neither is called;
+ *   turns          (with -DFAIR) after a release of one kind, one of the other kind that was queued then gets it next, of those
+ *                  that have read the queue since;
+ *   stuck          when nothing can happen any more, no process waits.
  *
  * tests/model/run queue runs it. By hand: spin -a queue.pml && gcc -O2 -DSAFETY -DCOLLAPSE -o pan pan.c && ./pan -m1000000 -w24
  *
@@ -26,21 +26,21 @@
  *   queue          A list of entries with the time of the call (not, recently, long ago: whether G is over since), and whether the
  *                  entry's own time is over. `last` is the last holder, with its kind. It has room for as many as there are
  *                  processes. With -DFOREVER the entries of the dead do not end: calls alone must get the others on.
- *   turns          Who is called recently is first; then the first of the kind that the last holder was not; then the list's order.
- *                  To be called next is the first of these who was not called long ago.
+ *   turns          The entry that was called recently is first; then the first of the kind that the last holder was not; then the
+ *                  list's order. The first of these that was not called long ago is called next.
  *   look           One step: it reads lock and queue. What follows from it is a later step.
- *                  A look that changes nothing takes none. So where a process could look in vain for ever, nothing happens.
+ *                  A look that changes nothing takes no step. So where a process could look in vain for ever, nothing happens.
  *   join           At any time while a process waits: what the look before it saw may be old.
- *   call           By who sees the lock free, or its time over, and by a release. It names `last` as it was seen. By a look it
- *                  does nothing to who is called already; by a release it begins anew.
+ *   call           By a process that sees the lock free, or its time over, and by a release. It names `last` as it was seen. A
+ *                  look's call does nothing to an entry that is called already; a release's call begins anew.
  *   take           The epoch (read, or of a wake-up), the steal, the insert; then one update of the queue that removes the taker and
- *                  those whose time is over, and sets `last`; then the fence, and pawl-lock's second look. A process may be passed
- *                  by between any two.
- *   release        The delete, a look at the queue, with the wake-up, the call. It does not look whether the delete found anything.
+ *                  those whose time is over, and sets `last`; then the fence, and pawl-lock's second look. Another process
+ *                  may overtake between any two.
+ *   release        The delete, a look at the queue, with the wake-up, the call. It does not check whether the delete found anything.
  *   leave          The entry is removed. Then a look, and a call if the lock is free (-DLEAVES).
  *   wake-up        Only the epoch in it. There is one for each process, of this acquisition; it may be lost, comes at any time, and
- *                  any number of times. That it makes a process look is nothing that the timer does not do.
- *   pause          Between any two steps, for as long as one likes.
+ *                  any number of times. It makes a process look, which the timer does as well.
+ *   pause          Between any two steps, of any length.
  *   crash          At any step (-DCRASHES). The process begins another acquisition, and knows nothing of the last.
  *   late requests  A request may be done at once, later, both, or later without an answer (-DLATES).
  *   roll-back      With -DROLLS a fail-over takes lock and queue back to where a majority had them last. A steal, a fence, and the
@@ -49,7 +49,7 @@
  * What is not: time (so no leases that are renewed, and no deadline); more than one late request at a time; two copies of a
  * fence, and fences without an answer (append.pml has these); answers of a primary that was replaced and does not know it; a
  * fail-over that takes back only a part of what has no majority; commits and files; other wake-ups; more than one name. That
- * nobody waits for ever is checked as "it does not come to a stop"; that the steps do not go round is not checked.
+ * no process waits for ever is checked as "it does not come to a stop"; that the steps do not go round is not checked.
  *
  * -DFAIR is without faults and without time: G is never over. Then the turns are strict. With faults a turn may be lost.
  *
@@ -59,22 +59,22 @@
  *   WAKELATE    the epoch of a wake-up is used although it came after the insert; the wake-up names this acquisition
  *   WAKEANY     the same, of a wake-up that names an earlier one
  *   NOCOMPARE   a fence does not compare the epoch
- *   NOSECOND    pawl-lock does not look at the lock again after its fence
+ *   NOSECOND    pawl-lock does not read the lock again after its fence
  *   SAMEOWNER   a process has the same owner in each acquisition
- *   STEALANY    a steal does not name whom it saw, and does not look at the time
+ *   STEALANY    a steal does not name the owner that it saw, and does not compare the time
  *   NOINDEX     an insert replaces a document that is there
- *   TWICE       a join does not look whether the owner is in the queue
+ *   TWICE       a join does not check whether the owner is in the queue
  *   FRONT       a join is at the front
- *   BARGE       who sees the lock free takes it
- *   SKIPRECENT  who is called is passed over at once
+ *   BARGE       a process that sees the lock free takes it
+ *   SKIPRECENT  an entry that is called is passed over at once
  *   TURNSLOCK   after a worker the first of any kind is next
  *   TURNSWORKER and after a pawl-lock
  *   LASTLATE    `last` is written by the release, after its delete
  *   STALEMARK   a call does not name `last`: it may be of a look before the last take
- *   NOMARK      only a release calls, not who sees the lock free
- *   TRUSTED     who was called keeps the others off for ever
- *   MARKFREE    a lock whose time is over is not free to who calls
- *   MARKHEAD    behind one that was called long ago nobody is called
+ *   NOMARK      only a release calls, not a process that sees the lock free
+ *   TRUSTED     an entry that was called keeps the others off for ever
+ *   MARKFREE    a lock whose time is over is not free to a process that calls
+ *   MARKHEAD    after an entry that was called long ago none is called
  *
  * WAKEEARLY is no bug: a wake-up that names another acquisition, if its epoch is used before the insert only.
  */
@@ -124,7 +124,7 @@
 #define RECENTLY 1
 #define LONG_AGO 2
 
-/* ---- what everybody shares ---- */
+/* ---- what all processes share ---- */
 
 byte lock;                             /* the owner; 0: there is no document */
 bool expired;
@@ -141,10 +141,10 @@ byte rolls;
 byte w_owner[P + 1], w_epoch[P + 1];   /* the wake-up with an epoch that a process may find: any number of times */
 
 /* What follows from the queue: order(). */
-byte next;                             /* the first in turn who is not to be passed over */
+byte next;                             /* the first in turn that may not be passed over */
 byte head;                             /* the first in turn */
-byte to_call;                          /* the same, if he is not called */
-byte may;                              /* bit i: entry i is kept off by nobody */
+byte to_call;                          /* the same, if it is not called */
+byte may;                              /* bit i: no entry keeps entry i off */
 
 byte under_way[P + 1];                    /* the acquisition that is under way; 0: none */
 byte crashes, freezes, leaves;
@@ -165,7 +165,7 @@ short ahead[P + 1];                    /* the owners that were in the queue when
 byte given;                            /* the last token */
 #ifdef FAIR
 byte owed;                             /* the kind whose turn it is since the release; 0: none */
-bool fresh[P + 1];                     /* has looked since the release */
+bool fresh[P + 1];                     /* has read the queue since the release */
 #endif
 
 #define LIVE(o) ((o) != 0 && under_way[PROCESS(o)] == (o))
@@ -189,7 +189,7 @@ hidden byte i_, j_, head_, next_, p_, o_;
 #define FREE (lock == 0 || expired)
 #define ROOM (q_owner[Q - 1] == 0)
 
-/* The order of turns after a holder of this kind: head_ and next_ (Q: nobody). */
+/* The order of turns after a holder of this kind: head_ and next_ (Q: none). */
 inline order_after(kind)
 {
   head_ = Q; next_ = Q; i_ = 0;
@@ -332,7 +332,7 @@ inline do_join(o)
   i_ = 0; order()
 }
 
-/* Pulls the entry. By a take: also those whose time is over, and says who has it now. */
+/* Pulls the entry. By a take: also those whose time is over, and records the new holder. */
 inline do_remove(o, by_take)
 {
 #ifndef LASTLATE
@@ -355,7 +355,7 @@ inline do_remove(o, by_take)
   i_ = 0; j_ = 0; p_ = 0; o_ = 0; order()
 }
 
-/* By a look: only who is not called. By a release: anew. Nobody has taken the lock since that was seen. */
+/* By a look: only an entry that is not called. By a release: anew. No process has taken the lock since that was seen. */
 #ifdef STALEMARK
 #define SAME_LAST(as_seen) true
 #else
@@ -434,7 +434,7 @@ inline majority()                                                  /* and all th
 #define HAS_NO_SECOND_LOOK (KIND(me) == WORKER)
 #endif
 
-/* I am about to take it: nobody is ahead, as this look saw it. */
+/* I am about to take it: no entry is ahead, as this look saw the queue. */
 inline check_look()
 {
   assert(overtaken || next == 0 || IN_FREE(mine));
@@ -485,7 +485,7 @@ inline end_use()
   uses[me] = false; holds[me] = false;
 #ifdef FAIR
   if
-  :: lock == mine ->                                               /* whose turn is it? Who is called already goes first. */
+  :: lock == mine ->                                               /* whose turn is it? An entry that is called already goes first. */
      i_ = 0; owed = 0; p_ = 0;
      do
      :: i_ < Q ->

@@ -348,7 +348,7 @@ static void plan_workers(void)
       .linger_ms = world_chance(0.7) ? world_between(0, 300) : world_between(500, 5000),
       .stall_ms = stall_ms > 3 * plan->lease_ms ? stall_ms : 3 * plan->lease_ms,
       .segment_bytes = world_chance(0.5) ? 0 : world_between(5000, 30000),
-      .look_share = 20,
+      .poll_share = 20,
       .distrust_ms = 60000,
       .dir = "/files",
       .database = "pawl",

@@ -314,8 +314,7 @@ bool plants_commit(int type, const struct ledger_commit *commit, enum outcome *o
     ledger.end = commit->after;
   if (commit->settled > ledger.settled)
     ledger.settled = commit->settled;
-  if (commit->set_clean)
-    ledger.clean = commit->clean;
+  ledger.clean = ledger.clean || commit->clean;
   if (commit->machine != NULL)
     snprintf(ledger.machine, sizeof ledger.machine, "%s", commit->machine);
   if (commit->guarded)

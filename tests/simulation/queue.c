@@ -163,7 +163,7 @@ enum outcome queue_delete_range(struct range_deleter *deleter, const char *type,
   (void)deleter;
   if (!work_item_range(item, &first, &last))
     world_fail("an item without _ids is to be deleted");
-  struct queue_range range = {.first = id_number(&first), .last = id_number(&last), .read_at = item->read_at, .count = item->messages};
+  struct queue_range range = {.first = id_number(&first), .last = id_number(&last), .read_at = item->read_at, .count = item->documents};
   return server_delete_range(type_index(type), &range, error);
 }
 
@@ -211,7 +211,7 @@ struct queue_pass *queue_pass_open(struct queue_reader *reader, const char *type
   *pass = (struct queue_pass){.reader = reader,
                               .last_id = INT64_MIN,
                               .type = type_index(type),
-                              .caps = {.messages = batch_messages, .bytes = batch_bytes},
+                              .caps = {.documents = batch_messages, .bytes = batch_bytes},
                               .mark = mark};
   return pass;
 }
@@ -219,7 +219,7 @@ struct queue_pass *queue_pass_open(struct queue_reader *reader, const char *type
 static struct work_item *pass_load(struct queue_pass *pass)
 {
   struct work_item *item = work_item_new();
-  size_t reply_end = pass->next + (size_t)ask_count(&pass->reader->ask, pass->caps.messages);
+  size_t reply_end = pass->next + (size_t)ask_count(&pass->reader->ask, pass->caps.documents);
   enum work_item_put put = ITEM_PUT;
   assert(item != NULL);
   item->read_at = chaos_plan.standalone && !plants_ranges_alone() ? 0 : pass->read_at;
@@ -264,7 +264,7 @@ static bool reply_await(struct queue_pass *pass, struct error *error)
     work_item_free(pass_load(pass)); /* the cursor had already sent this batch */
     return true;
   }
-  ask_less(&reader->ask, pass->caps.messages);
+  ask_less(&reader->ask, pass->caps.documents);
   error_set(error, "the pass ended early");
   return false;
 }

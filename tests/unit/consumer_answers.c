@@ -18,7 +18,7 @@ static const unsigned answers[ACTION_COUNT] = {
     [ACTION_COMMIT] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
     [ACTION_CLOSE] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(NO_SPACE) | MAY(FAILED),
     [ACTION_UNLOCK] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
-    [ACTION_LEAVE] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
+    [ACTION_LEAVE_QUEUE] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
     [ACTION_READ] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED),
     [ACTION_DELETE] = MAY(YES) | MAY(UNKNOWN) | MAY(LEFT),
     [ACTION_RENEW] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
@@ -28,7 +28,7 @@ bool rig_may_answer(const struct action *action, enum result result)
 {
   if (action->kind == ACTION_CLOSE && !action->write_close && (result == RESULT_NO_SPACE || result == RESULT_FAILED))
     return false; /* nothing is written, so nothing can fail */
-  if (action->kind == ACTION_CLOSE && !action->commits && (result == RESULT_NO || result == RESULT_UNKNOWN))
+  if (action->kind == ACTION_CLOSE && !action->commit.clean && (result == RESULT_NO || result == RESULT_UNKNOWN))
     return false;
   if (action->kind == ACTION_READ && result == RESULT_REFUSED)
     return action->begin; /* the database is checked before a pass */
@@ -42,7 +42,7 @@ struct work_item *item_make(size_t ids, uint32_t messages, int64_t seq_last)
   item->ids = calloc(ids, sizeof *item->ids);
   for (item->ids_count = 0; item->ids_count < ids; item->ids_count++)
     item->ids[item->ids_count] = bson_new();
-  item->messages = messages;
+  item->documents = messages;
   item->seq_last = seq_last;
   assert_true(batch_add(&item->batch, (const uint8_t *)"\5\0\0\0", 5, 1));
   return item;
@@ -86,8 +86,7 @@ static void answer_commit(struct rig *rig, const struct ledger_commit *commit, c
   rig->ledger.end = *after;
   if (commit->settled > rig->ledger.settled)
     rig->ledger.settled = commit->settled;
-  if (commit->set_clean)
-    rig->ledger.clean = commit->clean;
+  rig->ledger.clean = rig->ledger.clean || commit->clean;
   rig->vouched = rig->vouched || commit->guarded;
 }
 
@@ -97,7 +96,7 @@ static void answer_acquire(struct rig *rig, const struct action *action, struct 
   struct acquisition *mine = &completion->acquisition;
   int64_t pause_ms = action->acquisition.listens ? 1000 : 100;
   *mine = action->acquisition;
-  if (action->kind == ACTION_LEAVE || (action->kind == ACTION_TAKE && completion->result == RESULT_YES))
+  if (action->kind == ACTION_LEAVE_QUEUE || (action->kind == ACTION_TAKE && completion->result == RESULT_YES))
     mine->queued = false;
   if (action->kind != ACTION_LOOK || completion->result == RESULT_UNKNOWN)
     return;
@@ -131,7 +130,7 @@ static void answer_written(struct rig *rig, const struct action *action, struct 
     if (completion->created)
       completion->end = end_created(rig, action);
   } else if (action->kind == ACTION_APPEND) {
-    completion->end = end_after(committed, rig->block_bytes, action->item->messages);
+    completion->end = end_after(committed, rig->block_bytes, action->item->documents);
   } else if (action->kind == ACTION_CLOSE && action->write_close) {
     completion->end = end_after(committed, 160, 0);
   }
@@ -144,7 +143,7 @@ static void answer_committed(struct rig *rig, const struct action *action, const
   if (action->kind == ACTION_COMMIT)
     answer_commit(rig, &commit, &commit.after);
   else if (action->kind == ACTION_APPEND || (action->kind == ACTION_BEGIN && completion->created) ||
-           (action->kind == ACTION_CLOSE && action->commits))
+           (action->kind == ACTION_CLOSE && action->commit.clean))
     answer_commit(rig, &commit, &completion->end);
 }
 

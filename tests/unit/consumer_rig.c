@@ -6,10 +6,10 @@
 #include <stdlib.h>
 
 static const char *const kind_names[ACTION_COUNT] = {
-    [ACTION_POLL] = "POLL",     [ACTION_CHECK] = "CHECK",   [ACTION_LOOK] = "LOOK",     [ACTION_TAKE] = "TAKE",
-    [ACTION_FENCE] = "FENCE",   [ACTION_OPEN] = "OPEN",     [ACTION_SETTLE] = "SETTLE", [ACTION_BEGIN] = "BEGIN",
-    [ACTION_APPEND] = "APPEND", [ACTION_COMMIT] = "COMMIT", [ACTION_CLOSE] = "CLOSE",   [ACTION_UNLOCK] = "UNLOCK",
-    [ACTION_LEAVE] = "LEAVE",   [ACTION_READ] = "READ",     [ACTION_DELETE] = "DELETE", [ACTION_RENEW] = "RENEW",
+    [ACTION_POLL] = "POLL",         [ACTION_CHECK] = "CHECK",   [ACTION_LOOK] = "LOOK",     [ACTION_TAKE] = "TAKE",
+    [ACTION_FENCE] = "FENCE",       [ACTION_OPEN] = "OPEN",     [ACTION_SETTLE] = "SETTLE", [ACTION_BEGIN] = "BEGIN",
+    [ACTION_APPEND] = "APPEND",     [ACTION_COMMIT] = "COMMIT", [ACTION_CLOSE] = "CLOSE",   [ACTION_UNLOCK] = "UNLOCK",
+    [ACTION_LEAVE_QUEUE] = "LEAVE", [ACTION_READ] = "READ",     [ACTION_DELETE] = "DELETE", [ACTION_RENEW] = "RENEW",
 };
 
 static const char *const result_names[RESULT_COUNT] = {
@@ -328,7 +328,7 @@ struct consumer_options rig_options(void)
                                    .linger_ms = 5000,
                                    .stall_ms = 90000,
                                    .segment_bytes = (int64_t)1 << 30,
-                                   .look_share = 20,
+                                   .poll_share = 20,
                                    .distrust_ms = 60000,
                                    .dir = "/srv/pawl",
                                    .database = "pawl",

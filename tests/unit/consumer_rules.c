@@ -108,7 +108,7 @@ static void started_write(struct rig *rig, const struct action *action)
   rig_assert(rig, rules->items_committed < rules->items_read);
   rig_assert(rig, rules->items_committed - rules->items_deleted < ITEMS_COMMITTED_MAX);
   commit_follows(rig, &action->commit);
-  rig_assert(rig, !action->commit.set_clean);
+  rig_assert(rig, !action->commit.clean);
   if (action->kind == ACTION_APPEND) {
     rig_assert(rig, rules->may_append);
     rig_assert(rig, action->item == rules->items[rules->items_committed].item);
@@ -127,7 +127,7 @@ static void started_clean(struct rig *rig, const struct ledger_commit *commit, b
 {
   struct rig_rules *rules = &rig->rules;
   bool closed = closes || rules->closed;
-  rig_assert(rig, commit->set_clean && commit->clean);
+  rig_assert(rig, commit->clean);
   rig_assert(rig, !runs(rig, ACTIVITY_READ) && !deletes(rig));
   rig_assert(rig, closed || !rules->appended);
   rig_assert(rig, closed || (rules->before_clean && !rules->unnamed));
@@ -140,7 +140,7 @@ static void started_commit(struct rig *rig, const struct action *action)
   struct rig_rules *rules = &rig->rules;
   const struct ledger_commit *commit = &action->commit;
   commit_follows(rig, commit);
-  if (commit->set_clean) {
+  if (commit->clean) {
     rig_assert(rig, rules->clean_sent);
     started_clean(rig, commit, false);
     rig_assert(rig, same_end(&commit->after, rules->closed ? &rules->written : &rules->committed));
@@ -158,8 +158,8 @@ static void started_close(struct rig *rig, const struct action *action)
   if (!rules->fenced && !rules->failed)
     rig_assert(rig, !rules->pending); /* what may be in the file is committed first */
   if (action->write_close)
-    rig_assert(rig, rules->wrote && !rules->fenced && !rules->failed && action->commits);
-  if (!action->commits)
+    rig_assert(rig, rules->wrote && !rules->fenced && !rules->failed && action->commit.clean);
+  if (!action->commit.clean)
     return;
   commit_follows(rig, &action->commit);
   started_clean(rig, &action->commit, action->write_close);
@@ -227,7 +227,7 @@ static void started_kind(struct rig *rig, const struct action *action)
   case ACTION_CLOSE:
     started_close(rig, action);
     return;
-  case ACTION_LEAVE:
+  case ACTION_LEAVE_QUEUE:
     rig_assert(rig, (!rules->locked || rules->unlock_tried) && action->acquisition.queued);
     return;
   case ACTION_UNLOCK:
@@ -257,7 +257,7 @@ void rules_started(struct rig *rig, const struct action *action)
   rig_assert(rig, !rig->slots[activity].running);
   rig_assert(rig, action->number > rig->number_last);
   rig->number_last = action->number;
-  if (action->kind >= ACTION_FENCE && action->kind != ACTION_LEAVE)
+  if (action->kind >= ACTION_FENCE && action->kind != ACTION_LEAVE_QUEUE)
     rig_assert(rig, same_owner(&action->owner, &rules->owner));
   if ((action->kind >= ACTION_OPEN && action->kind <= ACTION_CLOSE) || action->kind == ACTION_READ || action->kind == ACTION_DELETE)
     rig_assert(rig, action->epoch > 0 && action->epoch == rules->epoch);
@@ -360,7 +360,7 @@ static void answered_commit(struct rig_rules *rules, const struct action *action
   rules->fenced = rules->fenced || completion->result == RESULT_NO;
   if (completion->result != RESULT_YES)
     return;
-  if (action->commit.set_clean) {
+  if (action->commit.clean) {
     clean_committed(rules);
     return;
   }
@@ -379,7 +379,7 @@ static void answered_close(struct rig_rules *rules, const struct action *action,
   rules->fenced = rules->fenced || result == RESULT_NO;
   rules->closed = action->write_close && (result == RESULT_YES || result == RESULT_UNKNOWN);
   rules->written = completion->end;
-  if (result == RESULT_YES && action->commits)
+  if (result == RESULT_YES && action->commit.clean)
     clean_committed(rules);
 }
 
@@ -395,7 +395,7 @@ static void answered_read(struct rig *rig, const struct completion *completion)
     rules->items_committed -= rules->items_deleted;
     rules->items_deleted = 0;
   }
-  rules->items[rules->items_read++] = (struct rig_item){.item = item, .ids = item->ids_count, .messages = item->messages};
+  rules->items[rules->items_read++] = (struct rig_item){.item = item, .ids = item->ids_count, .messages = item->documents};
 }
 
 static void answered_delete(struct rig *rig, const struct completion *completion)
@@ -415,7 +415,7 @@ void rules_answered(struct rig *rig, const struct action *action, const struct c
   rig->slots[action->activity].running = false;
   switch (action->kind) {
   case ACTION_POLL:
-  case ACTION_LEAVE:
+  case ACTION_LEAVE_QUEUE:
   case ACTION_COUNT:
     return;
   case ACTION_OPEN:

@@ -18,7 +18,6 @@ CONFIG_TEST(test_durations)
   assert_int_equal(config.lease_ms, 3600000);
   assert_int_equal(config.poll_ms, 250);
   assert_int_equal(config.linger_ms, 0);
-  assert_true(config.linger_given);
   assert_int_equal(config.stall_ms, 3 * 3600000);
   assert_int_equal(config.timeout_ms, 120000);
   assert_int_equal(LOAD(CONFIG_WORKER, "--type=t", "--lease=1s", "--timeout=none"), CONFIG_RUN);
@@ -54,7 +53,7 @@ CONFIG_TEST(test_other_kinds)
   assert_wrong(LOAD(CONFIG_WORKER, "--type=t", "--lease"), "--lease: got no value", "duration");
   assert_wrong(LOAD(CONFIG_WORKER, "--type=t", "--dir=a\nb", "--lease=a\nb"), "got \"a?b\"", "duration");
   assert_int_equal(LOAD(CONFIG_WORKER, "--type=t", "--codec=zstd", "-q", "--log-format=json"), CONFIG_RUN);
-  assert_true(config.codec_zstd);
+  assert_int_equal(config.codec, CONFIG_CODEC_ZSTD);
   assert_int_equal(config.log_level, CONFIG_LOG_ERROR);
   assert_int_equal(config.log_format, CONFIG_FORMAT_JSON);
   assert_int_equal(LOAD(CONFIG_WORKER, "--type=t", "-v"), CONFIG_RUN);

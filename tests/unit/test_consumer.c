@@ -10,7 +10,7 @@ STORY(test_happy_path)
   assert_true(running(ACTIVITY_READ)->begin);
   STEP("READ NO; wait 6000", STATE_RELEASING, "CLOSE");
   assert_true(running(ACTIVITY_MAIN)->write_close);
-  assert_true(running(ACTIVITY_MAIN)->commits && running(ACTIVITY_MAIN)->commit.set_clean);
+  assert_true(running(ACTIVITY_MAIN)->commit.clean);
   assert_int_equal(running(ACTIVITY_MAIN)->commit.settled, 110);
   STEP("CLOSE YES", STATE_UNLOCKING, "UNLOCK");
   STEP("UNLOCK YES; wait 0; POLL NO", STATE_IDLE, "");
@@ -50,9 +50,9 @@ STORY(test_begins_by_what_the_fence_found)
 STORY(test_nothing_written)
 {
   STEP(TO_DRAINING "; READ NO; wait 6000", STATE_RELEASING, "CLOSE");
-  assert_true(!running(ACTIVITY_MAIN)->write_close && running(ACTIVITY_MAIN)->commits);
+  assert_true(!running(ACTIVITY_MAIN)->write_close && running(ACTIVITY_MAIN)->commit.clean);
   play("CLOSE YES; UNLOCK YES; POLL YES; CHECK YES; LOOK YES; TAKE YES; FENCE YES:unclean; OPEN YES; READ NO; wait 6000");
-  assert_false(running(ACTIVITY_MAIN)->write_close || running(ACTIVITY_MAIN)->commits);
+  assert_false(running(ACTIVITY_MAIN)->write_close || running(ACTIVITY_MAIN)->commit.clean);
   STEP("CLOSE YES", STATE_UNLOCKING, "UNLOCK");
 }
 
@@ -138,7 +138,7 @@ STORY(test_four_blocks_wait_for_their_deletes)
   assert_int_equal(rig.consumer.core.settled, 110);
   play("DELETE YES");
   assert_int_equal(rig.consumer.core.settled, 130); /* the unbroken prefix */
-  assert_int_equal(running(ACTIVITY_MAIN)->item->messages, 10);
+  assert_int_equal(running(ACTIVITY_MAIN)->item->documents, 10);
 }
 
 /* A pass begins only after every delete is acknowledged. */

@@ -206,13 +206,13 @@ STORY(test_stopped_while_it_begins)
   play(TO_DRAINING "; READ YES; READ NO; stop");
   assert_int_equal(consumer_until_ms(&rig.consumer), 0);
   STEP("BEGIN STOPPED", STATE_RELEASING, "CLOSE");
-  assert_true(running(ACTIVITY_MAIN)->commits);
+  assert_true(running(ACTIVITY_MAIN)->commit.clean);
 }
 
 STORY(test_stopped_and_a_segment_is_left)
 {
   STEP(TO_DRAINING "; READ YES; READ NO; stop; BEGIN STOPPED:left", STATE_RELEASING, "CLOSE");
-  assert_false(running(ACTIVITY_MAIN)->commits);
+  assert_false(running(ACTIVITY_MAIN)->commit.clean);
   STEP("CLOSE YES", STATE_UNLOCKING, "UNLOCK");
 }
 
@@ -232,7 +232,7 @@ STORY(test_segment_perhaps_named)
 {
   STEP(TO_DRAINING "; READ YES; READ NO; BEGIN UNKNOWN:segment; stop; wake", STATE_DRAINING, "COMMIT");
   STEP("COMMIT YES", STATE_RELEASING, "CLOSE");
-  assert_true(!running(ACTIVITY_MAIN)->write_close && running(ACTIVITY_MAIN)->commits);
+  assert_true(!running(ACTIVITY_MAIN)->write_close && running(ACTIVITY_MAIN)->commit.clean);
 }
 
 /* Whether the epoch is still its own is not known: nothing was begun, so it begins anew. */
@@ -244,7 +244,7 @@ STORY(test_begins_anew)
 STORY(test_spent_name)
 {
   STEP(TO_DRAINING "; READ YES; READ NO; BEGIN SPENT", STATE_RELEASING, "CLOSE");
-  assert_false(running(ACTIVITY_MAIN)->commits); /* no `clean` */
+  assert_false(running(ACTIVITY_MAIN)->commit.clean); /* no `clean` */
   STEP("CLOSE YES", STATE_UNLOCKING, "UNLOCK");
 }
 
@@ -277,5 +277,5 @@ STORY(test_roll_and_nothing_to_write)
 {
   play(TO_APPENDING "; APPEND YES:large; READ NO; DELETE YES; CLOSE YES; FENCE YES:clean; OPEN YES");
   STEP("READ NO; wait 6000", STATE_RELEASING, "CLOSE");
-  assert_true(running(ACTIVITY_MAIN)->commits); /* `clean` becomes true again */
+  assert_true(running(ACTIVITY_MAIN)->commit.clean); /* `clean` becomes true again */
 }

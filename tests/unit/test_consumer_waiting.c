@@ -230,7 +230,7 @@ STORY(test_glances_between_dear_looks)
   assert_uint_in_range(pause_ms(), 1000, 2000); /* unless it does */
   play("message; POLL UNKNOWN");
   assert_uint_in_range(pause_ms(), 50, 100);
-  rig.consumer.core.options.look_share = 60; /* one of three types */
+  rig.consumer.core.options.poll_share = 60; /* one of three types */
   play("wake; wait 100; POLL NO");
   assert_uint_in_range(pause_ms(), 3000, 6000);
 }

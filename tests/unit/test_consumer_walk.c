@@ -191,7 +191,7 @@ static bool constant_is_rightly_quick(enum action_kind kind, enum result result)
   case ACTION_LOOK:
   case ACTION_TAKE:
   case ACTION_UNLOCK:
-  case ACTION_LEAVE:
+  case ACTION_LEAVE_QUEUE:
   case ACTION_RENEW:
   case ACTION_COUNT:
     break;
@@ -247,7 +247,7 @@ TEST(test_nothing_makes_it_spin)
 {
   for (enum action_kind kind = 0; kind < ACTION_COUNT; kind++)
     for (enum result result = 0; result < RESULT_COUNT; result++) {
-      struct action action = {.kind = kind, .write_close = true, .commits = true};
+      struct action action = {.kind = kind, .write_close = true, .commit.clean = true};
       if (!rig_may_answer(&action, result) || constant_is_rightly_quick(kind, result))
         continue;
       constant_walk(kind, result, true);
@@ -266,7 +266,10 @@ static void distrust(const char *begin, const char *peek)
     if (!rig.slots[ACTIVITY_MAIN].running)
       rig_play(&rig, "wake");
     enum action_kind kind = rig.slots[ACTIVITY_MAIN].action.kind;
-    rig_play(&rig, kind == ACTION_CHECK ? "CHECK REFUSED" : kind == ACTION_LOOK ? "LOOK NO" : kind == ACTION_LEAVE ? "LEAVE YES" : peek);
+    rig_play(&rig, kind == ACTION_CHECK         ? "CHECK REFUSED"
+                   : kind == ACTION_LOOK        ? "LOOK NO"
+                   : kind == ACTION_LEAVE_QUEUE ? "LEAVE YES"
+                                                : peek);
   }
   rig_assert(&rig, rig.consumer.core.state == STATE_STOPPED && !rig.consumer.seek.acquisition.queued);
   rig_deinit(&rig);

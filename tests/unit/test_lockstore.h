@@ -16,9 +16,9 @@ enum { SKIPPED = 77 }; /* exit code: nothing was run */
 bool fixture_begin(void);
 void fixture_end(void);
 extern struct lockstore *store; /* prepared, and open until fixture_end */
-/* Another lockstore, like that of another process, and the watcher on a store; the caller closes both. */
+/* Another lockstore, like that of another process, and the reader on a store; the caller closes both. */
 struct lockstore *fixture_store_new(void);
-struct watcher *fixture_watcher(struct lockstore *store, const char *type);
+struct wakeup_reader *fixture_reader(struct lockstore *store, const char *type);
 /* Returns when the lease of the lock is over. */
 void fixture_wait_expired(const char *type, int slot);
 /* Moves the end of the lease as far ahead as only a clock that jumped can have put it. */

@@ -87,7 +87,7 @@ TEST(unknown_fence_that_was_not_done)
   assert_int_equal(before.epoch, 0);
   begin_file("open");
   struct ledger_commit same = commit_of("open", 1, &alice, 0, 0);
-  same.set_clean = same.clean = true;
+  same.clean = true;
   assert_int_equal(ledger_commit(store, "open", &same, &error), OUTCOME_YES);
   assert_int_equal(fence_again("open", 2, true, &bob, &before), OUTCOME_UNKNOWN);
   assert_int_equal(fence_again("open", 1, false, &bob, &before), OUTCOME_YES);
@@ -103,7 +103,6 @@ static struct committed begin_ended(const char *type, bool clean, bool vouched)
 {
   begin_file(type);
   struct ledger_commit commit = commit_of(type, 1, &alice, 0, 10);
-  commit.set_clean = true;
   commit.clean = clean;
   commit.guarded = vouched;
   assert_int_equal(ledger_commit(store, type, &commit, &error), OUTCOME_YES);
@@ -189,7 +188,7 @@ TEST(judged_fence_does_not_know_through_which_view)
   begin_file(MY_TYPE);
   struct ledger seen = read_ledger(MY_TYPE);
   struct ledger_commit commit = commit_of(MY_TYPE, 1, &alice, 0, 10);
-  commit.set_clean = commit.clean = true;
+  commit.clean = true;
   assert_int_equal(ledger_commit(store, MY_TYPE, &commit, &error), OUTCOME_YES);
   assert_int_equal(ledger_fence(store, MY_TYPE, 1, &bob, FENCER_LOCAL, &before, &error), OUTCOME_YES);
   assert_string_equal(before.machine, "machine-1");

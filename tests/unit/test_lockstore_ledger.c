@@ -29,7 +29,7 @@ TEST(unknown_commit_is_judged)
   assert_int_equal(ledger_commit_again(store, MY_TYPE, &foreign, &error), OUTCOME_NO);   /* done by another owner */
   struct ledger_commit settled = commit_of(MY_TYPE, 1, &alice, 10, 10), clean = settled; /* the end does not move */
   settled.settled = clean.settled = 7;
-  clean.set_clean = clean.clean = true;
+  clean.clean = true;
   assert_int_equal(ledger_commit_again(store, MY_TYPE, &settled, &error), OUTCOME_YES);
   assert_int_equal(read_ledger(MY_TYPE).settled, 7);
   for (int i = 0; i < 2; i++) {
@@ -93,7 +93,7 @@ TEST(fence_keeps_the_end)
   begin_file(MY_TYPE);
   struct ledger_commit commit = commit_of(MY_TYPE, 1, &alice, 0, 10);
   commit.settled = 10;
-  commit.set_clean = commit.clean = true;
+  commit.clean = true;
   commit.machine = "machine-2";
   assert_int_equal(ledger_commit(store, MY_TYPE, &commit, &error), OUTCOME_YES);
   struct ledger before, after;
@@ -108,26 +108,23 @@ TEST(fence_keeps_the_end)
   assert_string_equal(after.machine, "machine-2");
 }
 
-TEST(clean_is_set_and_put_back)
+TEST(clean_is_set_and_stays)
 {
   begin_file(MY_TYPE);
   struct ledger_commit same = commit_of(MY_TYPE, 1, &alice, 0, 0);
-  same.set_clean = same.clean = true;
+  same.clean = true;
   assert_int_equal(ledger_commit(store, MY_TYPE, &same, &error), OUTCOME_YES);
   assert_true(read_ledger(MY_TYPE).clean);
-  same.set_clean = false, same.clean = false;
+  same.clean = false;
   assert_int_equal(ledger_commit(store, MY_TYPE, &same, &error), OUTCOME_YES);
   assert_true(read_ledger(MY_TYPE).clean);
-  same.set_clean = true;
-  assert_int_equal(ledger_commit(store, MY_TYPE, &same, &error), OUTCOME_YES);
-  assert_false(read_ledger(MY_TYPE).clean);
   assert_string_equal(read_ledger(MY_TYPE).machine, "machine-1");
 }
 
 TEST(clean_without_a_file)
 {
   struct ledger before, ledger;
-  struct ledger_commit commit = {.epoch = 1, .owner = alice, .set_clean = true, .clean = true};
+  struct ledger_commit commit = {.epoch = 1, .owner = alice, .clean = true};
   assert_int_equal(ledger_fence(store, MY_TYPE, 0, &alice, FENCER_LOCAL, &before, &error), OUTCOME_YES);
   assert_int_equal(ledger_commit(store, MY_TYPE, &commit, &error), OUTCOME_YES);
   ledger = read_ledger(MY_TYPE);

@@ -119,13 +119,13 @@ static struct lockstore_options watch_options(void)
       .uri = getenv("PAWL_TEST_URI"), .db = db, .timeout_ms = 30000, .await_ms = 500, .program = REAL_PROGRAM};
 }
 
-struct watcher *fixture_watcher(struct lockstore *of, const char *type)
+struct wakeup_reader *fixture_reader(struct lockstore *of, const char *type)
 {
   struct lockstore_options options = watch_options();
-  struct watcher *watcher = watcher_open(of, &options, &type, 1, &error);
-  if (!watcher)
+  struct wakeup_reader *reader = wakeup_reader_open(of, &options, &type, 1, &error);
+  if (!reader)
     fail_msg("%s", error.text);
-  return watcher;
+  return reader;
 }
 
 void fixture_wait_expired(const char *type, int slot)

@@ -23,14 +23,14 @@ struct lockstore *fixture_store_new(void)
   return lockstore_memory_open(server);
 }
 
-struct watcher *fixture_watcher(struct lockstore *of, const char *type)
+struct wakeup_reader *fixture_reader(struct lockstore *of, const char *type)
 {
   static const char *types[64]; /* the twin only borrows them */
   static int used;
   types[used] = type;
-  struct watcher *watcher = watcher_open(of, NULL, &types[used], 1, &error);
+  struct wakeup_reader *reader = wakeup_reader_open(of, NULL, &types[used], 1, &error);
   used++;
-  return watcher;
+  return reader;
 }
 
 void fixture_wait_expired(const char *type, int slot)

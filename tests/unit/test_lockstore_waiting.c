@@ -10,7 +10,7 @@ enum { NEIGHBOURS_MAX = 8 };
 struct neighbour { /* another process */
   const char *type;
   struct lockstore *store;
-  struct watcher *watcher;
+  struct wakeup_reader *reader;
   struct acquisition lock;
 };
 
@@ -21,7 +21,7 @@ static int neighbours_close(void **state)
 {
   (void)state;
   for (; neighbour_count > 0; neighbour_count--) {
-    watcher_close(neighbours[neighbour_count - 1].watcher);
+    wakeup_reader_close(neighbours[neighbour_count - 1].reader);
     lockstore_close(neighbours[neighbour_count - 1].store);
   }
   return 0;
@@ -38,10 +38,10 @@ static struct neighbour *neighbour_of(const char *type, enum lock_kind kind)
   assert_true(neighbour_count < NEIGHBOURS_MAX);
   struct neighbour *neighbour = &neighbours[neighbour_count];
   *neighbour = (struct neighbour){.type = type, .store = fixture_store_new()};
-  neighbour->watcher = fixture_watcher(neighbour->store, type);
+  neighbour->reader = fixture_reader(neighbour->store, type);
   neighbour_count++;
   begin_waiting(neighbour, kind);
-  assert_int_equal(watcher_begin(neighbour->watcher, &error), OUTCOME_YES);
+  assert_int_equal(wakeup_reader_begin(neighbour->reader, &error), OUTCOME_YES);
   return neighbour;
 }
 
@@ -55,7 +55,7 @@ static struct wakeup expect_woken(struct neighbour *neighbour, enum wakeup_about
   struct wakeup wakeup = {.epoch = -1};
   enum outcome outcome = OUTCOME_NO;
   for (int tries = 0; outcome == OUTCOME_NO && tries < 10; tries++)
-    outcome = watcher_next(neighbour->watcher, 1000, &wakeup, &error);
+    outcome = wakeup_reader_next(neighbour->reader, 1000, &wakeup, &error);
   assert_int_equal(outcome, OUTCOME_YES);
   assert_string_equal(wakeup.type, neighbour->type);
   assert_int_equal(wakeup.about, about);
@@ -77,7 +77,7 @@ static void expect_called(struct neighbour *neighbour)
 static void expect_quiet(struct neighbour *neighbour)
 {
   struct wakeup wakeup;
-  assert_int_equal(watcher_next(neighbour->watcher, 100, &wakeup, &error), OUTCOME_NO);
+  assert_int_equal(wakeup_reader_next(neighbour->reader, 100, &wakeup, &error), OUTCOME_NO);
 }
 
 static enum outcome look(struct neighbour *neighbour)
@@ -140,7 +140,7 @@ static void dies(struct neighbour *neighbour)
 
 NEIGHBOUR_TEST(wakeups_reach_those_they_are_for)
 {
-  assert_int_equal(wakeup_send(store, MY_TYPE, WAKEUP_MESSAGE, NULL, 0, &error), OUTCOME_YES); /* sent before the watcher began: skipped */
+  assert_int_equal(wakeup_send(store, MY_TYPE, WAKEUP_MESSAGE, NULL, 0, &error), OUTCOME_YES); /* sent before the reader began: skipped */
   struct neighbour *one = neighbour_open(MY_TYPE), *two = neighbour_open(MY_TYPE), *other = neighbour_open("another");
   acquire_draw(one->store, &one->lock);
   assert_int_equal(wakeup_send(store, MY_TYPE, WAKEUP_MESSAGE, NULL, 0, &error), OUTCOME_YES);

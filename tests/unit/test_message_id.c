@@ -75,7 +75,7 @@ TEST(test_in_a_load)
   struct work_item *item = work_item_new();
   struct elements elements;
   struct element id;
-  struct work_item_caps caps = {.messages = 1000, .bytes = 1 << 20};
+  struct work_item_caps caps = {.documents = 1000, .bytes = 1 << 20};
   size_t expected = 0;
   for (size_t i = 0; i < sizeof values / sizeof *values; i++)
     if (values[i].flaw == NULL) {
@@ -113,15 +113,16 @@ TEST(test_caps_of_a_load)
   struct element id, first, last;
   struct work_item *item = work_item_new();
   assert_false(work_item_range(item, &first, &last));
-  assert_int_equal(put_number(item, &(struct work_item_caps){.messages = 2, .bytes = 1}, 1, &id), ITEM_PUT);
-  assert_int_equal(put_number(item, &(struct work_item_caps){.messages = 2, .bytes = 1}, 2, &id), ITEM_FULL);
-  assert_int_equal(put_number(item, &(struct work_item_caps){.messages = 2, .bytes = 1000}, 3, &id), ITEM_PUT);
-  assert_int_equal(put_number(item, &(struct work_item_caps){.messages = 2, .bytes = 1000}, 4, &id), ITEM_FULL);
+  assert_int_equal(put_number(item, &(struct work_item_caps){.documents = 2, .bytes = 1}, 1, &id), ITEM_PUT);
+  assert_int_equal(put_number(item, &(struct work_item_caps){.documents = 2, .bytes = 1}, 2, &id), ITEM_FULL);
+  assert_int_equal(put_number(item, &(struct work_item_caps){.documents = 2, .bytes = 1000}, 3, &id), ITEM_PUT);
+  assert_int_equal(put_number(item, &(struct work_item_caps){.documents = 2, .bytes = 1000}, 4, &id), ITEM_FULL);
   bson_t *unusable = BCON_NEW("_id", BCON_REGEX("^a", ""), "type", "t1");
-  assert_int_equal(work_item_put(item, &(struct work_item_caps){.messages = 9, .bytes = 1000}, bson_get_data(unusable), unusable->len, &id),
-                   ITEM_UNUSABLE);
+  assert_int_equal(
+      work_item_put(item, &(struct work_item_caps){.documents = 9, .bytes = 1000}, bson_get_data(unusable), unusable->len, &id),
+      ITEM_UNUSABLE);
   bson_destroy(unusable);
-  assert_int_equal(item->messages, 2);
+  assert_int_equal(item->documents, 2);
   assert_true(work_item_range(item, &first, &last));
   assert_memory_equal(first.value, (&(int32_t){1}), 4);
   assert_memory_equal(last.value, (&(int32_t){3}), 4);

@@ -1,4 +1,4 @@
-/* On a real MongoDB: the watcher, the collection of wake-ups, and waiters and releases of which an answer is lost. */
+/* On a real MongoDB: the reader, the collection of wake-ups, and waiters and releases of which an answer is lost. */
 #include "bson_array.h"
 #include "lockstore/document.h"
 #include "lockstore/mongo.h"
@@ -13,7 +13,7 @@
 
 static const struct acquisition by_alice = {.kind = LOCK_BY_WORKER, .ttl_ms = 1000, .owner = {"alice"}};
 
-static struct watcher *watcher_of(struct lockstore *of, int64_t await_ms)
+static struct wakeup_reader *reader_of(struct lockstore *of, int64_t await_ms)
 {
   static const char *const types[] = {"t"};
   struct lockstore_options options = {.uri = getenv("PAWL_TEST_URI"),
@@ -21,23 +21,23 @@ static struct watcher *watcher_of(struct lockstore *of, int64_t await_ms)
                                       .timeout_ms = 30000,
                                       .await_ms = await_ms,
                                       .program = REAL_PROGRAM};
-  struct watcher *watcher = watcher_open(of, &options, types, 1, &error);
-  assert_non_null(watcher);
-  return watcher;
+  struct wakeup_reader *reader = wakeup_reader_open(of, &options, types, 1, &error);
+  assert_non_null(reader);
+  return reader;
 }
 
 TEST(lost_watch_is_begun_again)
 {
-  struct watcher *watcher = watcher_of(store, 200);
+  struct wakeup_reader *reader = reader_of(store, 200);
   struct wakeup wakeup;
-  assert_int_equal(watcher_begin(watcher, &error), OUTCOME_YES);
+  assert_int_equal(wakeup_reader_begin(reader, &error), OUTCOME_YES);
   real_fail_next("\"failCommands\": [\"getMore\"], \"closeConnection\": true");
-  assert_int_equal(watcher_next(watcher, INT64_MAX, &wakeup, &error), OUTCOME_UNKNOWN);
-  assert_int_equal(watcher_next(watcher, INT64_MAX, &wakeup, &error), OUTCOME_UNKNOWN); /* not begun */
-  assert_int_equal(watcher_begin(watcher, &error), OUTCOME_YES);
+  assert_int_equal(wakeup_reader_next(reader, INT64_MAX, &wakeup, &error), OUTCOME_UNKNOWN);
+  assert_int_equal(wakeup_reader_next(reader, INT64_MAX, &wakeup, &error), OUTCOME_UNKNOWN); /* not begun */
+  assert_int_equal(wakeup_reader_begin(reader, &error), OUTCOME_YES);
   assert_int_equal(wakeup_send(store, "t", WAKEUP_MESSAGE, NULL, 0, &error), OUTCOME_YES);
-  assert_int_equal(watcher_next(watcher, INT64_MAX, &wakeup, &error), OUTCOME_YES);
-  watcher_close(watcher);
+  assert_int_equal(wakeup_reader_next(reader, INT64_MAX, &wakeup, &error), OUTCOME_YES);
+  wakeup_reader_close(reader);
 }
 
 /* Anybody may write a wake-up: an epoch that no ledger can be fenced from counts as not told. */
@@ -52,11 +52,11 @@ TEST(made_up_epochs_are_not_taken)
                {"9223372036854775807", 0},
                {"-1", 0},
                {"-9223372036854775808", 0}};
-  struct watcher *watcher = watcher_of(store, 500);
+  struct wakeup_reader *reader = reader_of(store, 500);
   struct acquisition me;
   acquire_init(&me, LOCK_BY_TOOL, 1000, 1000);
   acquire_draw(store, &me);
-  assert_int_equal(watcher_begin(watcher, &error), OUTCOME_YES);
+  assert_int_equal(wakeup_reader_begin(reader, &error), OUTCOME_YES);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char json[512];
     struct wakeup wakeup = {.epoch = -1};
@@ -69,10 +69,10 @@ TEST(made_up_epochs_are_not_taken)
     real_run(store, NULL, json);
     bson_free(text);
     bson_destroy(document);
-    assert_int_equal(watcher_next(watcher, INT64_MAX, &wakeup, &error), OUTCOME_YES);
+    assert_int_equal(wakeup_reader_next(reader, INT64_MAX, &wakeup, &error), OUTCOME_YES);
     assert_int_equal(wakeup.epoch, cases[i].taken);
   }
-  watcher_close(watcher);
+  wakeup_reader_close(reader);
 }
 
 /* What another program has made of the collection. */
@@ -88,7 +88,7 @@ static void spoil(struct lockstore *other, int how, const char *name)
   real_run(other, NULL, command);
 }
 
-/* The watcher mends it, or lockstore_prepare does. */
+/* The reader mends it, or lockstore_prepare does. */
 TEST(wakeups_collection_is_mended)
 {
   for (int i = 0; i < 6; i++) {
@@ -96,16 +96,16 @@ TEST(wakeups_collection_is_mended)
     char name[64];
     snprintf(name, sizeof name, "pawl_test_wakeups_%d_%lld", i, (long long)time(NULL));
     struct lockstore *other = real_open(name, 30000);
-    struct watcher *watcher = watcher_of(other, 200);
+    struct wakeup_reader *reader = reader_of(other, 200);
     struct wakeup wakeup;
     spoil(other, i % 3, WAKEUPS);
     for (int j = 0; prepared && j < 2; j++)
       assert_int_equal(lockstore_prepare(other, &error), OUTCOME_YES);
-    assert_int_equal(watcher_begin(watcher, &error), OUTCOME_YES);
-    assert_int_equal(watcher_next(watcher, INT64_MAX, &wakeup, &error), OUTCOME_NO);
+    assert_int_equal(wakeup_reader_begin(reader, &error), OUTCOME_YES);
+    assert_int_equal(wakeup_reader_next(reader, INT64_MAX, &wakeup, &error), OUTCOME_NO);
     assert_int_equal(wakeup_send(other, "t", WAKEUP_MESSAGE, NULL, 0, &error), OUTCOME_YES);
-    assert_int_equal(watcher_next(watcher, INT64_MAX, &wakeup, &error), OUTCOME_YES);
-    watcher_close(watcher);
+    assert_int_equal(wakeup_reader_next(reader, INT64_MAX, &wakeup, &error), OUTCOME_YES);
+    wakeup_reader_close(reader);
     real_drop(other);
   }
 }
@@ -148,11 +148,11 @@ TEST(a_foreign_collection_is_left_alone)
   for (int i = 0; i < 6; i++) {
     bool prepared = i / 3;
     char name[64], create[256];
-    if (cases[i % 3].create && !prepared) /* a watcher only begins in a prepared database */
+    if (cases[i % 3].create && !prepared) /* a reader only begins in a prepared database */
       continue;
     snprintf(name, sizeof name, "pawl_test_foreign_%d_%lld", i, (long long)time(NULL));
     struct lockstore *other = real_open(name, 30000);
-    struct watcher *watcher = watcher_of(other, 200);
+    struct wakeup_reader *reader = reader_of(other, 200);
     snprintf(create, sizeof create, "{\"create\": \"" WAKEUPS "\"%s%s}", cases[i % 3].create ? ", " : "",
              cases[i % 3].create ? cases[i % 3].create : "");
     real_run(other, NULL, create);
@@ -161,11 +161,11 @@ TEST(a_foreign_collection_is_left_alone)
       assert_int_equal(lockstore_prepare(other, &error), OUTCOME_YES);
       assert_int_equal(wakeup_send(other, "t", WAKEUP_MESSAGE, NULL, 0, &error), OUTCOME_YES);
     }
-    if (watcher_begin(watcher, &error) != OUTCOME_REFUSED || !strstr(error.text, WAKEUPS))
+    if (wakeup_reader_begin(reader, &error) != OUTCOME_REFUSED || !strstr(error.text, WAKEUPS))
       fail_msg("case %d: %s", i, error.text);
     bson_t *all = BCON_NEW("find", BCON_UTF8(WAKEUPS), "filter", "{", "}");
     assert_int_equal(real_count(other, all), cases[i % 3].count);
-    watcher_close(watcher);
+    wakeup_reader_close(reader);
     real_drop(other);
   }
 }
@@ -283,10 +283,10 @@ TEST(release_that_was_undone_is_done_again)
  * repetition. */
 TEST(unknown_release_is_repeated)
 {
-  struct watcher *watcher = watcher_of(store, 500);
+  struct wakeup_reader *reader = reader_of(store, 500);
   struct wakeup wakeup;
   struct lockstore *other = fixture_store_new();
-  assert_int_equal(watcher_begin(watcher, &error), OUTCOME_YES);
+  assert_int_equal(wakeup_reader_begin(reader, &error), OUTCOME_YES);
   for (int i = 0; i < 2; i++) {
     struct acquisition waiter;
     acquire_init(&waiter, LOCK_BY_WORKER, 30000, 100);
@@ -296,9 +296,9 @@ TEST(unknown_release_is_repeated)
     assert_int_equal(acquire_release(other, "repeated", &by_alice, 0, &error), OUTCOME_UNKNOWN);
     real_fail_no_more();
     assert_int_equal(acquire_release(other, "repeated", &by_alice, 0, &error), OUTCOME_NO);
-    assert_int_equal(watcher_next(watcher, INT64_MAX, &wakeup, &error), OUTCOME_YES);
+    assert_int_equal(wakeup_reader_next(reader, INT64_MAX, &wakeup, &error), OUTCOME_YES);
     assert_int_equal(acquire_leave(store, "repeated", &waiter, true, &error), OUTCOME_YES);
   }
   lockstore_close(other);
-  watcher_close(watcher);
+  wakeup_reader_close(reader);
 }

@@ -13,7 +13,7 @@ static int64_t pick(int64_t count)
 }
 
 /* The table of docs/protocol.md, "May the file be continued?". True: the file was continued, or a new segment was made. */
-static bool epoch_begin(void)
+static bool epoch_start(void)
 {
   struct continue_check check = {0};
   const char *machine = (const char *[]){"A", "B"}[pick(2)];
@@ -124,7 +124,7 @@ static void one_life(uint64_t number)
   holder.options.codec_zstd = pick(4) == 0;
   for (int epoch = 0; epoch < EPOCHS; epoch++) {
     memory_disk.process++;
-    bool begun = epoch_begin();
+    bool begun = epoch_start();
     memory_disk.failed_write_bytes = (size_t)pick(1000);
     if (pick(3) == 0)
       memory_disk.fail_in[calls[pick(4)]] = 1 + (int)pick(3);

@@ -74,10 +74,10 @@ static bool watch_begins(struct claim *claim)
   if (claim->watching || command_now_ms() < claim->watch_next_ms)
     return claim->watching;
   options.await_ms = AWAIT_MS_MAX;
-  if (!claim->watcher)
-    claim->watcher = watcher_open(claim->store, &options, NULL, 0, &error);
-  if (claim->watcher)
-    outcome = watcher_begin(claim->watcher, &error);
+  if (!claim->reader)
+    claim->reader = wakeup_reader_open(claim->store, &options, NULL, 0, &error);
+  if (claim->reader)
+    outcome = wakeup_reader_begin(claim->reader, &error);
   claim->watching = outcome == OUTCOME_YES;
   claim->watch_next_ms = outcome == OUTCOME_REFUSED ? INT64_MAX : command_now_ms() + WATCH_AGAIN_MS;
   if (!claim->watching)
@@ -89,7 +89,7 @@ static void watch(struct claim *claim, int64_t at_most_ms)
 {
   struct wakeup wakeup;
   struct error error;
-  enum outcome outcome = watcher_next(claim->watcher, at_most_ms, &wakeup, &error);
+  enum outcome outcome = wakeup_reader_next(claim->reader, at_most_ms, &wakeup, &error);
   if (outcome == OUTCOME_YES) {
     claim->woken = wakeup.about == WAKEUP_LOCK && memcmp(&wakeup.owner, &claim->lock.owner, sizeof wakeup.owner) == 0;
     claim->notified_epoch = claim->woken ? wakeup.epoch : 0;
@@ -116,7 +116,7 @@ static void wait_for_wakeup(struct claim *claim)
 /* Deletes my lock document; it may exist although no answer said so. */
 static enum outcome give_back(struct claim *claim, struct error *error)
 {
-  enum outcome outcome = acquire_release(claim->store, claim->config->name, &claim->lock, claim->fenced ? claim->epoch : 0, error);
+  enum outcome outcome = acquire_release(claim->store, claim->config->name, &claim->lock, claim->epoch, error);
   claim->taken = outcome != OUTCOME_YES && outcome != OUTCOME_NO;
   return outcome;
 }
@@ -172,15 +172,16 @@ static enum outcome fence(struct claim *claim, const struct ledger *seen, struct
 static enum outcome insert_and_fence(struct claim *claim, const struct ledger *seen, struct error *error)
 {
   claim->sent_ms = command_now_ms();
-  claim->fenced = false;
+  claim->epoch = 0;
   enum outcome outcome = acquire_take(claim->store, claim->config->name, &claim->lock, &claim->holder, error);
   claim->taken = outcome != OUTCOME_NO;
   if (outcome != OUTCOME_YES)
     return outcome;
-  claim->epoch = seen->epoch + 1;
   outcome = fence(claim, seen, error);
-  claim->fenced = outcome == OUTCOME_YES;
-  return claim->fenced ? confirm(claim, error) : outcome;
+  if (outcome != OUTCOME_YES)
+    return outcome;
+  claim->epoch = seen->epoch + 1;
+  return confirm(claim, error);
 }
 
 /* If a signal comes meanwhile, this process ends after its lock document is deleted. */
@@ -366,7 +367,7 @@ static int forget_held(struct claim *claim)
     sleep_ms(jitter(BACKOFF_MS));
     outcome = ledger_forget_again(claim->store, name, claim->epoch, &claim->lock.owner, &error);
   }
-  claim->fenced = false; /* do not send waiters an epoch that no longer exists */
+  claim->epoch = 0; /* do not send waiters an epoch that no longer exists */
   while (forget_tries_again(give_back(claim, &ignored), &ignored, until_ms))
     sleep_ms(jitter(BACKOFF_MS));
   command_signals_release();
@@ -416,7 +417,7 @@ bool claim_open(struct claim *claim, const struct config *config, struct error *
 
 void claim_end_waiting(struct claim *claim)
 {
-  watcher_close(claim->watcher);
-  claim->watcher = NULL;
+  wakeup_reader_close(claim->reader);
+  claim->reader = NULL;
   claim->watching = false;
 }

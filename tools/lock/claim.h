@@ -18,15 +18,15 @@ struct claim {
   int64_t deadline_ms; /* for the wait; INT64_MAX: none */
 
   /* the lock, after claim_acquire has returned EXIT_DONE */
-  int64_t epoch;
+  int64_t epoch;   /* mine; 0: not fenced */
   int64_t sent_ms; /* on the boot-time clock: the lease counts from then on */
 
   /* private to claim.c */
   struct lock_holder holder; /* this process */
   struct acquisition lock;
-  bool taken, fenced; /* the lock document may exist; and the epoch is mine */
+  bool taken; /* the lock document may exist */
   bool prepared;
-  struct watcher *watcher;
+  struct wakeup_reader *reader;
   bool watching;
   bool woken;             /* a wake-up said that it is my turn */
   int64_t notified_epoch; /* the ledger's epoch as the wake-up gave it; 0: it gave none */

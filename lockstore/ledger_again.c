@@ -105,7 +105,7 @@ enum outcome ledger_commit_again(struct lockstore *store, const char *type, cons
   if (outcome != OUTCOME_YES || ledger.epoch != commit->epoch || !owner_is(&ledger, &commit->owner))
     return OUTCOME_NO;
   bool moved = end_is(&ledger, &commit->after), open = end_is(&ledger, &commit->before);
-  if (moved && ledger.settled >= commit->settled && (!commit->set_clean || ledger.clean == commit->clean))
+  if (moved && ledger.settled >= commit->settled && (!commit->clean || ledger.clean))
     return OUTCOME_YES;
   return moved || open ? ledger_commit(store, type, commit, error) : OUTCOME_NO;
 }

@@ -1,4 +1,4 @@
-#include "lockstore/link_private.h"
+#include "lockstore/connection_private.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -22,7 +22,7 @@ enum {
 /* The stream below the driver; TLS lies between them. The driver frees it. */
 struct stream {
   mongoc_stream_t driver; /* first: a stream is a mongoc_stream_t */
-  struct mongo_link *link;
+  struct mongo_connection *connection;
   int fd;
   int cause;      /* errno of the last call; 0: it went well */
   int64_t due_ms; /* until then more must have come */
@@ -47,7 +47,7 @@ static ssize_t failed(struct stream *stream, int cause)
 /* Until the socket is ready, and no later than `until_ms`. False: the cause is in the stream. */
 static bool ready(struct stream *stream, short events, int64_t until_ms)
 {
-  struct pollfd polled[] = {{.fd = stream->fd, .events = events}, {.fd = stream->link->drop, .events = POLLIN}};
+  struct pollfd polled[] = {{.fd = stream->fd, .events = events}, {.fd = stream->connection->drop, .events = POLLIN}};
   for (;;) {
     int64_t left = until_ms - now_ms();
     int count = poll(polled, 2, left > INT32_MAX ? INT32_MAX : left > 0 ? (int)left : 0);
@@ -72,7 +72,7 @@ static int64_t until(const struct stream *stream, int32_t timeout_ms)
 static void bytes_heard(struct stream *stream, size_t bytes)
 {
   if (stream->heard == 0 || stream->heard / PROGRESS_BYTES != (stream->heard + bytes) / PROGRESS_BYTES)
-    stream->due_ms = now_ms() + mongo_timeout_ms(stream->link->mongo);
+    stream->due_ms = now_ms() + mongo_timeout_ms(stream->connection->mongo);
   stream->heard += bytes;
 }
 
@@ -122,9 +122,9 @@ static ssize_t stream_readv(mongoc_stream_t *driver, mongoc_iovec_t *vector, siz
   return (ssize_t)got;
 }
 
-static int64_t first_byte_ms(const struct mongo_link *link)
+static int64_t first_byte_ms(const struct mongo_connection *connection)
 {
-  return link->for_majority ? mongo_majority_ms(link->mongo) : mongo_timeout_ms(link->mongo);
+  return connection->for_majority ? mongo_majority_ms(connection->mongo) : mongo_timeout_ms(connection->mongo);
 }
 
 static ssize_t stream_writev(mongoc_stream_t *driver, mongoc_iovec_t *vector, size_t count, int32_t timeout_ms)
@@ -135,10 +135,10 @@ static ssize_t stream_writev(mongoc_stream_t *driver, mongoc_iovec_t *vector, si
   if (count > sizeof copy / sizeof *copy)
     return failed(stream, EINVAL);
   memcpy(copy, vector, count * sizeof *vector);
-  stream->link->asked = true;
+  stream->connection->asked = true;
   stream->cause = 0;
   stream->heard = 0; /* a request: what comes now is the next reply */
-  stream->due_ms = now_ms() + first_byte_ms(stream->link);
+  stream->due_ms = now_ms() + first_byte_ms(stream->connection);
   while (count > 0) {
     struct msghdr message = {.msg_iov = left, .msg_iovlen = count};
     ssize_t bytes = sendmsg(stream->fd, &message, MSG_NOSIGNAL);
@@ -213,7 +213,7 @@ static bool stream_should_retry(mongoc_stream_t *driver)
   return try_again(((struct stream *)driver)->cause);
 }
 
-static mongoc_stream_t *stream_new(struct mongo_link *link, int fd)
+static mongoc_stream_t *stream_new(struct mongo_connection *connection, int fd)
 {
   struct stream *stream = calloc(1, sizeof *stream);
   if (!stream) {
@@ -232,7 +232,7 @@ static mongoc_stream_t *stream_new(struct mongo_link *link, int fd)
                                      .poll = stream_poll,
                                      .timed_out = stream_timed_out,
                                      .should_retry = stream_should_retry};
-  stream->link = link;
+  stream->connection = connection;
   stream->fd = fd;
   stream->due_ms = INT64_MAX; /* TLS speaks first; the driver bounds that */
   return &stream->driver;
@@ -241,11 +241,11 @@ static mongoc_stream_t *stream_new(struct mongo_link *link, int fd)
 /* ---- connecting ---- */
 
 /* -1: it could not be connected in time. */
-static int connected(struct mongo_link *link, int family, const struct sockaddr *address, socklen_t length, int64_t until_ms)
+static int connected(struct mongo_connection *connection, int family, const struct sockaddr *address, socklen_t length, int64_t until_ms)
 {
   int on = 1, cause = 0;
   socklen_t size = sizeof cause;
-  struct stream at = {.link = link, .fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
+  struct stream at = {.connection = connection, .fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
   if (at.fd < 0)
     return -1;
   bool ok = connect(at.fd, address, length) == 0 || (errno == EINPROGRESS && ready(&at, POLLOUT, until_ms) &&
@@ -261,16 +261,16 @@ static int connected(struct mongo_link *link, int family, const struct sockaddr 
   return at.fd;
 }
 
-static int connect_unix(struct mongo_link *link, const mongoc_host_list_t *host, int64_t until_ms)
+static int connect_unix(struct mongo_connection *connection, const mongoc_host_list_t *host, int64_t until_ms)
 {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   if (strlen(host->host) >= sizeof address.sun_path)
     return -1;
   strcpy(address.sun_path, host->host);
-  return connected(link, AF_UNIX, (const struct sockaddr *)&address, sizeof address, until_ms);
+  return connected(connection, AF_UNIX, (const struct sockaddr *)&address, sizeof address, until_ms);
 }
 
-static int connect_tcp(struct mongo_link *link, const mongoc_host_list_t *host, int64_t until_ms)
+static int connect_tcp(struct mongo_connection *connection, const mongoc_host_list_t *host, int64_t until_ms)
 {
   struct addrinfo wanted = {.ai_family = host->family, .ai_socktype = SOCK_STREAM}, *found = NULL;
   char port[8];
@@ -279,7 +279,7 @@ static int connect_tcp(struct mongo_link *link, const mongoc_host_list_t *host, 
   if (getaddrinfo(host->host, port, &wanted, &found) != 0)
     return -1;
   for (const struct addrinfo *at = found; at && fd < 0; at = at->ai_next)
-    fd = connected(link, at->ai_family, at->ai_addr, at->ai_addrlen, until_ms);
+    fd = connected(connection, at->ai_family, at->ai_addr, at->ai_addrlen, until_ms);
   freeaddrinfo(found);
   return fd;
 }
@@ -315,10 +315,10 @@ static mongoc_stream_t *with_tls(mongoc_stream_t *base, const mongoc_uri_t *uri,
 }
 #endif
 
-static mongoc_stream_t *stream_without_peer(struct mongo_link *link, bson_error_t *error)
+static mongoc_stream_t *stream_without_peer(struct mongo_connection *connection, bson_error_t *error)
 {
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  mongoc_stream_t *stream = fd >= 0 ? stream_new(link, fd) : NULL;
+  mongoc_stream_t *stream = fd >= 0 ? stream_new(connection, fd) : NULL;
   if (!stream)
     bson_set_error(error, MONGOC_ERROR_STREAM, MONGOC_ERROR_STREAM_CONNECT, "no descriptor, or no memory, for a connection");
   return stream;
@@ -328,15 +328,15 @@ static mongoc_stream_t *stream_without_peer(struct mongo_link *link, bson_error_
  * The driver calls it for each connection of the client. Drivers before 1.25 wait for themselves for good where it returns NULL for a
  * server that they have known (CDRIVER-4666). So they get a stream on a socket without another side: every request on it fails.
  */
-mongoc_stream_t *link_initiate(const mongoc_uri_t *uri, const mongoc_host_list_t *host, void *context, bson_error_t *error)
+mongoc_stream_t *connection_initiate(const mongoc_uri_t *uri, const mongoc_host_list_t *host, void *context, bson_error_t *error)
 {
-  struct mongo_link *link = context;
-  int64_t timeout_ms = mongo_timeout_ms(link->mongo), until_ms = now_ms() + timeout_ms;
-  int fd = host->family == AF_UNIX ? connect_unix(link, host, until_ms) : connect_tcp(link, host, until_ms);
-  mongoc_stream_t *stream = fd >= 0 ? stream_new(link, fd) : NULL;
+  struct mongo_connection *connection = context;
+  int64_t timeout_ms = mongo_timeout_ms(connection->mongo), until_ms = now_ms() + timeout_ms;
+  int fd = host->family == AF_UNIX ? connect_unix(connection, host, until_ms) : connect_tcp(connection, host, until_ms);
+  mongoc_stream_t *stream = fd >= 0 ? stream_new(connection, fd) : NULL;
 #ifdef MONGOC_ENABLE_SSL
   if (stream && wants_tls(uri))
     stream = with_tls(stream, uri, host->host, (int32_t)timeout_ms, error);
 #endif
-  return stream ? stream : stream_without_peer(link, error);
+  return stream ? stream : stream_without_peer(connection, error);
 }

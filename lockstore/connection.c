@@ -1,4 +1,4 @@
-#include "lockstore/link_private.h"
+#include "lockstore/connection_private.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -80,9 +80,9 @@ static bool own_stream(const mongoc_uri_t *uri)
          !mongoc_uri_get_option_as_bool(uri, MONGOC_URI_TLSDISABLECERTIFICATEREVOCATIONCHECK, false);
 }
 
-static mongoc_client_t *client_new(struct mongo_link *link, const mongoc_uri_t *from, const mongoc_host_list_t *host)
+static mongoc_client_t *client_new(struct mongo_connection *connection, const mongoc_uri_t *from, const mongoc_host_list_t *host)
 {
-  int32_t timeout_ms = (int32_t)mongo_timeout_ms(link->mongo);
+  int32_t timeout_ms = (int32_t)mongo_timeout_ms(connection->mongo);
   mongoc_uri_t *uri = uri_of_host(host);
   mongoc_client_t *client = NULL;
   bool own = own_stream(from);
@@ -93,11 +93,12 @@ static mongoc_client_t *client_new(struct mongo_link *link, const mongoc_uri_t *
       mongoc_uri_set_option_as_int32(uri, MONGOC_URI_CONNECTTIMEOUTMS, timeout_ms) &&
       mongoc_uri_set_option_as_int32(uri, MONGOC_URI_SERVERSELECTIONTIMEOUTMS, timeout_ms) &&
       mongoc_uri_set_option_as_int32(uri, MONGOC_URI_HEARTBEATFREQUENCYMS, MONGO_NEVER_MS) &&
-      mongoc_uri_set_option_as_int32(uri, MONGOC_URI_SOCKETTIMEOUTMS, own ? SOCKET_TIMEOUT_MS : (int32_t)mongo_majority_ms(link->mongo)))
+      mongoc_uri_set_option_as_int32(uri, MONGOC_URI_SOCKETTIMEOUTMS,
+                                     own ? SOCKET_TIMEOUT_MS : (int32_t)mongo_majority_ms(connection->mongo)))
     client = mongoc_client_new_from_uri(uri);
   if (client && own)
-    mongoc_client_set_stream_initiator(client, link_initiate, link);
-  link->asked = link->asked || !own; /* it cannot be seen */
+    mongoc_client_set_stream_initiator(client, connection_initiate, connection);
+  connection->asked = connection->asked || !own; /* it cannot be seen */
   if (client && !mongoc_client_set_error_api(client, MONGOC_ERROR_API_VERSION_2)) {
     mongoc_client_destroy(client);
     client = NULL;
@@ -107,7 +108,8 @@ static mongoc_client_t *client_new(struct mongo_link *link, const mongoc_uri_t *
 }
 
 /* The pool's threads know who the primary is. */
-static mongoc_client_t *client_of_primary(struct mongo_link *link, mongoc_client_t *pooled, const char *doing, struct error *error)
+static mongoc_client_t *client_of_primary(struct mongo_connection *connection, mongoc_client_t *pooled, const char *doing,
+                                          struct error *error)
 {
   bson_error_t cause;
   mongoc_server_description_t *server = mongoc_client_select_server(pooled, true, NULL, &cause);
@@ -115,78 +117,78 @@ static mongoc_client_t *client_of_primary(struct mongo_link *link, mongoc_client
     error_set(error, "%s: %s", doing, cause.message);
     return NULL;
   }
-  mongoc_client_t *client = client_new(link, mongoc_client_get_uri(pooled), mongoc_server_description_host(server));
+  mongoc_client_t *client = client_new(connection, mongoc_client_get_uri(pooled), mongoc_server_description_host(server));
   mongoc_server_description_destroy(server);
   if (!client)
     error_set(error, "%s: no connection can be made of the MongoDB URI", doing);
   return client;
 }
 
-mongoc_client_t *mongo_link_client(struct mongo_link *link, const char *doing, struct error *error)
+mongoc_client_t *mongo_connection_client(struct mongo_connection *connection, const char *doing, struct error *error)
 {
-  if (link->client)
-    return link->client;
-  mongoc_client_t *pooled = mongo_client_take(link->mongo, doing, error);
+  if (connection->client)
+    return connection->client;
+  mongoc_client_t *pooled = mongo_client_take(connection->mongo, doing, error);
   if (!pooled)
     return NULL;
-  link->client = client_of_primary(link, pooled, doing, error);
-  mongo_client_give(link->mongo, pooled);
-  return link->client;
+  connection->client = client_of_primary(connection, pooled, doing, error);
+  mongo_client_give(connection->mongo, pooled);
+  return connection->client;
 }
 
-void mongo_link_close(struct mongo_link *link)
+void mongo_connection_close(struct mongo_connection *connection)
 {
-  if (link->client)
-    mongoc_client_destroy(link->client);
-  link->client = NULL;
+  if (connection->client)
+    mongoc_client_destroy(connection->client);
+  connection->client = NULL;
 }
 
-struct mongo_link *mongo_link_new(struct mongo *mongo)
+struct mongo_connection *mongo_connection_new(struct mongo *mongo)
 {
-  struct mongo_link *link = calloc(1, sizeof *link);
-  if (!link)
+  struct mongo_connection *connection = calloc(1, sizeof *connection);
+  if (!connection)
     return NULL;
-  link->mongo = mongo;
-  link->drop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (link->drop >= 0)
-    return link;
-  free(link);
+  connection->mongo = mongo;
+  connection->drop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (connection->drop >= 0)
+    return connection;
+  free(connection);
   return NULL;
 }
 
-void mongo_link_free(struct mongo_link *link)
+void mongo_connection_free(struct mongo_connection *connection)
 {
-  if (!link)
+  if (!connection)
     return;
-  mongo_link_close(link);
-  close(link->drop);
-  free(link);
+  mongo_connection_close(connection);
+  close(connection->drop);
+  free(connection);
 }
 
-void mongo_link_waits(struct mongo_link *link, bool for_majority)
+void mongo_connection_waits(struct mongo_connection *connection, bool for_majority)
 {
-  link->for_majority = for_majority;
+  connection->for_majority = for_majority;
 }
 
-void mongo_link_drop(struct mongo_link *link)
+void mongo_connection_drop(struct mongo_connection *connection)
 {
-  eventfd_write(link->drop, 1);
+  eventfd_write(connection->drop, 1);
 }
 
-void mongo_link_take_up(struct mongo_link *link)
+void mongo_connection_take_up(struct mongo_connection *connection)
 {
   eventfd_t ignored;
-  link->asked = false;
-  eventfd_read(link->drop, &ignored);
+  connection->asked = false;
+  eventfd_read(connection->drop, &ignored);
 }
 
-bool mongo_link_is_dropped(const struct mongo_link *link)
+bool mongo_connection_is_dropped(const struct mongo_connection *connection)
 {
-  struct pollfd polled = {.fd = link->drop, .events = POLLIN};
+  struct pollfd polled = {.fd = connection->drop, .events = POLLIN};
   return poll(&polled, 1, 0) > 0;
 }
 
-bool mongo_link_has_asked(const struct mongo_link *link)
+bool mongo_connection_has_asked(const struct mongo_connection *connection)
 {
-  return link->asked;
+  return connection->asked;
 }
