@@ -18,6 +18,8 @@ function(pawl_pkg target what package)
       # SYSTEM: strict warnings are for our code, not for their headers.
       target_include_directories(dep_${target} SYSTEM INTERFACE ${${target}_INCLUDE_DIRS})
       target_link_libraries(dep_${target} INTERFACE PkgConfig::${target})
+      string(REGEX REPLACE "[<>=].*" "" name ${module})
+      set(dep_${target}_module ${name} PARENT_SCOPE) # for the .pc files of our own
       return()
     endif()
   endforeach()

@@ -80,6 +80,66 @@ static bool queue_enter(struct lockstore *store, const char *type, struct acquis
   return !waiter_counts(queue, &queue->waiters[at]);
 }
 
+/* What a look saw: of a mutex, its one document. */
+struct seen {
+  struct wait_queue queue;
+  int free;   /* slots that are free, or whose lease is over */
+  bool held;  /* none of them is */
+  bool own;   /* a late copy of an earlier take of mine is there: `slot` */
+  int slot;   /* the one that I would take */
+  bool there; /* it has a document, of */
+  struct owner owner;
+};
+
+static bool is_mine(const struct acquisition *mine, const struct owner *owner)
+{
+  return memcmp(owner, &mine->owner, sizeof *owner) == 0;
+}
+
+static enum outcome see_mutex(struct lockstore *store, const char *type, struct acquisition *mine, struct seen *seen, struct error *error)
+{
+  enum outcome outcome = wait_queue_read(store, type, 0, &mine->view, &seen->queue, error);
+  if (outcome != OUTCOME_YES && outcome != OUTCOME_NO)
+    return outcome;
+  seen->there = outcome == OUTCOME_YES;
+  seen->slot = 0;
+  seen->owner = mine->view.owner;
+  seen->own = seen->there && is_mine(mine, &seen->owner);
+  seen->held = seen->there && !seen->own && !mine->view.stealable;
+  seen->free = !seen->held;
+  return OUTCOME_YES;
+}
+
+/* Each of those who may try has a slot of its own, by their order, so that they do not try for the same one. */
+static enum outcome see_slots(struct lockstore *store, const char *type, struct acquisition *mine, struct seen *seen, struct error *error)
+{
+  struct slot_view views[SLOTS_MAX];
+  int slots = mine->slots;
+  enum outcome outcome = wait_queue_read_slots(store, type, slots, views, &mine->view, &seen->queue, error);
+  if (outcome != OUTCOME_YES)
+    return outcome;
+  int ahead = wait_queue_ahead(&seen->queue, &mine->owner, call_ms(mine));
+  seen->free = 0;
+  seen->own = false;
+  seen->slot = 0;
+  for (int i = 0; i < slots; i++) {
+    bool own = views[i].there && is_mine(mine, &views[i].owner);
+    bool mine_to_take = own || ((!views[i].there || views[i].stealable) && seen->free++ == ahead && !seen->own);
+    if (mine_to_take)
+      seen->slot = i;
+    seen->own = seen->own || own;
+  }
+  seen->there = views[seen->slot].there;
+  seen->owner = views[seen->slot].owner;
+  seen->held = seen->free == 0;
+  return OUTCOME_YES;
+}
+
+static enum outcome see(struct lockstore *store, const char *type, struct acquisition *mine, struct seen *seen, struct error *error)
+{
+  return mine->slots > 1 ? see_slots(store, type, mine, seen, error) : see_mutex(store, type, mine, seen, error);
+}
+
 /*
  * Until the next look: no later than the known end of the lease, or of the time of the one whose turn it is; and before my entry expires,
  * which a look renews.
@@ -104,28 +164,29 @@ enum outcome acquire_look(struct lockstore *store, const char *type, struct acqu
                           struct error *error)
 {
   enum { LOOKS_MAX = 3 }; /* the first; after joining; and once more, where several made the document at one moment */
-  struct wait_queue queue;
+  struct seen seen;
   if (!mine->drawn)
     acquire_draw(store, mine);
   for (int looks = 1;; looks++) {
-    enum outcome outcome = wait_queue_read(store, type, mine->slot, &mine->view, &queue, error);
-    if (outcome != OUTCOME_YES && outcome != OUTCOME_NO)
+    enum outcome outcome = see(store, type, mine, &seen, error);
+    if (outcome != OUTCOME_YES)
       return outcome;
-    bool there = outcome == OUTCOME_YES;
-    bool own = there && memcmp(&mine->view.owner, &mine->owner, sizeof mine->owner) == 0; /* a late copy of an earlier take */
-    bool held = there && !own && !mine->view.stealable;
-    int next = wait_queue_next(&queue, &mine->owner, call_ms(mine)), at = wait_queue_find(&queue, &mine->owner);
+    const struct wait_queue *queue = &seen.queue;
+    int at = wait_queue_find(queue, &mine->owner), next = wait_queue_next(queue, &mine->owner, call_ms(mine));
     mine->queued = at >= 0;
-    mine->steal = there && !own && !held;
-    queue_note(mine, &queue);
-    if (own || (!held && next == at))
+    mine->slot = seen.slot;
+    mine->steal = seen.there && !seen.own && !seen.held;
+    mine->stolen = seen.owner;
+    queue_note(mine, queue);
+    if (seen.own || wait_queue_ahead(queue, &mine->owner, call_ms(mine)) < seen.free)
       return OUTCOME_YES;
-    if (!mine->tries && queue_enter(store, type, mine, &queue, holder, held) && looks < LOOKS_MAX)
+    if (!mine->tries && queue_enter(store, type, mine, queue, holder, seen.held) && looks < LOOKS_MAX)
       continue;
-    mine->near = (at < 0 ? queue.count : at) < NEAR_MAX;
-    if (!held && next >= 0 && queue.waiters[next].called_ms == 0)
-      next_call(store, type, &queue, next, 0);
-    mine->pause_ms = pause(store, mine, &queue, next, held);
+    mine->near = (at < 0 ? queue->count : at) < NEAR_MAX;
+    int called = wait_queue_to_call(queue, &mine->owner, call_ms(mine), seen.free);
+    if (called >= 0)
+      next_call(store, type, queue, called, 0);
+    mine->pause_ms = pause(store, mine, queue, next, seen.held);
     mine->gone_count = 0; /* a woken waiter takes it without another look, and they may be here by then */
     return OUTCOME_NO;
   }
@@ -151,7 +212,7 @@ static enum outcome take(struct lockstore *store, const char *type, const struct
 enum outcome acquire_take(struct lockstore *store, const char *type, struct acquisition *mine, const struct lock_holder *holder,
                           struct error *error)
 {
-  enum outcome outcome = mine->steal ? lock_steal(store, type, mine->slot, &mine->view.owner, error) : OUTCOME_YES;
+  enum outcome outcome = mine->steal ? lock_steal(store, type, mine->slot, &mine->stolen, error) : OUTCOME_YES;
   if (outcome == OUTCOME_UNKNOWN || outcome == OUTCOME_REFUSED)
     return outcome;
   mine->steal = false;
@@ -169,17 +230,19 @@ enum outcome acquire_take(struct lockstore *store, const char *type, struct acqu
 /* Calls the next one, if the lock is free. If no process waits, nothing is left of the queue. */
 static void hand_on(struct lockstore *store, const char *type, const struct acquisition *mine, int64_t epoch, bool same_kind)
 {
-  struct wait_queue queue;
-  struct lock_view view;
+  struct acquisition other = *mine; /* of which nobody's document is my own: what I have left is free */
   struct error ignored;
-  if (wait_queue_read(store, type, mine->slot, &view, &queue, &ignored) != OUTCOME_NO)
+  struct seen seen;
+  memset(&other.owner, 0, sizeof other.owner);
+  if (see(store, type, &other, &seen, &ignored) != OUTCOME_YES || seen.held || (mine->slots == 1 && seen.there))
     return;
-  if (queue.count == 0 && queue.has_last)
+  if (seen.queue.count == 0 && seen.queue.has_last)
     (void)wait_queue_remove_empty(store, type, &ignored);
-  wait_queue_drop(&queue, &mine->owner); /* a late copy of my own entry is no waiter */
-  int next = wait_queue_next(&queue, &mine->owner, call_ms(mine));
-  if (next >= 0 && (same_kind || queue.waiters[next].kind != mine->kind))
-    next_call(store, type, &queue, next, epoch);
+  wait_queue_drop(&seen.queue, &mine->owner); /* a late copy of my own entry is no waiter */
+  int next = mine->slots > 1 ? wait_queue_to_call(&seen.queue, &mine->owner, call_ms(mine), seen.free)
+                             : wait_queue_next(&seen.queue, &mine->owner, call_ms(mine)); /* also one that is called already */
+  if (next >= 0 && (same_kind || seen.queue.waiters[next].kind != mine->kind))
+    next_call(store, type, &seen.queue, next, epoch);
 }
 
 enum outcome acquire_leave(struct lockstore *store, const char *type, struct acquisition *mine, bool calls, struct error *error)
@@ -199,4 +262,15 @@ enum outcome acquire_release(struct lockstore *store, const char *type, const st
   hand_on(store, type, mine, outcome == OUTCOME_YES ? epoch : 0, true);
   enum outcome confirmed = lock_confirm(store, type, mine->slot, &mine->owner, error);
   return confirmed == OUTCOME_NO ? outcome : confirmed;
+}
+
+/* It is told before, too: else a renewal between the delete and the wake-up would find it gone for no reason. */
+enum outcome acquire_break(struct lockstore *store, const char *type, const struct acquisition *theirs, const char *why,
+                           struct error *error)
+{
+  struct error ignored;
+  (void)wakeup_send_broken(store, type, &theirs->owner, why, &ignored);
+  enum outcome outcome = acquire_release(store, type, theirs, 0, error);
+  (void)wakeup_send_broken(store, type, &theirs->owner, why, &ignored);
+  return outcome;
 }

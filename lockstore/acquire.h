@@ -21,7 +21,7 @@
 
 struct acquisition {
   enum lock_kind kind;
-  int slot;         /* of the mutex; 0 */
+  int slots;        /* so many may hold it at the same time; 1: a mutex */
   int64_t ttl_ms;   /* of the lease */
   int64_t retry_ms; /* between two looks, with jitter; at most the known rest of the lease */
   bool listens;     /* wake-ups come, so few looks are needed */
@@ -29,12 +29,14 @@ struct acquisition {
 
   struct owner owner; /* drawn by the first look; new after each hold */
   bool drawn, queued;
-  struct lock_view view; /* the lock as it was last seen; left_ms above 0: held */
+  int slot;              /* the one to take, or taken; of a mutex 0 */
+  struct lock_view view; /* a holder as last seen; left_ms above 0: held. Of several the one whose lease ends first */
   int64_t pause_ms;      /* acquire_look NO: when to look again */
   bool near;             /* acquire_look NO: so near the front that wake-ups are worth their price */
   bool steal;            /* acquire_look YES: the lock document is there, and its lease is over */
 
   /* private to acquire.c */
+  struct owner stolen;  /* steal: the owner of the document that is there */
   struct owner gone[8]; /* waiters that do not come any more: removed by the take */
   int gone_count;
   bool document; /* there is a wait queue, perhaps an empty one */
@@ -42,14 +44,14 @@ struct acquisition {
 
 static inline void acquire_init(struct acquisition *mine, enum lock_kind kind, int64_t ttl_ms, int64_t retry_ms)
 {
-  *mine = (struct acquisition){.kind = kind, .ttl_ms = ttl_ms, .retry_ms = retry_ms};
+  *mine = (struct acquisition){.kind = kind, .slots = 1, .ttl_ms = ttl_ms, .retry_ms = retry_ms};
 }
 /* A new owner, for the next hold. acquire_look does it by itself. */
 void acquire_draw(struct lockstore *store, struct acquisition *mine);
 
 /*
- * YES: it is my turn: the lock is free or its lease is over, and no other waiter is before me. NO: not yet; I am in the wait
- * queue, as far as its bounds allow, and pause_ms says when to look again. REFUSED: as lock_read.
+ * YES: it is my turn: the lock (or a slot of it) is free or its lease is over, and no other waiter is before me. NO: not yet; I am in the
+ * wait queue, as far as its bounds allow, and pause_ms says when to look again. REFUSED: as lock_read.
  */
 MUST_CHECK enum outcome acquire_look(struct lockstore *store, const char *type, struct acquisition *mine, const struct lock_holder *holder,
                                      struct error *error);
@@ -72,5 +74,11 @@ MUST_CHECK enum outcome acquire_leave(struct lockstore *store, const char *type,
  */
 MUST_CHECK enum outcome acquire_release(struct lockstore *store, const char *type, const struct acquisition *mine, int64_t epoch,
                                         struct error *error);
+/*
+ * A person ends another's hold: as if that had released it; and it is told why. `theirs` has the owner, the slot and the slots of
+ * that hold. Answers as acquire_release.
+ */
+MUST_CHECK enum outcome acquire_break(struct lockstore *store, const char *type, const struct acquisition *theirs, const char *why,
+                                      struct error *error);
 
 #endif

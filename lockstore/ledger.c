@@ -108,6 +108,15 @@ static bool parse_numbers(const bson_t *document, struct ledger *ledger, struct 
   return true;
 }
 
+static bool parse_slots(const bson_t *document, struct ledger *ledger, struct error *error)
+{
+  enum { SLOTS_MAX = 1000 };
+  int64_t slots = 0;
+  bool ok = document_int64(document, "slots", &slots) && slots >= 2 && slots <= SLOTS_MAX && ledger->end.file[0] == '\0';
+  ledger->slots = ok ? (int)slots : 0;
+  return ok || wrong(error, document, "slots", "nothing, or, where there is no file, a number from 2 to 1000");
+}
+
 /* Above the epoch it would come true one day. */
 static bool parse_guarded(const bson_t *document, struct ledger *ledger, struct error *error)
 {
@@ -137,6 +146,8 @@ static enum outcome parse_ledger(const bson_t *document, const char *type, struc
     ok = wrong(error, document, "clean", "true or false");
   if (ok && document_has(document, "guarded"))
     ok = parse_guarded(document, ledger, error);
+  if (ok && document_has(document, "slots"))
+    ok = parse_slots(document, ledger, error);
   if (ok && document_has(document, "machine") && !document_text(document, "machine", ledger->machine, sizeof ledger->machine))
     ok = wrong(error, document, "machine", "a string of at most 63 bytes");
   return ok ? OUTCOME_YES : OUTCOME_REFUSED;
@@ -328,6 +339,44 @@ enum outcome ledger_fence(struct lockstore *store, const char *type, int64_t epo
   bson_destroy(command);
   bson_destroy(&reply);
   return outcome;
+}
+
+/* ---- the token of a lock with slots ---- */
+
+/* The ledger says that the name is something else. */
+static enum outcome drawn_by_others(struct lockstore *store, const char *type, int *found, struct error *error)
+{
+  struct ledger ledger;
+  enum outcome outcome = ledger_read(store, type, &ledger, error);
+  *found = ledger.slots;
+  if (outcome == OUTCOME_NO) { /* removed again, or the majority does not have it yet */
+    error_set(error, "drawing a token: the ledger of %s is just being made", type);
+    outcome = OUTCOME_UNKNOWN;
+  }
+  return outcome == OUTCOME_YES ? OUTCOME_NO : outcome;
+}
+
+enum outcome ledger_draw(struct lockstore *store, const char *type, int slots, const struct owner *owner, int64_t *token, int *found,
+                         struct error *error)
+{
+  struct mongo *mongo = lockstore_mongo(store);
+  bson_t *command =
+      BCON_NEW("findAndModify", "ledger", "query", "{", "_id", BCON_UTF8(type), "v", BCON_INT32(1), "slots", BCON_INT32(slots), "epoch",
+               "{", "$not", "{", "$gte", BCON_INT64(LEDGER_EPOCH_MAX), "}", "}", "}", "update", "{", "$inc", "{", "epoch", BCON_INT64(1),
+               "}", "$set", "{", "owner", OWNER(owner), "}", "$setOnInsert", "{", "clean", BCON_BOOL(false), "seq", BCON_INT64(0), "items",
+               BCON_INT64(0), "settled", BCON_INT64(0), "}", "}", "new", BCON_BOOL(true), "upsert", BCON_BOOL(true));
+  mongo_append_write_concern(command);
+  mongo_append_max_time(mongo, command);
+  bson_t reply, value;
+  int code;
+  enum outcome outcome = mongo_command(mongo, "drawing a token", command, &reply, &code, error);
+  if (outcome == OUTCOME_YES && !(document_document(&reply, "value", &value) && document_int64(&value, "epoch", token))) {
+    error_set(error, "drawing a token: the reply has no epoch");
+    outcome = OUTCOME_UNKNOWN;
+  }
+  bson_destroy(command);
+  bson_destroy(&reply);
+  return outcome == OUTCOME_NO ? drawn_by_others(store, type, found, error) : outcome;
 }
 
 /* ---- commit ---- */

@@ -23,6 +23,7 @@ struct ledger {
   struct committed end;
   int64_t settled;
   char machine[MACHINE_SIZE]; /* boot id of the kernel that wrote the end; empty: none */
+  int slots;                  /* it is a lock with so many slots, and has no file; 0: it is not */
   int64_t guarded;            /* the last epoch for which the end was vouched for; 0: none */
 };
 
@@ -98,6 +99,15 @@ MUST_CHECK enum outcome ledger_put(struct lockstore *store, const char *type, co
 /* Raises `settled`. NO: fenced. */
 MUST_CHECK enum outcome ledger_settle(struct lockstore *store, const char *type, int64_t epoch, const struct owner *owner, int64_t settled,
                                       struct error *error);
+
+/*
+ * Draws the token of a lock with several slots: raises the epoch by one, and sets the owner. The first makes the ledger. After
+ * UNKNOWN it may be drawn again: then a token is left out.
+ *
+ * YES: *token. NO: the name has another number of slots, or it is a type, or a mutex: *slots; 0: it has none.
+ */
+MUST_CHECK enum outcome ledger_draw(struct lockstore *store, const char *type, int slots, const struct owner *owner, int64_t *token,
+                                    int *found, struct error *error);
 
 /*
  * Removes the ledger of a lock that shall no longer be shown; nothing else removes a ledger. The caller holds the mutex and has

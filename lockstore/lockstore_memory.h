@@ -34,10 +34,18 @@ void memory_server_forget_queue(struct memory_server *server, const char *type);
 /* Copies the documents of `from` to `to`; the clock of `to` stays. For a server that loses what reached no majority. */
 void memory_server_copy(struct memory_server *to, const struct memory_server *from);
 
+/* A document of a user's own collection (document_lock.h); copied. */
+struct _bson_t;
+void memory_server_put_document(struct memory_server *server, const char *collection, const struct _bson_t *document);
+/* The first that matches; NULL: none. */
+const struct _bson_t *memory_server_document(const struct memory_server *server, const char *collection, const struct _bson_t *filter);
+
 struct lockstore *lockstore_memory_open(struct memory_server *server);
 /* Cuts off this lockstore alone. */
 void lockstore_memory_set_away(struct lockstore *store, bool away);
 /* The next `calls` calls through this lockstore answer UNKNOWN; with `applied` they are done all the same (the reply was lost). */
 void lockstore_memory_fail(struct lockstore *store, int calls, bool applied);
+/* The same, after `skip` more calls. */
+void lockstore_memory_fail_after(struct lockstore *store, int skip, int calls, bool applied);
 
 #endif

@@ -16,6 +16,7 @@ struct memory_server *memory_server_new(void)
 
 void memory_server_free(struct memory_server *server)
 {
+  memory_documents_free(server);
   pthread_mutex_destroy(&server->mutex);
   free(server);
 }
@@ -129,7 +130,13 @@ void lockstore_memory_set_away(struct lockstore *store, bool away)
 
 void lockstore_memory_fail(struct lockstore *store, int calls, bool applied)
 {
+  lockstore_memory_fail_after(store, 0, calls, applied);
+}
+
+void lockstore_memory_fail_after(struct lockstore *store, int skip, int calls, bool applied)
+{
   pthread_mutex_lock(&store->server->mutex);
+  store->skipping = skip;
   store->failing = calls;
   store->failing_applied = applied;
   pthread_mutex_unlock(&store->server->mutex);
@@ -142,7 +149,9 @@ bool memory_call_begin(struct lockstore *store, bool *lost)
   *lost = store->away || store->server->away;
   if (*lost)
     return false;
-  *lost = store->failing > 0;
+  bool skips = store->skipping > 0;
+  store->skipping -= skips;
+  *lost = !skips && store->failing > 0;
   store->failing -= *lost;
   return !*lost || store->failing_applied;
 }
@@ -171,7 +180,8 @@ bool lockstore_is_known(struct lockstore *store)
 
 /* ---- wake-ups ---- */
 
-void memory_wakeup_make(struct memory_server *server, const char *type, enum wakeup_about about, const struct owner *to, int64_t epoch)
+struct wakeup *memory_wakeup_make(struct memory_server *server, const char *type, enum wakeup_about about, const struct owner *to,
+                                  int64_t epoch)
 {
   struct wakeup_document *document = &server->wakeups[server->wakeup_count++ % MEMORY_WAKEUPS_MAX];
   *document = (struct wakeup_document){.wakeup = {.about = about, .epoch = epoch}, .to_all = to == NULL};
@@ -179,6 +189,17 @@ void memory_wakeup_make(struct memory_server *server, const char *type, enum wak
   strcpy(document->wakeup.type, type);
   if (to)
     document->wakeup.owner = *to;
+  return &document->wakeup;
+}
+
+enum outcome wakeup_send_broken(struct lockstore *store, const char *type, const struct owner *to, const char *why, struct error *error)
+{
+  bool lost;
+  if (memory_call_begin(store, &lost)) {
+    struct wakeup *wakeup = memory_wakeup_make(store->server, type, WAKEUP_LOST, to, 0);
+    snprintf(wakeup->why, sizeof wakeup->why, "%s", why);
+  }
+  return memory_call_end(store, lost, OUTCOME_YES, error);
 }
 
 enum outcome wakeup_send(struct lockstore *store, const char *type, enum wakeup_about about, const struct owner *to, int64_t epoch,

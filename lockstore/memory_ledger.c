@@ -98,6 +98,30 @@ enum outcome ledger_fence(struct lockstore *store, const char *type, int64_t epo
   return memory_call_end(store, lost, outcome, error);
 }
 
+enum outcome ledger_draw(struct lockstore *store, const char *type, int slots, const struct owner *owner, int64_t *token, int *found,
+                         struct error *error)
+{
+  bool lost;
+  enum outcome outcome = OUTCOME_UNKNOWN;
+  if (memory_call_begin(store, &lost)) {
+    struct ledger_document *document = memory_ledger_find(store->server, type);
+    if (!document) {
+      document = memory_ledger_make(store->server, type);
+      document->ledger.v = 1;
+      document->ledger.slots = slots;
+    }
+    struct ledger *ledger = &document->ledger;
+    *found = ledger->slots;
+    outcome = ledger->v == 1 && ledger->slots == slots ? OUTCOME_YES : OUTCOME_NO;
+    if (outcome == OUTCOME_YES) {
+      *token = ++ledger->epoch;
+      ledger->has_owner = true;
+      ledger->owner = *owner;
+    }
+  }
+  return memory_call_end(store, lost, outcome, error);
+}
+
 static struct ledger *ledger_of_epoch(struct memory_server *server, const char *type, int64_t epoch, const struct owner *owner)
 {
   struct ledger_document *document = memory_ledger_find(server, type);

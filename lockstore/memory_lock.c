@@ -45,6 +45,7 @@ static enum outcome take(struct lockstore *store, const char *type, int slot, co
     return OUTCOME_NO;
   if (!lock)
     lock = lock_make(server, type, slot);
+  lock->acquired_ms = server->now_ms;
   lock->owner = *owner;
   lock->holder = *holder;
   lock->ttl_ms = ttl_ms;
@@ -70,6 +71,7 @@ static void view_of(const struct lockstore *store, const struct lock_document *l
       .owner = lock->owner,
       .holder = lock->holder,
       .ttl_ms = lock->ttl_ms,
+      .held_ms = server->now_ms - lock->acquired_ms,
       .left_ms = lock->expires_ms - server->now_ms,
       .stealable = lock_stealable(server, lock),
   };
@@ -112,6 +114,25 @@ enum outcome wait_queue_read(struct lockstore *store, const char *type, int slot
   }
   queue->now_ms = store->server->now_ms;
   return memory_call_end(store, lost, outcome, error);
+}
+
+enum outcome wait_queue_read_slots(struct lockstore *store, const char *type, int slots, struct slot_view *views, struct lock_view *view,
+                                   struct wait_queue *queue, struct error *error)
+{
+  enum outcome outcome = OUTCOME_YES;
+  struct lock_view one = {0};
+  *view = one;
+  memset(views, 0, (size_t)slots * sizeof *views);
+  for (int slot = 0; slot < slots; slot++) {
+    outcome = wait_queue_read(store, type, slot, &one, queue, error);
+    if (outcome != OUTCOME_YES && outcome != OUTCOME_NO)
+      return outcome;
+    bool there = outcome == OUTCOME_YES;
+    views[slot] = (struct slot_view){.owner = one.owner, .left_ms = one.left_ms, .there = there, .stealable = there && one.stealable};
+    if (there && !one.stealable && one.left_ms > 0 && (view->left_ms <= 0 || one.left_ms < view->left_ms))
+      *view = one;
+  }
+  return OUTCOME_YES;
 }
 
 enum outcome lock_read(struct lockstore *store, const char *type, int slot, struct lock_view *view, struct error *error)
@@ -341,6 +362,22 @@ enum outcome lock_list(struct lockstore *store, lock_each *each, void *context, 
       struct lock_view view;
       view_of(store, sorted[i], &view);
       each(context, sorted[i]->type, sorted[i]->slot, &view, NULL);
+    }
+  }
+  return memory_call_end(store, lost, OUTCOME_YES, error);
+}
+
+/* The twin does not keep who they are. */
+enum outcome lock_list_waiters(struct lockstore *store, waiter_each *each, void *context, struct error *error)
+{
+  bool lost;
+  if (memory_call_begin(store, &lost) && !lost) {
+    for (int i = 0; i < MEMORY_QUEUES_MAX; i++) {
+      const struct queue_document *waiting = &store->server->queues[i];
+      for (int place = 0; waiting->type[0] != '\0' && place < waiting->queue.count; place++) {
+        const struct lock_holder who = {.kind = waiting->queue.waiters[place].kind};
+        each(context, waiting->type, place, &who);
+      }
     }
   }
   return memory_call_end(store, lost, OUTCOME_YES, error);

@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-enum { TTL_MS_MAX = 3600000, MEMORY_WAKEUPS_MAX = 64 };
+enum { TTL_MS_MAX = 3600000, MEMORY_WAKEUPS_MAX = 64, MEMORY_DOCUMENTS_MAX = 1024 };
 
 struct queue_document {
   char type[TYPE_BYTES_MAX + 1]; /* empty: no document */
@@ -23,7 +23,7 @@ struct lock_document {
   int slot;
   struct owner owner;
   struct lock_holder holder;
-  int64_t expires_ms, ttl_ms;
+  int64_t acquired_ms, expires_ms, ttl_ms;
 };
 
 struct wakeup_document {
@@ -34,6 +34,11 @@ struct wakeup_document {
 struct ledger_document {
   char type[TYPE_BYTES_MAX + 1];
   struct ledger ledger;
+};
+
+struct user_document { /* of a user's own collection: only the lock library on the twin has these */
+  char collection[256];
+  struct _bson_t *bson;
 };
 
 struct memory_server {
@@ -47,6 +52,8 @@ struct memory_server {
   struct wakeup_document wakeups[MEMORY_WAKEUPS_MAX]; /* a ring, like a capped collection */
   int64_t wakeup_count;                               /* ever sent */
   int64_t store_count;                                /* ever opened */
+  struct user_document documents[MEMORY_DOCUMENTS_MAX];
+  int document_count;
 };
 
 struct lockstore {
@@ -54,7 +61,8 @@ struct lockstore {
   struct address address;
   uint64_t random;
   bool away;
-  int failing; /* calls that are still to answer UNKNOWN */
+  int skipping; /* calls until they begin that are */
+  int failing;  /* still to answer UNKNOWN */
   bool failing_applied;
 };
 
@@ -67,7 +75,10 @@ static inline bool owner_equal(const struct owner *a, const struct owner *b)
 bool memory_call_begin(struct lockstore *store, bool *lost);
 enum outcome memory_call_end(struct lockstore *store, bool lost, enum outcome outcome, struct error *error);
 
-void memory_wakeup_make(struct memory_server *server, const char *type, enum wakeup_about about, const struct owner *to, int64_t epoch);
+/* Its `why` is empty. */
+struct wakeup *memory_wakeup_make(struct memory_server *server, const char *type, enum wakeup_about about, const struct owner *to,
+                                  int64_t epoch);
+void memory_documents_free(struct memory_server *server);
 struct ledger_document *memory_ledger_find(struct memory_server *server, const char *type);
 struct ledger_document *memory_ledger_make(struct memory_server *server, const char *type);
 

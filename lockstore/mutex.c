@@ -263,11 +263,11 @@ enum outcome lock_confirm(struct lockstore *store, const char *type, int slot, c
 /* ---- reading ---- */
 
 /* Judged here, by the server's clock: as expressions of the server the same would cost it five times as much as the whole read. */
-static void append_view(bson_t *command)
+void lock_append_view(bson_t *command)
 {
   BCON_APPEND(command, "projection", "{", "type", BCON_INT32(1), "slot", BCON_INT32(1), "owner", BCON_INT32(1), "holder", BCON_INT32(1),
-              "ttl_ms", BCON_INT32(1), "expires_at", BCON_INT32(1), "queue", BCON_INT32(1), "last", BCON_INT32(1), "now",
-              BCON_UTF8("$$NOW"), "}");
+              "ttl_ms", BCON_INT32(1), "acquired_at", BCON_INT32(1), "expires_at", BCON_INT32(1), "queue", BCON_INT32(1), "last",
+              BCON_INT32(1), "now", BCON_UTF8("$$NOW"), "}");
 }
 
 static void parse_holder(const bson_t *document, struct lock_holder *holder)
@@ -302,9 +302,9 @@ static void judge_lease(const bson_t *document, int64_t now_ms, struct lock_view
 }
 
 /* What append_view's projection gave. */
-static enum outcome parse_view(const bson_t *document, struct lock_view *view, struct error *error)
+enum outcome lock_parse_view(const bson_t *document, struct lock_view *view, struct error *error)
 {
-  int64_t now_ms;
+  int64_t now_ms, acquired_ms;
   *view = (struct lock_view){0};
   parse_holder(document, &view->holder);
   if (!document_date(document, "now", &now_ms)) {
@@ -312,6 +312,8 @@ static enum outcome parse_view(const bson_t *document, struct lock_view *view, s
     return OUTCOME_UNKNOWN;
   }
   judge_lease(document, now_ms, view);
+  if (document_date(document, "acquired_at", &acquired_ms) && acquired_ms > 0)
+    view->held_ms = now_ms - acquired_ms;
   if (document_binary(document, "owner", view->owner.bytes, OWNER_BYTES))
     return OUTCOME_YES;
   const struct document_shown type = document_show(document, "type"), slot = document_show(document, "slot");
@@ -340,7 +342,7 @@ static void read_one(void *context, const bson_t *document)
   if (waits)
     wait_queue_parse(document, reading->queue);
   else
-    reading->outcome = parse_view(document, reading->view, reading->error);
+    reading->outcome = lock_parse_view(document, reading->view, reading->error);
 }
 
 /* One find for both: they are read at one moment. The server tells its time with a document; where there is none, nobody needs it. */
@@ -350,7 +352,7 @@ enum outcome wait_queue_read(struct lockstore *store, const char *type, int slot
   struct mongo *mongo = lockstore_mongo(store);
   bson_t *command = BCON_NEW("find", "locks", "filter", "{", "type", BCON_UTF8(type), "slot", "{", "$in", "[", BCON_INT32(slot),
                              BCON_INT32(WAIT_QUEUE_SLOT), "]", "}", "}", "singleBatch", BCON_BOOL(true));
-  append_view(command);
+  lock_append_view(command);
   mongo_append_read_concern(mongo, command, "local", false);
   mongo_append_max_time(mongo, command);
   struct reading reading = {.outcome = OUTCOME_NO, .view = view, .queue = queue, .error = error};
@@ -363,45 +365,60 @@ enum outcome wait_queue_read(struct lockstore *store, const char *type, int slot
   return outcome == OUTCOME_YES ? reading.outcome : outcome;
 }
 
+struct slots_reading {
+  enum outcome outcome;
+  int slots;
+  struct slot_view *views;
+  struct lock_view *view;
+  struct wait_queue *queue;
+  struct error *error;
+};
+
+static void read_slot(void *context, const bson_t *document)
+{
+  struct slots_reading *reading = context;
+  struct lock_view view;
+  int64_t slot, now_ms;
+  if (document_date(document, "now", &now_ms))
+    reading->queue->now_ms = now_ms;
+  if (!document_int64(document, "slot", &slot) || slot >= reading->slots)
+    return;
+  if (slot == WAIT_QUEUE_SLOT) {
+    wait_queue_parse(document, reading->queue);
+    return;
+  }
+  enum outcome outcome = lock_parse_view(document, &view, reading->error);
+  if (outcome != OUTCOME_YES)
+    reading->outcome = outcome;
+  reading->views[slot] = (struct slot_view){.owner = view.owner, .left_ms = view.left_ms, .there = true, .stealable = view.stealable};
+  bool first = reading->view->left_ms <= 0 || view.left_ms < reading->view->left_ms;
+  if (!view.stealable && view.left_ms > 0 && first)
+    *reading->view = view;
+}
+
+enum outcome wait_queue_read_slots(struct lockstore *store, const char *type, int slots, struct slot_view *views, struct lock_view *view,
+                                   struct wait_queue *queue, struct error *error)
+{
+  struct mongo *mongo = lockstore_mongo(store);
+  assert(slots >= 1 && slots <= SLOTS_MAX);
+  bson_t *command = BCON_NEW("find", "locks", "filter", "{", "type", BCON_UTF8(type), "slot", "{", "$gte", BCON_INT32(WAIT_QUEUE_SLOT),
+                             "$lt", BCON_INT32(slots), "}", "}", "batchSize", BCON_INT32(slots + 1));
+  lock_append_view(command);
+  mongo_append_read_concern(mongo, command, "local", false);
+  mongo_append_max_time(mongo, command);
+  struct slots_reading reading = {.outcome = OUTCOME_YES, .slots = slots, .views = views, .view = view, .queue = queue, .error = error};
+  memset(views, 0, (size_t)slots * sizeof *views);
+  *view = (struct lock_view){0};
+  queue->count = 0;
+  queue->now_ms = 0;
+  queue->has_last = false;
+  enum outcome outcome = mongo_find(mongo, "reading the slots of the lock", command, read_slot, &reading, error);
+  bson_destroy(command);
+  return outcome == OUTCOME_YES ? reading.outcome : outcome;
+}
+
 enum outcome lock_read(struct lockstore *store, const char *type, int slot, struct lock_view *view, struct error *error)
 {
   struct wait_queue queue;
   return wait_queue_read(store, type, slot, view, &queue, error);
-}
-
-struct listing {
-  lock_each *each;
-  void *context;
-};
-
-static void list_one(void *context, const bson_t *document)
-{
-  struct listing *listing = context;
-  struct lock_view view;
-  struct error error = {.text = ""};
-  char type[TYPE_BYTES_MAX + 1];
-  int64_t slot = 0;
-  bool ok = parse_view(document, &view, &error) == OUTCOME_YES;
-  bool named = document_text(document, "type", type, sizeof type), numbered = document_int64(document, "slot", &slot);
-  if (!named)
-    snprintf(type, sizeof type, "%s", document_show(document, "type").text);
-  if (ok && !(named && numbered && slot >= 0 && slot <= INT32_MAX)) {
-    error_set(&error, "not a mutex: type is %s, slot is %s", document_show(document, "type").text, document_show(document, "slot").text);
-    ok = false;
-  }
-  listing->each(listing->context, type, ok ? (int)slot : 0, &view, ok ? NULL : error.text);
-}
-
-enum outcome lock_list(struct lockstore *store, lock_each *each, void *context, struct error *error)
-{
-  struct mongo *mongo = lockstore_mongo(store);
-  bson_t *command = BCON_NEW("find", "locks", "filter", "{", "slot", "{", "$ne", BCON_INT32(WAIT_QUEUE_SLOT), "}", "}", "sort", "{", "type",
-                             BCON_INT32(1), "slot", BCON_INT32(1), "}");
-  append_view(command);
-  mongo_append_read_concern(mongo, command, "local", false);
-  mongo_append_max_time(mongo, command);
-  struct listing listing = {.each = each, .context = context};
-  enum outcome outcome = mongo_find(mongo, "listing the locks", command, list_one, &listing, error);
-  bson_destroy(command);
-  return outcome;
 }

@@ -27,6 +27,7 @@ struct lock_view {
   struct owner owner;
   struct lock_holder holder;
   int64_t ttl_ms;
+  int64_t held_ms; /* since the take */
   int64_t left_ms; /* rest of the lease, by the server's clock; below 0: expired */
   bool stealable;  /* expired, or its end lies so far ahead that a clock must have jumped */
 };
@@ -47,6 +48,11 @@ MUST_CHECK enum outcome lock_take(struct lockstore *store, const char *type, int
  * date counts as expired; a `ttl_ms` outside 1 ms to 1 h, or not a number, counts as 1 h.
  */
 MUST_CHECK enum outcome lock_read(struct lockstore *store, const char *type, int slot, struct lock_view *view, struct error *error);
+struct slot_view {
+  struct owner owner;
+  int64_t left_ms;
+  bool there, stealable;
+};
 /*
  * Deletes the lock of the owner that the caller saw, if it may be stolen. NO: it is alive, or belongs to another by now.
  * Notifies the old holder's process (wakeup.h).
@@ -80,5 +86,8 @@ MUST_CHECK enum outcome lock_confirm(struct lockstore *store, const char *type, 
 /* For pawl-status: lists every lock, in order of type; as ledger_list does (ledger.h). */
 typedef void lock_each(void *context, const char *type, int slot, const struct lock_view *view, const char *problem);
 MUST_CHECK enum outcome lock_list(struct lockstore *store, lock_each *each, void *context, struct error *error);
+/* Lists those who wait, in order of type, by their place in the queue, from 0 on. Of `who` host, pid, program and kind are set. */
+typedef void waiter_each(void *context, const char *type, int place, const struct lock_holder *who);
+MUST_CHECK enum outcome lock_list_waiters(struct lockstore *store, waiter_each *each, void *context, struct error *error);
 
 #endif

@@ -44,6 +44,9 @@ void wakeups_explain_foreign(const struct mongo *mongo, struct error *error);
 /* Inserts one document, and destroys it. YES without any effect: the collection is avoided. */
 enum outcome wakeups_insert(struct mongo *mongo, bson_t *document, int *code, struct error *error);
 
+/* The projection of a find of lock documents, and what a document then says: its outcome is lock_read's. */
+void lock_append_view(bson_t *command);
+MUST_CHECK enum outcome lock_parse_view(const bson_t *document, struct lock_view *view, struct error *error);
 const char *lock_kind_name(enum lock_kind kind);
 /* The field `kind`. False: it is none; *kind is LOCK_BY_WORKER. */
 bool lock_kind_parse(const bson_t *document, enum lock_kind *kind);

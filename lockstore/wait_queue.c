@@ -66,3 +66,29 @@ int wait_queue_next(const struct wait_queue *queue, const struct owner *me, int6
   }
   return other >= 0 ? other : first;
 }
+
+int wait_queue_ahead(const struct wait_queue *queue, const struct owner *me, int64_t call_ms)
+{
+  int at = wait_queue_find(queue, me), ahead = 0;
+  if (wait_queue_next(queue, me, call_ms) == at)
+    return 0;
+  for (int i = 0; i < queue->count; i++) {
+    const struct waiter *waiter = &queue->waiters[i];
+    bool before = at < 0 || i < at || called_now(queue, waiter, call_ms);
+    ahead += i != at && before && !waiter_is_gone(queue, waiter, call_ms);
+  }
+  return ahead > 0 ? ahead : 1; /* by turns: one behind me */
+}
+
+int wait_queue_to_call(const struct wait_queue *queue, const struct owner *me, int64_t call_ms, int free)
+{
+  int next = wait_queue_next(queue, me, call_ms), called = 0;
+  if (free <= 1 || next < 0)
+    return free > 0 && next >= 0 && queue->waiters[next].called_ms == 0 ? next : -1;
+  for (int i = 0; i < queue->count; i++)
+    called += called_now(queue, &queue->waiters[i], call_ms);
+  for (int i = 0; i < queue->count && called < free; i++)
+    if (queue->waiters[i].called_ms == 0 && waiter_counts(queue, &queue->waiters[i]))
+      return i;
+  return -1;
+}

@@ -51,12 +51,23 @@ void wait_queue_drop(struct wait_queue *queue, const struct owner *owner);
 int wait_queue_next(const struct wait_queue *queue, const struct owner *me, int64_t call_ms);
 /* Whether the waiter is of no use to others any more: expired, or called for more than call_ms. */
 bool waiter_is_gone(const struct wait_queue *queue, const struct waiter *waiter, int64_t call_ms);
+/* How many others have their turn before me; `me` need not be in the queue. */
+int wait_queue_ahead(const struct wait_queue *queue, const struct owner *me, int64_t call_ms);
+/* The index of the waiter that is to be called where so many slots are free; -1: none, or they are called already. */
+int wait_queue_to_call(const struct wait_queue *queue, const struct owner *me, int64_t call_ms, int free);
 /* Whether somebody of that kind waits. */
 bool wait_queue_has(const struct wait_queue *queue, enum lock_kind kind);
 
 /* Reads the lock, as lock_read does, and the wait queue, at one moment. `queue` is filled with YES and NO. */
 MUST_CHECK enum outcome wait_queue_read(struct lockstore *store, const char *type, int slot, struct lock_view *view,
                                         struct wait_queue *queue, struct error *error);
+enum { SLOTS_MAX = 1000 };
+/*
+ * The same of a lock with several slots: fills `views`, one for each. *view is the holder whose lease ends first; there is none
+ * if left_ms is 0. NO is no answer here.
+ */
+MUST_CHECK enum outcome wait_queue_read_slots(struct lockstore *store, const char *type, int slots, struct slot_view *views,
+                                              struct lock_view *view, struct wait_queue *queue, struct error *error);
 /*
  * Appends me, as of now_ms. Where this makes the document, the holder that I saw is the last one (`held`; NULL: there was none).
  * NO: I am there, or it is full, or another made the document at this moment.

@@ -24,8 +24,8 @@ enum { ABOUTS = sizeof abouts / sizeof *abouts };
 
 /* ---- sending ---- */
 
-enum outcome wakeup_send(struct lockstore *store, const char *type, enum wakeup_about about, const struct owner *to, int64_t epoch,
-                         struct error *error)
+static enum outcome insert(struct lockstore *store, const char *type, enum wakeup_about about, const struct owner *to, int64_t epoch,
+                           const char *why, struct error *error)
 {
   bson_t *document = BCON_NEW("type", BCON_UTF8(type), "about", BCON_UTF8(abouts[about]));
   int code;
@@ -34,7 +34,23 @@ enum outcome wakeup_send(struct lockstore *store, const char *type, enum wakeup_
                 BCON_BIN(BSON_SUBTYPE_BINARY, to->bytes, OWNER_BYTES), "]");
   if (epoch > 0)
     BSON_APPEND_INT64(document, "epoch", epoch);
+  if (why)
+    BSON_APPEND_UTF8(document, "why", why);
   return wakeups_insert(store->mongo, document, &code, error);
+}
+
+enum outcome wakeup_send(struct lockstore *store, const char *type, enum wakeup_about about, const struct owner *to, int64_t epoch,
+                         struct error *error)
+{
+  return insert(store, type, about, to, epoch, NULL, error);
+}
+
+enum outcome wakeup_send_broken(struct lockstore *store, const char *type, const struct owner *to, const char *why, struct error *error)
+{
+  char text[WAKEUP_WHY_SIZE];
+  snprintf(text, sizeof text, "%s", why);
+  document_make_printable(text);
+  return insert(store, type, WAKEUP_LOST, to, 0, text, error);
 }
 
 /* ---- watching ---- */
@@ -239,6 +255,8 @@ static bool parse(struct wakeup_reader *reader, const bson_t *document, struct w
   wakeup->about = (enum wakeup_about)i;
   if (wakeup->about != WAKEUP_MESSAGE && !parse_owner(reader, document, &wakeup->owner))
     return false;
+  if (wakeup->about == WAKEUP_LOST)
+    (void)document_text(document, "why", wakeup->why, sizeof wakeup->why);
   /* Anybody may write it: one that no ledger can be fenced from is not taken. */
   if (wakeup->about != WAKEUP_LOCK || !document_int64(document, "epoch", &wakeup->epoch) || wakeup->epoch < 0 ||
       wakeup->epoch > LEDGER_EPOCH_MAX)

@@ -18,11 +18,13 @@ enum wakeup_about {
   WAKEUP_LOST,    /* your lease ran out, and another process has stolen the lock */
 };
 
+enum { WAKEUP_WHY_SIZE = 256 };
 struct wakeup {
   char type[TYPE_BYTES_MAX + 1];
   enum wakeup_about about;
-  struct owner owner; /* WAKEUP_LOCK, WAKEUP_LOST: the acquisition of this process that it is for */
-  int64_t epoch;      /* WAKEUP_LOCK: the ledger's epoch as the releaser knew it; 0: not told. If it is wrong, a fence answers NO */
+  struct owner owner;        /* WAKEUP_LOCK, WAKEUP_LOST: the acquisition of this process that it is for */
+  char why[WAKEUP_WHY_SIZE]; /* WAKEUP_LOST: a person has broken the lock, for this reason; empty: it was stolen */
+  int64_t epoch;             /* WAKEUP_LOCK: the ledger's epoch as the releaser knew it; 0: not told. If it is wrong, a fence answers NO */
 };
 
 /*
@@ -31,6 +33,9 @@ struct wakeup {
  */
 enum outcome wakeup_send(struct lockstore *store, const char *type, enum wakeup_about about, const struct owner *to, int64_t epoch,
                          struct error *error);
+
+/* A WAKEUP_LOST with a reason, cut to WAKEUP_WHY_SIZE. */
+enum outcome wakeup_send_broken(struct lockstore *store, const char *type, const struct owner *to, const char *why, struct error *error);
 
 /* Reads wake-ups, over a connection of its own. One thread at a time. */
 struct wakeup_reader;

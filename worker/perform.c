@@ -126,6 +126,10 @@ static enum result ledger_and_files(const struct performer *performer, bool judg
   enum result result = of_ledger(ledger_read(performer->options.store, options->type, ledger, &completion->error), ledger);
   if (result != RESULT_YES)
     return result;
+  if (ledger->slots > 0) {
+    error_set(&completion->error, "%s is a lock with %d slots, not a type: one of them needs another name", options->type, ledger->slots);
+    return RESULT_REFUSED;
+  }
   enum check_status status = check_storage(&reader, options->dir, options->type, &ledger->end, ledger->epoch, &completion->error);
   if (status == CHECK_OK) {
     if (ledger->end.file[0] != 0)

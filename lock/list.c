@@ -1,0 +1,86 @@
+#include "lock/private.h"
+
+#include <stdlib.h>
+
+struct listing {
+  const char *name; /* NULL: all */
+  struct pawl_entry *entries;
+  size_t count, room;
+  bool no_memory;
+};
+
+/* NULL: it is not wanted, or there is no memory for it. */
+static struct pawl_entry *entry_add(struct listing *listing, const char *name, const struct lock_holder *who)
+{
+  if (listing->name != NULL && strcmp(listing->name, name) != 0)
+    return NULL;
+  if (listing->count == listing->room) {
+    size_t room = listing->room > 0 ? 2 * listing->room : 16;
+    struct pawl_entry *entries = realloc(listing->entries, room * sizeof *entries);
+    listing->no_memory = listing->no_memory || entries == NULL;
+    if (entries == NULL)
+      return NULL;
+    listing->entries = entries;
+    listing->room = room;
+  }
+  struct pawl_entry *entry = &listing->entries[listing->count++];
+  *entry = (struct pawl_entry){.pid = who->pid, .slot = -1};
+  snprintf(entry->name, sizeof entry->name, "%s", name);
+  snprintf(entry->host, sizeof entry->host, "%s", who->host);
+  snprintf(entry->program, sizeof entry->program, "%s", who->program);
+  return entry;
+}
+
+static void add_holder(void *context, const char *name, int slot, const struct lock_view *view, const char *problem)
+{
+  struct pawl_entry *entry = problem == NULL ? entry_add(context, name, &view->holder) : NULL;
+  if (entry == NULL)
+    return;
+  entry->slot = slot;
+  entry->held_ms = view->held_ms;
+  entry->left_ms = view->left_ms;
+}
+
+static void add_waiter(void *context, const char *name, int place, const struct lock_holder *who)
+{
+  struct pawl_entry *entry = entry_add(context, name, who);
+  if (entry != NULL)
+    entry->place = place;
+}
+
+static int compare(const void *a, const void *b)
+{
+  const struct pawl_entry *left = a, *right = b;
+  int names = strcmp(left->name, right->name);
+  if (names != 0)
+    return names;
+  if ((left->slot < 0) != (right->slot < 0))
+    return left->slot < 0 ? 1 : -1;
+  return left->slot != right->slot ? left->slot - right->slot : left->place - right->place;
+}
+
+enum pawl_result pawl_list(struct pawl *pawl, const char *name, struct pawl_entry *entries, size_t room, size_t *count,
+                           struct pawl_error *error)
+{
+  struct error wrong = {.text = ""};
+  struct listing listing = {.name = name};
+  if (!handle_is_mine(pawl, error))
+    return PAWL_FORKED;
+  if (count == NULL || (entries == NULL && room > 0) || (name != NULL && !type_name_valid(name)))
+    return result_set(error, PAWL_INVALID, "listing locks: no valid name, or no place for the entries");
+  enum outcome outcome = lock_list(pawl->store, add_holder, &listing, &wrong);
+  if (outcome == OUTCOME_YES)
+    outcome = lock_list_waiters(pawl->store, add_waiter, &listing, &wrong);
+  enum pawl_result result = PAWL_OK;
+  if (outcome != OUTCOME_YES)
+    result = result_set(error, result_of_error(&wrong, outcome == OUTCOME_REFUSED), "listing locks: %s", wrong.text);
+  else if (listing.no_memory)
+    result = result_set(error, PAWL_MEMORY, "listing locks: no memory");
+  if (listing.count > 0)
+    qsort(listing.entries, listing.count, sizeof *listing.entries, compare);
+  for (size_t i = 0; i < listing.count && i < room; i++)
+    entries[i] = listing.entries[i];
+  *count = listing.count;
+  free(listing.entries);
+  return result;
+}

@@ -1,0 +1,112 @@
+/* Files that refuse a lower token. */
+#include "test_lock.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char directory[64], path[128], beside[160];
+
+static int directory_make(void **state)
+{
+  (void)state;
+  strcpy(directory, "/tmp/pawl-lock-file-XXXXXX");
+  assert_non_null(mkdtemp(directory));
+  snprintf(path, sizeof path, "%s/out", directory);
+  snprintf(beside, sizeof beside, "%s.token", path);
+  return 0;
+}
+
+static int directory_remove(void **state)
+{
+  (void)state;
+  unlink(path);
+  unlink(beside);
+  return rmdir(directory);
+}
+
+#define FILE_TEST(name) TEST_WITH(name, directory_make, directory_remove)
+
+static enum pawl_result append(int64_t token, const char *text)
+{
+  return pawl_file_append(path, token, text, strlen(text), &error);
+}
+
+static void assert_file(const char *expected)
+{
+  char text[1 << 16] = "";
+  int fd = open(path, O_RDONLY);
+  assert_true(fd >= 0);
+  assert_true(read(fd, text, sizeof text - 1) >= 0);
+  close(fd);
+  assert_string_equal(text, expected);
+}
+
+static void write_beside(const char *text)
+{
+  int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  assert_true(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+  close(fd);
+}
+
+FILE_TEST(a_lower_token_appends_nothing)
+{
+  assert_result(append(5, "a"), PAWL_OK);
+  assert_result(append(5, "b"), PAWL_OK);
+  assert_result(append(7, "c"), PAWL_OK);
+  assert_result(append(6, "d"), PAWL_FENCED);
+  assert_contains(error.text, "token 6 is below 7");
+  assert_result(append(INT64_MAX, "e"), PAWL_OK);
+  assert_result(append(7, "f"), PAWL_FENCED);
+  assert_file("abce");
+}
+
+FILE_TEST(what_is_no_token_is_refused)
+{
+  static const char *const wrong[] = {
+      "7", "00000000000000000007", "0000000000000000000x\n", "99999999999999999999\n", "000000000000000000007\n", "-0000000000000000007\n"};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    write_beside(wrong[i]);
+    assert_result(append(9, "a"), PAWL_REFUSED);
+    assert_int_equal(access(path, F_OK), -1);
+  }
+  write_beside("00000000000000000007\n");
+  assert_result(append(9, "a"), PAWL_OK);
+}
+
+FILE_TEST(wrong_appends)
+{
+  assert_result(append(0, "a"), PAWL_INVALID);
+  assert_result(pawl_file_append(NULL, 1, "a", 1, &error), PAWL_INVALID);
+  assert_result(pawl_file_append(path, 1, NULL, 1, &error), PAWL_INVALID);
+  assert_result(pawl_file_append("/nowhere/out", 1, "a", 1, &error), PAWL_UNKNOWN);
+  assert_contains(error.text, "No such file or directory");
+}
+
+/* Many processes: each writes its own token, as often as it may; the tokens in the file never fall. */
+FILE_TEST(tokens_never_fall)
+{
+  enum { PROCESSES = 8, WRITES = 50 };
+  for (int i = 0; i < PROCESSES; i++)
+    if (fork() == 0) {
+      char text[16];
+      snprintf(text, sizeof text, "%d\n", i + 1);
+      for (int j = 0; j < WRITES; j++)
+        (void)append(i + 1, text);
+      _exit(0);
+    }
+  while (wait(NULL) > 0) {
+  }
+  FILE *file = fopen(path, "r");
+  int token, last = 0, lines = 0;
+  assert_non_null(file);
+  for (; fscanf(file, "%d", &token) == 1; lines++) {
+    assert_true(token >= last);
+    last = token;
+  }
+  fclose(file);
+  assert_int_equal(last, PROCESSES);
+  assert_in_range(lines, WRITES, PROCESSES * WRITES);
+}

@@ -1,0 +1,248 @@
+/* The library in memory; and what only that can show. */
+#include "test_lock.h"
+
+#include <pawl/lock_memory.h>
+#include <stdio.h>
+
+const int64_t lease_ms = 30000;
+enum { HANDLES_MAX = 64 };
+static struct pawl_memory *memory;
+static struct pawl *handles[HANDLES_MAX];
+static int handle_count;
+
+static void world_new(void)
+{
+  memory = pawl_memory_new();
+  assert_non_null(memory);
+}
+
+struct pawl *handle_open(void)
+{
+  struct pawl_options options = {.size = sizeof options, .lease_ms = lease_ms, .program = handle_count == 0 ? "the first program" : NULL};
+  struct pawl *pawl;
+  if (memory == NULL)
+    world_new();
+  assert_true(handle_count < HANDLES_MAX);
+  assert_result(pawl_memory_open(memory, &options, &pawl, &error), PAWL_OK);
+  return handles[handle_count++] = pawl;
+}
+
+void handle_close(struct pawl *pawl)
+{
+  for (int i = 0; i < handle_count; i++)
+    if (handles[i] == pawl)
+      handles[i] = NULL;
+  pawl_close(pawl);
+}
+
+int world_end(void **state)
+{
+  (void)state;
+  for (int i = 0; i < handle_count; i++)
+    pawl_close(handles[i]);
+  handle_count = 0;
+  pawl_memory_free(memory);
+  memory = NULL;
+  return 0;
+}
+
+void pass_ms(int64_t ms)
+{
+  pawl_memory_advance(memory, ms);
+}
+
+struct pawl_event event_of(struct pawl *pawl)
+{
+  struct pawl_event event = {.size = sizeof event};
+  for (int64_t ms = 0; !pawl_next(pawl, &event) || event.kind < PAWL_EVENT_HELD; ms += 10) {
+    assert_true(ms < 10 * lease_ms);
+    pass_ms(10);
+  }
+  return event;
+}
+
+void handle_cut_off(struct pawl *pawl, bool away)
+{
+  pawl_memory_cut_off(pawl, away);
+}
+
+void document_put(const char *collection, const bson_t *document)
+{
+  if (memory == NULL)
+    world_new();
+  pawl_memory_document_put(memory, collection, bson_get_data(document));
+}
+
+bson_t *document_get(const char *collection, const bson_t *filter)
+{
+  bson_t found;
+  const uint8_t *bytes = pawl_memory_document(memory, collection, bson_get_data(filter));
+  uint32_t length;
+  if (bytes == NULL)
+    return NULL;
+  memcpy(&length, bytes, sizeof length);
+  assert_true(bson_init_static(&found, bytes, BSON_UINT32_FROM_LE(length)));
+  return bson_copy(&found);
+}
+
+int main(void)
+{
+  return tests_run(NULL, NULL);
+}
+
+/* ---- a process that stands still ---- */
+
+LOCK_TEST(frozen_beyond_its_lease)
+{
+  struct pawl *frozen = handle_open(), *other = handle_open();
+  pawl_fd(frozen);
+  pawl_hold hold = take(frozen, MY_NAME);
+  pawl_memory_freeze(frozen, true);
+  pawl_hold next = take(other, MY_NAME);
+  assert_int_equal(pawl_left_ms(frozen, hold), 0); /* before anything of it has run again */
+  assert_int_equal(pawl_reason(frozen, hold, &error), PAWL_REASON_EXPIRED);
+  assert_true(pawl_token(other, next) > pawl_token(frozen, hold));
+  pawl_memory_freeze(frozen, false);
+  struct pawl_event event = event_of(frozen);
+  assert_int_equal(event.kind, PAWL_EVENT_LOST);
+  assert_int_equal(event.reason, PAWL_REASON_EXPIRED);
+  assert_result(pawl_release(frozen, hold, &error), PAWL_LOST);
+  assert_true(pawl_left_ms(other, next) > 0);
+}
+
+LOCK_TEST(frozen_for_less)
+{
+  struct pawl *frozen = handle_open();
+  pawl_hold hold = take(frozen, MY_NAME);
+  pawl_memory_freeze(frozen, true);
+  pass_ms(lease_ms * 6 / 10);
+  assert_true(pawl_left_ms(frozen, hold) > 0);
+  pawl_memory_freeze(frozen, false);
+  pass_ms(lease_ms);
+  assert_true(pawl_left_ms(frozen, hold) > 0);
+  release(frozen, hold);
+}
+
+LOCK_TEST(the_database_goes_away_and_comes_back)
+{
+  struct pawl *pawl = handle_open();
+  struct pawl_event event = {.size = sizeof event};
+  enum pawl_event_kind expected[] = {PAWL_EVENT_AWAY, PAWL_EVENT_BACK};
+  pawl_fd(pawl);
+  pawl_hold hold = take(pawl, MY_NAME);
+  for (int i = 0; i < 2; i++) {
+    handle_cut_off(pawl, i == 0);
+    for (int j = 0; !pawl_next(pawl, &event); j++) {
+      assert_true(j < 1000);
+      pass_ms(lease_ms / 100);
+    }
+    assert_int_equal(event.kind, expected[i]);
+    assert_int_equal(event.hold, hold);
+  }
+  release(pawl, hold);
+}
+
+/* ---- answers that are lost ---- */
+
+/* Each request of a take and a release in turn, done and not done: it succeeds all the same, and nobody is kept off for good. */
+static void with_a_lost_answer(int skip, bool done, int slots)
+{
+  char name[32];
+  struct pawl *pawl = handle_open(), *other = handle_open();
+  pawl_fd(pawl);
+  snprintf(name, sizeof name, "lost-%d-%d-%d", skip, done, slots);
+  pawl_hold hold = begin(pawl, name, slots, PAWL_FOR_EVER);
+  pawl_memory_lose_answers(pawl, skip, 1, done);
+  assert_int_equal(event_of(pawl).kind, PAWL_EVENT_HELD);
+  assert_true(pawl_left_ms(pawl, hold) > 0);
+  assert_result(pawl_release(pawl, hold, &error), PAWL_OK);
+  const struct pawl_want want = {.name = name, .slots = slots};
+  const struct pawl_terms terms = {.size = sizeof terms, .wait_ms = lease_ms};
+  assert_result(pawl_take_all(other, &want, 1, &terms, &hold, &error), PAWL_OK);
+  world_end(NULL);
+}
+
+LOCK_TEST(any_answer_is_lost)
+{
+  for (int skip = 0; skip < 12; skip++)
+    for (int done = 0; done < 2; done++)
+      for (int slots = 1; slots < 3; slots++)
+        with_a_lost_answer(skip, done == 1, slots);
+}
+
+/* ---- a walk: at most as many hold as there are slots, and tokens rise ---- */
+
+enum { WALKERS = 6, WALK_SLOTS = 2 };
+struct walker {
+  struct pawl *pawl;
+  pawl_hold hold; /* 0: none */
+  bool frozen;
+};
+
+static unsigned next_random(uint64_t *seed, unsigned below)
+{
+  *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+  return (unsigned)(*seed >> 33) % below;
+}
+
+static void walk_check(struct walker *walkers, int slots, int64_t *last)
+{
+  int holders = 0;
+  for (int i = 0; i < WALKERS; i++)
+    holders += pawl_left_ms(walkers[i].pawl, walkers[i].hold) > 0;
+  assert_in_range(holders, 0, slots);
+  for (int i = 0; i < WALKERS && slots == 1; i++) {
+    int64_t token = pawl_left_ms(walkers[i].pawl, walkers[i].hold) > 0 ? pawl_token(walkers[i].pawl, walkers[i].hold) : 0;
+    if (token == 0)
+      continue;
+    assert_true(token >= *last);
+    *last = token;
+  }
+}
+
+static void walk_step(struct walker *walker, const char *name, int slots, uint64_t *seed)
+{
+  struct pawl_event event = {.size = sizeof event};
+  while (pawl_next(walker->pawl, &event))
+    if (event.hold == walker->hold && (event.kind == PAWL_EVENT_FAILED || event.kind == PAWL_EVENT_RELEASED))
+      walker->hold = 0;
+  unsigned what = next_random(seed, 20);
+  if (what == 0)
+    pawl_memory_freeze(walker->pawl, walker->frozen = !walker->frozen);
+  else if (what == 1)
+    pawl_memory_cut_off(walker->pawl, next_random(seed, 2) == 0);
+  else if (what == 2)
+    pawl_memory_lose_answers(walker->pawl, 0, 1 + (int)next_random(seed, 2), next_random(seed, 2) == 0);
+  else if (what < 12 && walker->hold == 0 && !walker->frozen)
+    walker->hold = begin(walker->pawl, name, slots, next_random(seed, 2) == 0 ? PAWL_FOR_EVER : 5000);
+  else if (what < 18 && walker->hold != 0 && !walker->frozen)
+    (void)pawl_release_begin(walker->pawl, walker->hold, NULL);
+}
+
+static int walk(uint64_t seed, int slots)
+{
+  struct walker walkers[WALKERS] = {{.hold = 0}};
+  int64_t last = 0;
+  int held = 0;
+  for (int i = 0; i < WALKERS; i++) {
+    walkers[i].pawl = handle_open();
+    pawl_fd(walkers[i].pawl);
+  }
+  for (int i = 0; i < 600; i++) {
+    walk_step(&walkers[next_random(&seed, WALKERS)], "walk", slots, &seed);
+    pass_ms(1 + next_random(&seed, 20) * next_random(&seed, 200));
+    walk_check(walkers, slots, &last);
+    for (int j = 0; j < WALKERS; j++)
+      held += pawl_left_ms(walkers[j].pawl, walkers[j].hold) > 0;
+  }
+  world_end(NULL);
+  return held;
+}
+
+LOCK_TEST(walks)
+{
+  int held = 0;
+  for (uint64_t seed = 1; seed <= 100; seed++)
+    held += walk(seed, seed % 2 == 0 ? 1 : WALK_SLOTS);
+  assert_true(held > 10000); /* they were not idle */
+}
