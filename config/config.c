@@ -213,37 +213,93 @@ static void argument_quote(const char *argument, char *text, size_t size)
   config_quote(hides ? hidden : argument, text, size);
 }
 
-static bool lock_name_check(struct config *config, const char *name, const char *what, struct error *error)
+static bool lock_name_check(const char *name, const char *what, struct error *error)
 {
   char shown[150];
-  argument_quote(name, shown, sizeof shown);
   if (type_name_valid(name))
-    config->name = name;
-  else
-    error_set(error, "%s \"%s\": takes 1 to 128 bytes of A-Z a-z 0-9 _ . -, the first neither . nor -", what, shown);
-  return config->name != NULL;
+    return true;
+  argument_quote(name, shown, sizeof shown);
+  error_set(error, "%s \"%s\": takes 1 to 128 bytes of A-Z a-z 0-9 _ . -, the first neither . nor -", what, shown);
+  return false;
 }
 
-/* NAME -- COMMAND...: command_cut took away the words after `--` before the flags were read. */
+static bool lock_names_check(struct config *config, struct error *error)
+{
+  for (int i = 0; i < config->argument_count; i++) {
+    if (!lock_name_check(config->arguments[i], "got the NAME", error))
+      return false;
+    for (int j = 0; j < i; j++)
+      if (strcmp(config->arguments[i], config->arguments[j]) == 0) {
+        error_set(error, "got the NAME \"%s\" twice: takes different NAMEs", config->arguments[i]);
+        return false;
+      }
+  }
+  config->names = config->arguments;
+  return true;
+}
+
+/* The fields are not filled yet when the arguments are checked. */
+static const char *lock_setting(const struct config *config, const char *flag)
+{
+  return config->settings[option_find(CONFIG_LOCK, flag)].value;
+}
+
+static bool lock_switch(const struct config *config, const char *flag)
+{
+  const char *value = lock_setting(config, flag);
+  return value && strcmp(value, "true") == 0;
+}
+
+/* --forget, --show, --break and --list stand alone. False: none of them is given, or `error` says what is wrong; *alone tells. */
+static bool lock_alone_check(struct config *config, bool *alone, struct error *error)
+{
+  static const char *const flags[] = {"forget", "show", "break"};
+  const char *given = lock_switch(config, "list") ? "list" : NULL;
+  for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+    const char *name = lock_setting(config, flags[i]);
+    char what[32];
+    if (!name)
+      continue;
+    *alone = true;
+    snprintf(what, sizeof what, "--%s: got", flags[i]);
+    if (given)
+      error_set(error, "--%s and --%s: takes one of them", given, flags[i]);
+    if (given || !lock_name_check(name, what, error))
+      return false;
+    given = flags[i];
+  }
+  *alone = given != NULL;
+  if (given && (config->argument_count > 0 || (config->command && config->command[0])))
+    error_set(error, "--%s: takes no further NAME, and no command", given);
+  else if (given && strcmp(given, "break") == 0 && !lock_setting(config, "reason"))
+    error_set(error, "--break: takes --reason TEXT, too: the holder is told why");
+  else
+    return given != NULL;
+  return false;
+}
+
+/* NAME... -- COMMAND...: command_cut took away the words after `--` before the flags were read. */
 static bool lock_arguments_check(struct config *config, struct error *error)
 {
-  static const char takes[] = "takes NAME -- COMMAND..., e.g. nightly -- ./backup";
-  const char *forget = config->settings[option_find(CONFIG_LOCK, "forget")].value; /* the fields are not filled yet */
-  char shown[150];
-  if (config->argument_count > 0)
-    argument_quote(config->arguments[config->argument_count > 1], shown, sizeof shown);
-  if (forget && (config->argument_count > 0 || (config->command && config->command[0])))
-    error_set(error, "--forget: takes the NAME of a lock, and neither another NAME nor a command");
-  else if (forget)
-    return lock_name_check(config, forget, "--forget: got", error);
-  else if (config->argument_count == 0)
+  enum { NAMES_MAX = 100 };
+  static const char takes[] = "takes NAME... -- COMMAND..., e.g. nightly -- ./backup";
+  bool hold = lock_switch(config, "hold"), command = config->command && config->command[0], alone;
+  if (lock_alone_check(config, &alone, error))
+    return true;
+  if (alone)
+    return false;
+  if (config->argument_count == 0)
     error_set(error, "the NAME of a lock is missing: %s", takes);
-  else if (config->argument_count > 1)
-    error_set(error, "got \"%s\" after the NAME: %s", shown, takes);
-  else if (type_name_valid(config->arguments[0]) && (!config->command || !config->command[0]))
+  else if (config->argument_count > NAMES_MAX)
+    error_set(error, "got %d NAMEs: takes at most %d", config->argument_count, NAMES_MAX);
+  else if (!lock_names_check(config, error))
+    return false;
+  else if (hold && command)
+    error_set(error, "--hold: takes NAMEs, and no command");
+  else if (!hold && !command)
     error_set(error, "a command is missing after the NAME: %s", takes);
   else
-    return lock_name_check(config, config->arguments[0], "got the NAME", error);
+    return true;
   return false;
 }
 
@@ -306,6 +362,8 @@ enum config_status config_load(struct config *config, enum config_program progra
     return CONFIG_WRONG;
   if (program == CONFIG_WORKER && !worker_derive(config, error))
     return CONFIG_WRONG;
+  if (program == CONFIG_LOCK && config->nonblock)
+    config->timeout_ms = 0;
   if (!adopt_check(config, error))
     return CONFIG_WRONG;
   return status;

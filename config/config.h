@@ -15,7 +15,7 @@
  *
  * Only flags, not in environment or file: help, version, print-config, quiet, verbose, health.
  *
- * Ownership: every pointer in struct config is valid until config_free, except the strings of `arguments`, and `name` and `command`, which
+ * Ownership: every pointer in struct config is valid until config_free, except the strings of `arguments`, and `names` and `command`, which
  * belong to argv.
  * Threads: config_load uses getopt and getenv: call it from main, before any thread is started. It blocks only to read the files that
  * --config and --uri-file name. The functions print only to the FILE that they are given, and none exits.
@@ -107,9 +107,16 @@ struct config {
   bool unconfirmed, keep_going, verify, deep; /* as the flags of these names */
 
   /* pawl-lock */
-  const char *forget; /* the name of a lock; NULL: none. If set, `name` is the same, and there is no command */
-  const char *name;   /* of the lock; it obeys the rules for a type */
+  /* instead of a command; at most one is set, and then there are no names and no command */
+  const char *forget, *show, *break_name; /* the name of a lock; NULL: not given */
+  bool list;
+  const char *reason; /* given with break_name */
+  char **names;       /* of the locks: at least one, NULL-terminated, each by the rules for a type, none twice; as `arguments` */
   char **command;     /* the words after `--`: at least one, NULL-terminated, in argv */
+  bool nonblock;      /* then timeout_ms is 0 */
+  bool hold;          /* there is no command */
+  int64_t slots;
+  int64_t conflict_exit, lost_exit;
 
   /* positional; in pawl-lock those before `--` */
   char **arguments; /* NULL-terminated */

@@ -94,8 +94,8 @@ const struct program_text config_programs[CONFIG_PROGRAMS] = {
   [CONFIG_LOCK] = {
     .name = "pawl-lock",
     .brief = "runs a command while it holds a lock in MongoDB",
-    .usage = "[OPTION]... NAME -- COMMAND... | --forget NAME",
-    .about = "Runs COMMAND while it holds the lock NAME: flock(1) across machines.\n"
+    .usage = "[OPTION]... NAME... -- COMMAND... | --hold NAME... | --list | --show NAME | --break NAME --reason TEXT | --forget NAME",
+    .about = "Runs COMMAND while it holds the lock NAME: flock(1) across machines. It takes several NAMEs all or none.\n"
              "It waits for the lock, renews it while COMMAND runs, releases it when COMMAND ends, and exits as COMMAND does.\n"
              "If the lock cannot be kept, COMMAND gets SIGTERM after two thirds of the lease and SIGKILL at its end.\n"
              "A frozen machine cannot send them. For that case COMMAND finds in PAWL_LOCK_EPOCH a number that rises with each\n"
@@ -104,13 +104,14 @@ const struct program_text config_programs[CONFIG_PROGRAMS] = {
     .examples = "  pawl-lock nightly -- ./backup\n"
                 "  pawl-lock --timeout 0s nightly -- ./backup || echo \"it runs already\"\n"
                 "  pawl-lock --lease 10s deploy -- sh -c 'put --fence \"$PAWL_LOCK_EPOCH\" release.tar'\n"
+                "  pawl-lock --slots 4 encoders -- ./encode\n"
                 "  pawl-lock --forget nightly",
     .exits = {{"N", "COMMAND ended with N; 128+N: signal N ended it; 126: it cannot be run; 127: it is not there"},
-              {"1", "the lock was lost before COMMAND ended, or the lock document was not written by pawl; --forget: NAME is a type with files"},
+              {"1", "the lock was lost before COMMAND ended (or as --lost-exit says), or the lock document was not written by pawl; --forget: NAME is a type with files"},
               {"2", "wrong option, value or configuration; or the database cannot be used as it is, or a right is missing"},
-              {"69", "--timeout was over, and the lock was not free, or MongoDB gave no answer. Nothing was run. --forget waits only with --timeout"},
+              {"69", "--timeout was over, and the lock was not free (or as --conflict-exit says), or MongoDB gave no answer. Nothing was run. --forget waits only with --timeout"},
               {"74", "the ledger of NAME cannot be used. Nothing was run"}},
-    .variables = {{"PAWL_LOCK_NAME, PAWL_LOCK_EPOCH", "set for COMMAND: the NAME, and the number that rises with each holder"}},
+    .variables = {{"PAWL_LOCK_NAME, PAWL_LOCK_EPOCH", "set for COMMAND: the NAME, and the number that rises with each holder; of several NAMEs one after the other, with blanks between"}},
   },
 };
 /* clang-format on */

@@ -1,5 +1,6 @@
 """pawl-lock: flock(1) across machines, on the mutexes of the workers."""
 import datetime
+import json
 import os
 import pty
 import re
@@ -10,7 +11,7 @@ import time
 import bson
 import pytest
 
-from harness import program, run, wait_until
+from harness import environment, program, run, wait_until
 from locking import LEASE, lock_of, sh, until, waiting_for
 
 
@@ -134,9 +135,8 @@ def test_without_wakeups(field, locked, tmp_path):
     field.db.wakeups.insert_one({"user": "somebody else's"})
     first = locked("n", *until(tmp_path / "go"))
     first.command()
-    second = locked("n", *until(tmp_path / "go"), options=[*LEASE, "-v"])
+    second = locked("n", *until(tmp_path / "go"))
     second.wait_errors("waits for n")
-    second.wait_errors("no wake-ups come: .*; polls instead")
     (tmp_path / "go").touch()
     assert (first.wait(), second.wait()) == (0, 0)
 
@@ -158,6 +158,153 @@ def test_a_wakeup_of_before(field, locked, tmp_path):
         field.db.wakeups.insert_one({"type": "n", "about": "lock", "to": [bson.Binary(me[:8])], "owners": [bson.Binary(me[:8] + bytes(8))]})
         time.sleep(0.1)
     assert second.wait() == 0 and int(second.output()) >= called + 3000, second
+
+
+# --- several, and slots ---
+
+
+def test_several_names(field, locked, tmp_path):
+    """All or none; whatever the order in which they are given."""
+    first = locked("b", *until(tmp_path / "go"))
+    first.command()
+    none = field.run("pawl-lock", "--nonblock", "--conflict-exit", "42", "c", "b", "a", "--", "echo", "no")
+    assert (none.returncode, none.stdout) == (42, b"") and b"b: the time is over, and it is held by" in none.stderr, none
+    assert field.locks.count_documents({"slot": 0}) == 1
+    waiting = locked("a", *sh("echo $PAWL_LOCK_NAME/$PAWL_LOCK_EPOCH"), options=[*LEASE, "c", "b"])
+    waiting.wait_errors("waits for b")
+    (tmp_path / "go").touch()
+    assert first.wait() == 0 and waiting.wait() == 0, waiting
+    assert waiting.output() == f"c b a/1 2 {field.ledger('a')['epoch']}\n" and lock_of(field) is None, waiting
+
+
+def test_slots(field, locked, tmp_path):
+    """So many at once, and the next when one leaves; another number is refused."""
+    three = ["--slots", "3", "--lease", "30s"]
+    pool = [locked("n", *until(tmp_path / str(i)), options=three) for i in range(3)]
+    for lock in pool:
+        lock.command()
+    fourth = locked("n", *sh("echo $PAWL_LOCK_EPOCH"), options=three)
+    fourth.wait_errors("waits for n")
+    wrong = field.run("pawl-lock", "--slots", "2", "n", "--", "true")
+    assert wrong.returncode == 2 and b"it has 3 slots, and this program says 2" in wrong.stderr, wrong
+    assert {lock["slot"] for lock in field.locks.find({"slot": {"$gte": 0}})} == {0, 1, 2}
+    (tmp_path / "1").touch()
+    assert fourth.wait() == 0 and fourth.output() == "4\n", fourth
+    for i in range(3):
+        (tmp_path / str(i)).touch()
+    assert [lock.wait() for lock in pool] == [0, 0, 0] and field.locks.count_documents({}) == 0
+    assert field.ledger("n")["slots"] == 3
+
+
+def test_lost_exit(field, locked):
+    lock = locked("n", *sh("echo $$; sleep 60"), options=["--lease", "3s", "--lost-exit", "77"])
+    lock.command()
+    field.locks.delete_one({"type": "n"})
+    assert lock.wait() == 77 and "the lock is lost: its document is gone" in lock.errors(), lock
+
+
+# --- who holds, and breaking ---
+
+
+def test_list_and_show(field, locked, tmp_path):
+    lock = locked("n", *until(tmp_path / "go"))
+    lock.command()
+    waiting = locked("n", "true")
+    waiting.wait_errors("waits for n")
+    done = field.run("pawl-lock", "--show", "n")
+    assert done.returncode == 0, done
+    assert re.fullmatch(rf"n: held for [\d.]+s, lease [\d.]+s, by \S+, pid {lock.pid} \(pawl-lock [\d.]+\)\n"
+                        rf"n: waits, 0 before it, by \S+, pid {waiting.pid} \(pawl-lock [\d.]+\)\n", done.stdout.decode()), done
+    listed = [json.loads(line) for line in field.run("pawl-lock", "--list", "--json").stdout.splitlines()]
+    assert [(one["name"], one["state"], one["pid"]) for one in listed] == [("n", "held", lock.pid), ("n", "waiting", waiting.pid)], listed
+    none = field.run("pawl-lock", "--show", "m")
+    assert (none.returncode, none.stdout) == (1, b""), none
+    (tmp_path / "go").touch()
+    assert (lock.wait(), waiting.wait()) == (0, 0)
+    assert field.run("pawl-lock", "--list").stdout == b""
+
+
+def test_break(field, locked):
+    """The holder ends its command at once, and says why; the next one has the lock."""
+    lock = locked("n", *sh("trap 'echo ended; exit 0' TERM; echo $$; while :; do sleep 0.02; done"), options=["--lease", "60s"])
+    lock.command()
+    waiting = locked("n", *sh("echo $PAWL_LOCK_EPOCH"), options=["--lease", "60s"])
+    waiting.wait_errors("waits for n")
+    done = field.run("pawl-lock", "--break", "n", "--reason", "db7 is being replaced")
+    assert done.returncode == 0 and b"n: broken" in done.stderr, done
+    assert lock.wait(15) == 1 and "ended" in lock.output(), lock
+    assert re.search(r"n: the lock is lost: it was broken: db7 is being replaced \(by \S+, pid \d+\); ending the command", lock.errors()), lock
+    assert waiting.wait(15) == 0 and waiting.output() == "2\n", waiting
+    again = field.run("pawl-lock", "--break", "n", "--reason", "x")
+    assert again.returncode == 1 and b"it is not held" in again.stderr, again
+    for words in (["--break", "n"], ["--break", "n", "--reason", "x", "y"], ["--list", "--show", "n"], ["--show", "a/b"]):
+        assert field.run("pawl-lock", *words).returncode == 2
+
+
+# --- held for another program ---
+
+
+class Holder:
+    """pawl-lock --hold, as a program of another language has it."""
+
+    def __init__(self, field, *words):
+        self.process = subprocess.Popen([program("pawl-lock"), *field.mongo, "--lease", "30s", "--hold", *words], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+
+    def line(self):
+        return json.loads(self.process.stdout.readline())
+
+    def end(self):
+        """Its input ends; what it still has to say, and its exit code."""
+        out, _ = self.process.communicate(timeout=30)
+        return [json.loads(line) for line in out.splitlines()], self.process.returncode
+
+
+def test_hold(field):
+    first = Holder(field, "n")
+    held = first.line()
+    assert (held["v"], held["event"], held["name"], held["epoch"], held["slot"], held["lease_ms"]) == (1, "held", "n", 1, 0, 30000), held
+    deadline = datetime.datetime.fromisoformat(held["deadline"].replace("Z", "+00:00")) - datetime.datetime.now(datetime.timezone.utc)
+    boot = held["deadline_boot_ms"] / 1000 - time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert 1 < boot <= 20 and abs(deadline.total_seconds() - boot) < 2
+    second = Holder(field, "n")
+    waiting = second.line()
+    assert waiting["event"] == "waiting" and f"pid {first.process.pid}" in waiting["text"], waiting
+    assert first.end() == ([{"v": 1, "event": "released", "name": "n", "sure": True}], 0)
+    assert second.line()["epoch"] == 2
+    second.process.send_signal(signal.SIGTERM)
+    assert second.end()[1] == 0 and lock_of(field) is None
+
+
+def test_hold_is_lost(field):
+    holder = Holder(field, "--lease", "3s", "--lost-exit", "9", "n")
+    holder.line()
+    field.locks.delete_one({"type": "n"})
+    lost = holder.line()
+    assert (lost["event"], lost["reason"], lost["text"]) == ("lost", "removed", "its document is gone")
+    assert holder.process.wait(30) == 9
+    holder.process.communicate()
+
+
+def test_hold_ends_while_it_waits(field, locked, tmp_path):
+    lock = locked("n", *until(tmp_path / "go"))
+    lock.command()
+    holder = Holder(field, "n")
+    assert holder.line()["event"] == "waiting"
+    assert holder.end() == ([], 0)
+    assert waiting_for(field) == []
+    (tmp_path / "go").touch()
+    assert lock.wait() == 0
+
+
+def test_hold_from_a_shell(field):
+    """As the page has it."""
+    text = open(os.path.join(os.path.dirname(__file__), "..", "..", "docs", "pawl-lock.md")).read()
+    script = re.search(r"```sh\n(coproc .*?)```", text, re.S)[1].replace("pawl-lock", " ".join([program("pawl-lock"), *field.mongo]))
+    done = subprocess.run(["bash", "-c", script.replace("./backup", "echo held") + "wait\n"], capture_output=True, text=True, timeout=60,
+                          check=False, env=environment())
+    assert '"held"' in done.stdout and done.stdout.endswith("held\n"), done
+    wait_until(lambda: lock_of(field, "nightly") is None, "the release")
 
 
 # --- signals ---
@@ -295,7 +442,8 @@ def test_database_not_as_it_should_be(field):
 
 @pytest.mark.parametrize("words, says", [
     ([], "the NAME of a lock is missing"), (["--", "true"], "the NAME of a lock is missing"), (["n"], "a command is missing"),
-    (["n", "--"], "a command is missing"), (["n", "true"], 'got "true" after the NAME'), (["", "--", "true"], "takes 1 to 128 bytes"),
+    (["n", "--"], "a command is missing"), (["n", "true"], "a command is missing"), (["n", "m", "n", "--", "true"], 'got the NAME "n" twice'),
+    (["--slots", "0", "n", "--", "true"], "--slots: got"), (["--lost-exit", "256", "n", "--", "true"], "--lost-exit: got"), (["", "--", "true"], "takes 1 to 128 bytes"),
     (["a/b", "--", "true"], 'got the NAME "a/b": takes 1 to 128 bytes'), ([".a", "--", "true"], "takes 1 to 128 bytes"),
     (["x" * 129, "--", "true"], "takes 1 to 128 bytes"), (["--lease", "1", "n", "--", "true"], "--lease: got"),
     (["--dir", "x", "n", "--", "true"], "--dir: no such option"), (["--uri", "http://x", "n", "--", "true"], "--uri: got"),
@@ -307,7 +455,7 @@ def test_usage(words, says):
 
 def test_help_and_version():
     done = run("pawl-lock", "--help")
-    assert done.returncode == 0 and b"NAME -- COMMAND" in done.stdout and b"--timeout" in done.stdout
+    assert done.returncode == 0 and b"NAME... -- COMMAND" in done.stdout and b"--timeout" in done.stdout
     assert re.fullmatch(rb"pawl-lock \(pawl\) [\d.]+\n", run("pawl-lock", "-V").stdout)
 
 

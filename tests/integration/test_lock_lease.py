@@ -1,6 +1,7 @@
 """pawl-lock when its lock is in doubt: between lock and command, when its lease is lost, and when MongoDB does not answer."""
 import datetime
 import os
+import re
 import signal
 import time
 
@@ -22,7 +23,7 @@ def test_ended_between_lock_and_command(field, locked):
         fault.wait()
         lock.process.terminate()
         assert lock.wait() == -signal.SIGTERM and lock.output() == "", lock
-    assert lock_of(field) is None and field.ledger("n")["epoch"] == 1
+    assert lock_of(field) is None and field.ledger("n") is None
 
 
 @pytest.mark.parametrize("change", [{"owner": bson.Binary(bytes(16))}, {"expires_at": datetime.datetime(2000, 1, 1)}, None],
@@ -130,7 +131,7 @@ def test_database_is_frozen(own_server, make_field, tmp_path, trap):
             gone(command)
             took = time.monotonic() - begin
             assert lock.wait() == 1, lock
-        assert "the lock is lost: it could not be renewed in time" in lock.errors() and "ends with its lease" in lock.errors(), lock
+        assert re.search("the lock is lost: it (could|was) not (be )?renewed in time", lock.errors()) and "ends with its lease" in lock.errors(), lock
         listens = "ended" in lock.output()
         assert listens == ("exit" in trap) and 0.3 < took < 19, (took, lock)
 

@@ -335,7 +335,7 @@ def test_lock_deleted_under_a_live_holder(field):
 
 
 def sources():
-    return {path: path.read_text() for folder in ("worker", "lockstore", "storage", "config", "tools") for path in (ROOT / folder).rglob("*.c")}
+    return {path: path.read_text() for folder in ("worker", "lock", "lockstore", "storage", "config", "tools") for path in (ROOT / folder).rglob("*.c")}
 
 
 def test_every_event_is_on_the_page():

@@ -139,7 +139,8 @@ CONFIG_TEST(test_flags)
 CONFIG_TEST(test_lock)
 {
   assert_int_equal(LOAD(CONFIG_LOCK, "--lease", "2s", "nightly", "-q", "--", "cp", "-v", "--lease", "--", "x"), CONFIG_RUN);
-  assert_string_equal(config.name, "nightly");
+  assert_string_equal(config.names[0], "nightly");
+  assert_null(config.names[1]);
   assert_string_equal(config.command[0], "cp");
   assert_string_equal(config.command[3], "--");
   assert_string_equal(config.command[4], "x");
@@ -149,11 +150,11 @@ CONFIG_TEST(test_lock)
   assert_int_equal(config.log_level, CONFIG_LOG_ERROR);
   assert_int_equal(LOAD(CONFIG_LOCK, "n", "--timeout", "0s", "--", "x"), CONFIG_RUN);
   assert_int_equal(config.timeout_ms, 0);
-  assert_wrong(LOAD(CONFIG_LOCK), "the NAME of a lock is missing", "NAME -- COMMAND");
+  assert_wrong(LOAD(CONFIG_LOCK), "the NAME of a lock is missing", "NAME... -- COMMAND");
   assert_wrong(LOAD(CONFIG_LOCK, "--", "x"), "the NAME of a lock is missing", "");
-  assert_wrong(LOAD(CONFIG_LOCK, "n"), "a command is missing after the NAME", "NAME -- COMMAND");
+  assert_wrong(LOAD(CONFIG_LOCK, "n"), "a command is missing after the NAME", "NAME... -- COMMAND");
   assert_wrong(LOAD(CONFIG_LOCK, "n", "--"), "a command is missing after the NAME", "");
-  assert_wrong(LOAD(CONFIG_LOCK, "n", "rm", "--", "x"), "got \"rm\" after the NAME", "NAME -- COMMAND");
+  assert_wrong(LOAD(CONFIG_LOCK, "n", "n", "--", "x"), "got the NAME \"n\" twice", "different NAMEs");
   assert_wrong(LOAD(CONFIG_LOCK, "n", "rm", "-r", "x"), "-r: no such option", "");
   assert_wrong(LOAD(CONFIG_LOCK, ".n", "--", "x"), "got the NAME \".n\"", "1 to 128 bytes");
   assert_wrong(LOAD(CONFIG_LOCK, "mongodb://u:secret@h", "--", "x"), "got the NAME \"mongodb://u:***@h\"", "");

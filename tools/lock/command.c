@@ -79,6 +79,12 @@ static void on_signal(int number, siginfo_t *from, void *context)
   errno = before;
 }
 
+/* It only ends the poll. */
+static void on_child(int number)
+{
+  (void)number;
+}
+
 bool command_init(struct error *error)
 {
   struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART}, given;
@@ -87,8 +93,8 @@ bool command_init(struct error *error)
   for (int i = 0; i < HANDLED; i++)
     if (handled[i] == SIGALRM || (sigaction(handled[i], NULL, &given) == 0 && given.sa_handler != SIG_IGN))
       sigaction(handled[i], &action, NULL);
-  /* The process waits for SIGCHLD with sigtimedwait. All threads block it, because later threads inherit this mask. */
-  signal(SIGCHLD, SIG_DFL);
+  /* Taken only while this thread polls: blocked otherwise, and in all threads, because later threads inherit this mask. */
+  sigaction(SIGCHLD, &(struct sigaction){.sa_handler = on_child, .sa_flags = SA_NOCLDSTOP}, NULL);
   sigemptyset(&blocked);
   sigaddset(&blocked, SIGCHLD);
   sigprocmask(SIG_BLOCK, &blocked, &mask_given);
@@ -201,18 +207,21 @@ static bool reap(int *code)
   return ended > 0;
 }
 
-bool command_wait(int64_t until_ms, int *code)
+bool command_poll(struct pollfd *polled, int count, int64_t until_ms)
+{
+  sigset_t unblocked;
+  int64_t left_ms = until_ms - command_now_ms();
+  sigprocmask(SIG_BLOCK, NULL, &unblocked);
+  sigdelset(&unblocked, SIGCHLD);
+  struct timespec limit = timespec_of(left_ms < 0 ? 0 : left_ms < WAIT_MS_MAX ? left_ms : WAIT_MS_MAX);
+  return ppoll(polled, (nfds_t)count, &limit, &unblocked) > 0;
+}
+
+bool command_wait(struct pollfd *polled, int64_t until_ms, int *code)
 {
   bool was_overdue = overdue;
-  sigset_t child;
-  sigemptyset(&child);
-  sigaddset(&child, SIGCHLD);
-  while (!reap(code)) {
-    int64_t left_ms = until_ms - command_now_ms();
-    if (left_ms <= 0 || overdue != was_overdue)
+  while (!reap(code))
+    if (command_poll(polled, 1, until_ms) || overdue != was_overdue || command_now_ms() >= until_ms)
       return false;
-    struct timespec limit = timespec_of(left_ms < WAIT_MS_MAX ? left_ms : WAIT_MS_MAX);
-    sigtimedwait(&child, NULL, &limit); /* any signal ends the wait */
-  }
   return true;
 }

@@ -17,6 +17,8 @@
 
 #include "base.h"
 
+#include <poll.h>
+
 enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
 /* Milliseconds of CLOCK_BOOTTIME. */
@@ -42,7 +44,12 @@ void command_grant(int64_t from_ms, int64_t third_ms);
 void command_end(void);
 /* True: it got a signal because its time was over, or may have run beyond the granted time. */
 bool command_overdue(void);
-/* Waits until until_ms, or until it is overdue. True: it has ended, and *code is the exit code that a shell would return. */
-MUST_CHECK bool command_wait(int64_t until_ms, int *code);
+/*
+ * Waits until the descriptor is ready, until until_ms, or until it is overdue. True: it has ended, and *code is the exit code
+ * that a shell would return.
+ */
+MUST_CHECK bool command_wait(struct pollfd *polled, int64_t until_ms, int *code);
+/* Waits for the descriptors alone, at most until until_ms; any signal ends the wait. True: one is ready. */
+bool command_poll(struct pollfd *polled, int count, int64_t until_ms);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * pawl-lock: runs a command while it holds the mutex {type: NAME, slot: 0}: flock(1) across machines.
+ * pawl-lock: runs a command while it holds a lock of the library (pawl/lock.h): flock(1) across machines.
  *
  * It also keeps out a worker of a type of this name, and it does not change a file of that type. The command is dead before another process
  * may hold the lock, as far as signals reach: they do not reach processes that the command has started, or a frozen machine. For these
@@ -8,155 +8,140 @@
  */
 #include "config/stop.h"
 #include "lockstore/lease.h"
-#include "tools/lock/claim.h"
 #include "tools/lock/command.h"
+#include "tools/lock/hold.h"
+#include "tools/lock/show.h"
 
 #include <inttypes.h>
-#include <pthread.h>
+#include <poll.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #define EPOCH_VARIABLE "PAWL_LOCK_EPOCH="
-static char epoch_variable[sizeof EPOCH_VARIABLE + 20] = EPOCH_VARIABLE;
-
-/* The entry in the environment is made before there are threads that read it. */
-static bool environment_init(const char *name, struct error *error)
-{
-  if (setenv("PAWL_LOCK_NAME", name, 1) == 0 && putenv(epoch_variable) == 0)
-    return true;
-  error_set(error, "no memory for the environment");
-  return false;
-}
+static char epoch_variable[sizeof EPOCH_VARIABLE + NAMES_MAX * sizeof "9223372036854775807 "] = EPOCH_VARIABLE;
 
 /* ---- while the command runs ---- */
 
-struct lease {
-  struct claim *claim;
-  int64_t third_ms;
-  int64_t renew_ms; /* on the boot-time clock */
-  bool lost, said_unknown;
-};
-
-static void lost(struct lease *lease, const char *why)
+/* The library renews the lease; the command's own clock follows it. */
+static void grant(struct session *session)
 {
-  if (lease->lost)
-    return;
-  lease->lost = true;
-  lease->renew_ms = INT64_MAX;
-  claim_say(lease->claim, CONFIG_LOG_ERROR, "%s: the lock is lost: %s; ending the command", lease->claim->config->name, why);
-}
-
-static void renewed(struct lease *lease)
-{
-  command_grant(lease->claim->sent_ms, lease->third_ms);
-  lease->renew_ms = lease->claim->sent_ms + lease->third_ms;
-  if (lease->said_unknown)
-    claim_say(lease->claim, CONFIG_LOG_INFO, "%s: the lock is renewed again", lease->claim->config->name);
-  lease->said_unknown = false;
-}
-
-static void renew(struct lease *lease)
-{
-  struct error error;
-  switch (claim_renew(lease->claim, &error)) {
-  case OUTCOME_YES:
-    renewed(lease);
-    return;
-  case OUTCOME_NO:
-    command_end();
-    lost(lease, "its lease expired, or its document was removed, and another process may hold it");
-    return;
-  case OUTCOME_UNKNOWN:
-  case OUTCOME_REFUSED:
-    lease->renew_ms = command_now_ms() + lease->third_ms / 8;
-    if (!lease->said_unknown)
-      claim_say(lease->claim, CONFIG_LOG_WARN, "%s: %s; tries again", lease->claim->config->name, error.text);
-    lease->said_unknown = true;
+  int64_t lease_ms = session->config->lease_ms, left_ms = INT64_MAX;
+  for (int i = 0; i < session->count; i++) {
+    int64_t of_one_ms = pawl_left_ms(session->pawl, session->holds[i]);
+    left_ms = of_one_ms < left_ms ? of_one_ms : left_ms;
+  }
+  int64_t sent_ms = command_now_ms() + left_ms - lease_safe_ms(lease_ms);
+  if (left_ms > 0 && sent_ms > session->sent_ms) {
+    session->sent_ms = sent_ms;
+    command_grant(sent_ms, lease_renew_ms(lease_ms));
   }
 }
 
-/* Returns the command's exit code, or EXIT_FAILED if it did not have the lock to its end. */
-static int run(struct claim *claim)
+static void epochs_tell(const struct session *session)
 {
-  struct lease lease = {.claim = claim, .third_ms = lease_renew_ms(claim->config->lease_ms)};
+  char *at = epoch_variable + strlen(EPOCH_VARIABLE);
+  for (int i = 0; i < session->count; i++)
+    at += sprintf(at, "%s%" PRId64, i > 0 ? " " : "", pawl_token(session->pawl, session->holds[i]));
+}
+
+/* Returns the command's exit code, or that of --lost-exit if it did not have the locks to its end. */
+static int run(struct session *session)
+{
+  const struct config *config = session->config;
+  struct pollfd polled = {.fd = session->events, .events = POLLIN};
   struct error error;
   int code;
-  snprintf(epoch_variable + strlen(EPOCH_VARIABLE), 21, "%" PRId64, claim->epoch);
-  if (!command_start(claim->config->command, &error)) {
-    claim_say(claim, CONFIG_LOG_ERROR, "%s", error.text);
+  epochs_tell(session);
+  if (!command_start(config->command, &error)) {
+    session_say(config, CONFIG_LOG_ERROR, "%s", error.text);
     return EXIT_FAILED;
   }
-  renewed(&lease);
-  claim_end_waiting(claim);
-  while (!command_wait(lease.renew_ms, &code)) {
-    if (!command_overdue())
-      renew(&lease);
+  grant(session);
+  while (!command_wait(&polled, command_now_ms() + lease_renew_ms(config->lease_ms) / 4, &code)) {
+    session_events(session);
+    grant(session);
     if (command_overdue())
-      lost(&lease, "it could not be renewed in time");
+      session_lost(session, config->names[0], "it could not be renewed in time");
   }
   if (command_overdue())
-    lost(&lease, "it could not be renewed in time");
-  return lease.lost ? EXIT_FAILED : code;
+    session_lost(session, config->names[0], "it could not be renewed in time");
+  return session->lost ? (int)config->lost_exit : code;
 }
 
 /* ---- main ---- */
 
-struct ending {
-  struct claim *claim;
-  int code;
-  bool stopped; /* ended by a signal, before the command ran */
-};
-
-/*
- * The release is one request, and if the server is frozen the request waits for a third of the lease. This limit is a moment later than
- * claim_release's own.
- */
-_Noreturn static void *ending_limit(void *context)
+static int take_and_run(struct session *session)
 {
-  const struct ending *ending = context;
-  nanosleep(&(struct timespec){.tv_sec = CLAIM_RELEASE_MS / 1000, .tv_nsec = 500 * 1000000L}, NULL);
-  claim_say(ending->claim, CONFIG_LOG_WARN, "%s: MongoDB gives no answer; the lock ends with its lease", ending->claim->config->name);
-  if (ending->stopped)
-    command_signals_release();
-  stop_now(ending->code);
-}
-
-static int acquire_and_run(struct claim *claim)
-{
-  struct error error;
-  pthread_t limit;
-  int code = claim_acquire(claim);
-  if (code != EXIT_DONE)
-    return code;
+  command_signals_hold();
+  if (!session_take(session)) {
+    if (!session->config->hold)
+      command_signals_release();
+    return session->code;
+  }
+  if (session->config->hold)
+    return hold_run(session);
   bool stopped = command_signalled();
-  claim_say(claim, CONFIG_LOG_DEBUG, "%s: holds the lock, epoch %" PRId64, claim->config->name, claim->epoch);
-  if (!stopped)
-    code = run(claim);
-  static struct ending ending; /* it may outlive this function */
-  ending = (struct ending){.claim = claim, .code = code, .stopped = stopped};
-  if (pthread_create(&limit, NULL, ending_limit, &ending) == 0)
-    pthread_detach(limit);
-  if (!claim_release(claim, &error))
-    claim_say(claim, CONFIG_LOG_WARN, "%s: %s; the lock ends with its lease", claim->config->name, error.text);
+  int code = stopped ? EXIT_FAILED : run(session);
+  session_release(session);
   if (stopped)
     command_signals_release();
   return code;
 }
 
+static int forget(struct session *session)
+{
+  const struct config *config = session->config;
+  const char *name = config->forget;
+  struct pawl_error error;
+  enum pawl_result result = pawl_forget(session->pawl, name, config->timeout_ms < 0 ? PAWL_NO_WAIT : config->timeout_ms, &error);
+  if (result == PAWL_OK) {
+    session_say(config, CONFIG_LOG_INFO, "%s: forgotten; its epochs start over", name);
+    return EXIT_DONE;
+  }
+  const char *why = session_text(name, error.text);
+  bool type = result == PAWL_REFUSED && why == error.text;
+  session_say(config, result == PAWL_NOTHING ? CONFIG_LOG_INFO : CONFIG_LOG_ERROR, "%s%s%s%s", type ? "" : name, type ? "" : ": ",
+              result == PAWL_BUSY ? "the time is over, and " : "", why);
+  return type ? EXIT_FAILED : session_exit_code(result);
+}
+
+/* The entries in the environment are made before there are threads that read it. */
+static bool environment_init(char *const *names, struct error *error)
+{
+  static char all[NAMES_MAX * (TYPE_BYTES_MAX + 1)];
+  for (int i = 0; names != NULL && names[i] != NULL; i++)
+    sprintf(all + strlen(all), "%s%s", i > 0 ? " " : "", names[i]);
+  if (setenv("PAWL_LOCK_NAME", all, 1) == 0 && putenv(epoch_variable) == 0)
+    return true;
+  error_set(error, "no memory for the environment");
+  return false;
+}
+
 static int lock_and_run(const struct config *config)
 {
-  struct claim claim;
+  struct session session = {.config = config, .code = EXIT_FAILED};
   struct error error;
-  if (!command_init(&error) || !environment_init(config->name, &error)) {
+  struct pawl_error wrong;
+  const struct pawl_options options = {.size = sizeof options,
+                                       .uri = config->uri,
+                                       .db = config->db,
+                                       .program = "pawl-lock " PAWL_VERSION,
+                                       .lease_ms = config->lease_ms,
+                                       .retry_ms = config->retry_ms};
+  if (!command_init(&error) || !environment_init(config->names, &error)) {
     fprintf(stderr, "%spawl-lock: %s\n", config_priority(CONFIG_LOG_ERROR), error.text);
     return EXIT_FAILED;
   }
-  if (!claim_open(&claim, config, &error)) {
-    fprintf(stderr, "%spawl-lock: --uri or --db: %s\n", config_priority(CONFIG_LOG_ERROR), error.text);
+  if (pawl_open(&options, &session.pawl, &wrong) != PAWL_OK) {
+    fprintf(stderr, "%spawl-lock: --uri or --db: %s\n", config_priority(CONFIG_LOG_ERROR), wrong.text);
     return EXIT_USAGE;
   }
-  return config->forget ? claim_forget(&claim) : acquire_and_run(&claim);
+  session.events = pawl_fd(session.pawl);
+  if (config->list || config->show != NULL)
+    return show_run(&session);
+  if (config->break_name != NULL)
+    return break_run(&session);
+  return config->forget != NULL ? forget(&session) : take_and_run(&session);
 }
 
 int main(int argc, char **argv)

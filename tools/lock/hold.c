@@ -1,0 +1,107 @@
+#include "tools/lock/hold.h"
+#include "tools/lock/command.h"
+
+#include <bson/bson.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- the lines ---- */
+
+static void line_begin(bson_t *line, const char *event, const char *name)
+{
+  bson_init(line);
+  BSON_APPEND_INT32(line, "v", 1);
+  BSON_APPEND_UTF8(line, "event", event);
+  BSON_APPEND_UTF8(line, "name", name);
+}
+
+/* At once: a program waits for it. Where nobody reads it any more, the next look at standard input sees the end. */
+static void line_end(bson_t *line)
+{
+  char *json = bson_as_relaxed_extended_json(line, NULL);
+  printf("%s\n", json != NULL ? json : "{}");
+  fflush(stdout);
+  bson_free(json);
+  bson_destroy(line);
+}
+
+static void tell_held(const struct session *session, pawl_hold hold)
+{
+  bson_t line;
+  struct timespec now;
+  char text[sizeof "2026-01-01T00:00:00.000Z"];
+  int64_t left_ms = pawl_left_ms(session->pawl, hold);
+  clock_gettime(CLOCK_REALTIME, &now);
+  int64_t until_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 + left_ms;
+  time_t seconds = (time_t)(until_ms / 1000);
+  strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", gmtime(&seconds));
+  snprintf(text + strlen(text), sizeof text - strlen(text), ".%03dZ", (int)(until_ms % 1000));
+  line_begin(&line, "held", session_name(session, hold));
+  BSON_APPEND_INT64(&line, "epoch", pawl_token(session->pawl, hold));
+  BSON_APPEND_INT32(&line, "slot", pawl_slot(session->pawl, hold));
+  BSON_APPEND_INT64(&line, "lease_ms", session->config->lease_ms);
+  BSON_APPEND_INT64(&line, "deadline_boot_ms", command_now_ms() + left_ms);
+  BSON_APPEND_UTF8(&line, "deadline", text);
+  line_end(&line);
+}
+
+static const char *reason_name(enum pawl_reason reason)
+{
+  static const char *const names[] = {
+      [PAWL_REASON_NONE] = "none",       [PAWL_REASON_EXPIRED] = "expired", [PAWL_REASON_AWAY] = "away", [PAWL_REASON_STOLEN] = "stolen",
+      [PAWL_REASON_REMOVED] = "removed", [PAWL_REASON_BROKEN] = "broken",   [PAWL_REASON_OVER] = "over", [PAWL_REASON_FORKED] = "forked"};
+  return names[reason];
+}
+
+void hold_print(const struct session *session, const struct pawl_event *event)
+{
+  const char *name = session_name(session, event->hold), *text = session_text(name, event->error.text);
+  bson_t line;
+  if (event->kind == PAWL_EVENT_HELD) {
+    tell_held(session, event->hold);
+  } else if (event->kind == PAWL_EVENT_WAITS || event->kind == PAWL_EVENT_LOST) {
+    line_begin(&line, event->kind == PAWL_EVENT_LOST ? "lost" : "waiting", name);
+    if (event->kind == PAWL_EVENT_LOST)
+      BSON_APPEND_UTF8(&line, "reason", reason_name(event->reason));
+    BSON_APPEND_UTF8(&line, "text", text);
+    line_end(&line);
+  }
+}
+
+static void tell_released(const struct session *session, int i, enum pawl_result result)
+{
+  bson_t line;
+  line_begin(&line, "released", session->config->names[i]);
+  BSON_APPEND_BOOL(&line, "sure", result == PAWL_OK);
+  line_end(&line);
+}
+
+/* ---- the hold ---- */
+
+/* What comes in is read and dropped. */
+bool hold_input_ended(void)
+{
+  char dropped[4096];
+  ssize_t size = read(STDIN_FILENO, dropped, sizeof dropped);
+  return size == 0 || (size < 0 && errno != EINTR && errno != EAGAIN);
+}
+
+int hold_run(struct session *session)
+{
+  struct pollfd polled[] = {{.fd = session->events, .events = POLLIN}, {.fd = STDIN_FILENO, .events = POLLIN}};
+  while (!session->lost && !command_signalled()) {
+    if (poll(polled, 2, -1) < 0)
+      continue; /* a signal */
+    session_events(session);
+    if (polled[1].revents != 0 && hold_input_ended())
+      break;
+  }
+  for (int i = session->count; i-- > 0;) {
+    enum pawl_result result = pawl_release(session->pawl, session->holds[i], NULL);
+    if (!session->lost)
+      tell_released(session, i, result);
+  }
+  return session->lost ? (int)session->config->lost_exit : EXIT_DONE;
+}

@@ -1,0 +1,222 @@
+#include "tools/lock/session.h"
+#include "tools/lock/command.h"
+#include "tools/lock/hold.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { CANCEL_MS = 5000 };
+
+/* ---- logging ---- */
+
+void session_say(const struct config *config, enum config_log_level level, const char *format, ...)
+{
+  char text[1400];
+  va_list arguments;
+  if (level > config->log_level)
+    return;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  fprintf(stderr, "%spawl-lock: %s\n", config_priority(level), text);
+}
+
+/* The library's texts begin with what it was doing to which lock: "taking n: …". */
+const char *session_text(const char *name, const char *text)
+{
+  char head[TYPE_BYTES_MAX + sizeof " : "];
+  snprintf(head, sizeof head, " %s: ", name);
+  if (strncmp(text, head + 1, strlen(head) - 1) == 0)
+    return text + strlen(head) - 1;
+  const char *found = strstr(text, head);
+  return found != NULL ? found + strlen(head) : text;
+}
+
+const char *session_name(const struct session *session, pawl_hold hold)
+{
+  int i = 0;
+  while (i < session->count - 1 && session->holds[i] != hold)
+    i++;
+  return session->config->names[i];
+}
+
+/* ---- the library's events ---- */
+
+int session_exit_code(enum pawl_result result)
+{
+  switch (result) {
+  case PAWL_OK:
+  case PAWL_NOTHING:
+    return EXIT_DONE;
+  case PAWL_INVALID:
+  case PAWL_REFUSED:
+  case PAWL_DENIED:
+  case PAWL_MISMATCH:
+    return EXIT_USAGE;
+  case PAWL_BUSY:
+  case PAWL_TIMEOUT:
+  case PAWL_UNKNOWN:
+  case PAWL_LOGIN:
+    return EXIT_UNAVAILABLE;
+  case PAWL_MALFORMED:
+    return EXIT_UNTRUSTED;
+  case PAWL_FOREIGN:
+  case PAWL_CANCELLED:
+  case PAWL_LOST:
+  case PAWL_FENCED:
+  case PAWL_HELD:
+  case PAWL_FORKED:
+  case PAWL_MEMORY:
+    break;
+  }
+  return EXIT_FAILED;
+}
+
+/* Of several the first says why. */
+static void failed(struct session *session, const struct pawl_event *event)
+{
+  const struct config *config = session->config;
+  char name[TYPE_BYTES_MAX + 1] = "";
+  if (sscanf(event->error.text, "taking %128[^:]: ", name) != 1) /* of all it fails for one */
+    snprintf(name, sizeof name, "%s", session_name(session, event->hold));
+  const char *why = session_text(name, event->error.text);
+  bool conflict = event->result == PAWL_BUSY || event->result == PAWL_TIMEOUT;
+  if (session->state == SESSION_FAILED)
+    return;
+  session->state = SESSION_FAILED;
+  session->code = conflict ? (int)config->conflict_exit : session_exit_code(event->result);
+  if (event->result == PAWL_CANCELLED) /* by a signal, which then ends this process; or by the end of standard input */
+    session->code = EXIT_DONE;
+  if (event->result == PAWL_BUSY)
+    session_say(config, CONFIG_LOG_ERROR, "%s: the time is over, and %s", name, why);
+  else if (event->result == PAWL_UNKNOWN)
+    session_say(config, CONFIG_LOG_ERROR, "%s: the time is over, and whether it is free is not known: %s", name, why);
+  else if (event->result != PAWL_CANCELLED)
+    session_say(config, CONFIG_LOG_ERROR, "%s: %s", name, why);
+}
+
+static void away(const struct session *session, const struct pawl_event *event)
+{
+  const struct config *config = session->config;
+  const char *name = session_name(session, event->hold), *why = session_text(name, event->error.text);
+  if (session->state == SESSION_HOLDS)
+    session_say(config, CONFIG_LOG_WARN, "%s: %s; tries again", name, why);
+  else if (event->result != PAWL_UNKNOWN)
+    session_say(config, CONFIG_LOG_WARN, "%s; trying again", why);
+  else
+    session_say(config, CONFIG_LOG_WARN, "MongoDB gives no answer: %s; trying again until it does", why);
+}
+
+static void back(const struct session *session, const struct pawl_event *event)
+{
+  if (session->state == SESSION_HOLDS)
+    session_say(session->config, CONFIG_LOG_INFO, "%s: the lock is renewed again", session_name(session, event->hold));
+  else
+    session_say(session->config, CONFIG_LOG_INFO, "MongoDB answers again");
+}
+
+void session_lost(struct session *session, const char *name, const char *why)
+{
+  command_end();
+  if (!session->lost)
+    session_say(session->config, CONFIG_LOG_ERROR, "%s: the lock is lost: %s; ending the command", name, why);
+  session->lost = true;
+}
+
+static void waits(const struct session *session, const struct pawl_event *event)
+{
+  const char *held = strstr(event->error.text, "held by ");
+  session_say(session->config, CONFIG_LOG_INFO, "waits for %s, %s", session_name(session, event->hold),
+              held != NULL ? held : "held by another");
+}
+
+static void event_handle(struct session *session, const struct pawl_event *event)
+{
+  const char *name = session_name(session, event->hold);
+  if (session->config->hold)
+    hold_print(session, event);
+  switch (event->kind) {
+  case PAWL_EVENT_WAITS:
+    waits(session, event);
+    return;
+  case PAWL_EVENT_AWAY:
+    away(session, event);
+    return;
+  case PAWL_EVENT_BACK:
+    back(session, event);
+    return;
+  case PAWL_EVENT_HELD:
+    session->held++;
+    if (session->held == session->count)
+      session->state = SESSION_HOLDS;
+    return;
+  case PAWL_EVENT_FAILED:
+    failed(session, event);
+    return;
+  case PAWL_EVENT_LOST:
+    session_lost(session, name, session_text(name, event->error.text));
+    return;
+  case PAWL_EVENT_RELEASED:
+    return;
+  }
+}
+
+void session_events(struct session *session)
+{
+  struct pawl_event event = {.size = sizeof event};
+  while (pawl_next(session->pawl, &event))
+    event_handle(session, &event);
+}
+
+/* ---- taking ---- */
+
+/* A signal ends the wait: its entry in the wait queue is removed first, which takes some requests. */
+static void wait_for_events(struct session *session)
+{
+  struct pollfd polled[] = {{.fd = session->events, .events = POLLIN}, {.fd = STDIN_FILENO, .events = POLLIN}};
+  int64_t until_ms = INT64_MAX;
+  bool ended = false;
+  while (session->state == SESSION_WAITS && command_now_ms() < until_ms) {
+    if ((command_signalled() || ended) && until_ms == INT64_MAX) {
+      (void)pawl_release_begin(session->pawl, session->holds[0], NULL); /* and so all of them */
+      until_ms = command_now_ms() + CANCEL_MS;
+    }
+    (void)command_poll(polled, session->config->hold && !ended ? 2 : 1, until_ms);
+    ended = ended || (session->config->hold && polled[1].revents != 0 && hold_input_ended());
+    session_events(session);
+  }
+}
+
+bool session_take(struct session *session)
+{
+  const struct config *config = session->config;
+  struct pawl_want wants[NAMES_MAX];
+  for (session->count = 0; config->names[session->count] != NULL; session->count++)
+    wants[session->count] = (struct pawl_want){.name = config->names[session->count], .slots = (int)config->slots};
+  const struct pawl_terms terms = {.size = sizeof terms, .wait_ms = config->timeout_ms < 0 ? PAWL_FOR_EVER : config->timeout_ms};
+  struct pawl_error error;
+  enum pawl_result result = pawl_take_begin(session->pawl, wants, (size_t)session->count, &terms, session->holds, &error);
+  if (result == PAWL_OK) {
+    wait_for_events(session);
+    return session->state == SESSION_HOLDS;
+  }
+  session->code = session_exit_code(result);
+  session_say(config, CONFIG_LOG_ERROR, "%s", error.text);
+  return false;
+}
+
+/* ---- releasing ---- */
+
+/* The last first. */
+void session_release(struct session *session)
+{
+  struct pawl_error error;
+  for (int i = session->count; i-- > 0;) {
+    enum pawl_result result = pawl_release(session->pawl, session->holds[i], &error);
+    const char *name = session->config->names[i];
+    if (result != PAWL_OK && result != PAWL_LOST)
+      session_say(session->config, CONFIG_LOG_WARN, "%s: %s; the lock ends with its lease", name, session_text(name, error.text));
+  }
+}

@@ -1,0 +1,45 @@
+/*
+ * session: the locks of one pawl-lock, from the take to the release, and what the library tells of them. Private to pawl-lock.
+ *
+ * One thread, the first. It says what happens on stderr, as --log-level allows.
+ */
+#ifndef PAWL_TOOLS_LOCK_SESSION_H
+#define PAWL_TOOLS_LOCK_SESSION_H
+
+#include "config/config.h"
+
+#include <pawl/lock.h>
+
+enum { NAMES_MAX = 100 };
+
+struct session {
+  const struct config *config;
+  struct pawl *pawl;
+  pawl_hold holds[NAMES_MAX]; /* of config->names */
+  int count, held;
+  int events; /* the library's descriptor */
+  enum { SESSION_WAITS, SESSION_HOLDS, SESSION_FAILED } state;
+  int code;        /* FAILED: the exit code */
+  bool lost;       /* and said so */
+  int64_t sent_ms; /* the command may run by the lease that counts from then on */
+};
+
+__attribute__((format(printf, 3, 4))) void session_say(const struct config *config, enum config_log_level level, const char *format, ...);
+/* The library's text without the name that it begins with. */
+const char *session_text(const char *name, const char *text);
+/* The name of a hold. */
+const char *session_name(const struct session *session, pawl_hold hold);
+int session_exit_code(enum pawl_result result);
+
+/*
+ * Takes all the locks. A signal ends the wait, and with --hold the end of standard input does. False: `code`; the reason has been
+ * said, but for a signal.
+ */
+MUST_CHECK bool session_take(struct session *session);
+/* Takes in what the library has to tell. */
+void session_events(struct session *session);
+/* A lock is lost: the command, if there is one, is told to end. */
+void session_lost(struct session *session, const char *name, const char *why);
+void session_release(struct session *session);
+
+#endif

@@ -1,0 +1,13 @@
+/*
+ * show: --list, --show and --break: what is held and who waits, and the end of another's hold. Private to pawl-lock.
+ */
+#ifndef PAWL_TOOLS_LOCK_SHOW_H
+#define PAWL_TOOLS_LOCK_SHOW_H
+
+#include "tools/lock/session.h"
+
+/* Return the exit code; what went wrong has been said. */
+int show_run(const struct session *session);
+int break_run(const struct session *session);
+
+#endif
