@@ -228,7 +228,7 @@ static enum pawl_result release_await(struct pawl *pawl, struct hold *hold, stru
   hold_release(pawl, hold);
   while (!hold->over && seam_now_ms(pawl) < until_ms)
     seam_wait(pawl, until_ms);
-  enum pawl_result result = hold->over ? hold->result : PAWL_UNKNOWN;
+  enum pawl_result result = hold->over ? hold->result : hold->reason != PAWL_REASON_NONE ? PAWL_LOST : PAWL_UNKNOWN;
   if (result == PAWL_LOST)
     reason_show(hold, hold->reason != PAWL_REASON_NONE ? hold->reason : PAWL_REASON_REMOVED, error);
   else if (result != PAWL_OK)

@@ -274,10 +274,11 @@ void hold_release(struct pawl *pawl, struct hold *hold)
 
 static void released(struct pawl *pawl, struct hold *hold, enum outcome outcome, const struct error *error)
 {
-  bool lost = hold->reason != PAWL_REASON_NONE || (outcome == OUTCOME_NO && !hold->repeats); /* it may have been removed by the first */
-  enum pawl_result result = outcome == OUTCOME_UNKNOWN || outcome == OUTCOME_REFUSED ? result_of_error(error, outcome == OUTCOME_REFUSED)
-                            : lost                                                   ? PAWL_LOST
-                                                                                     : PAWL_OK;
+  bool answered = outcome == OUTCOME_YES || outcome == OUTCOME_NO;
+  bool gone = outcome == OUTCOME_NO && !hold->repeats; /* otherwise it may have been removed by the first request */
+  enum pawl_result result = hold->reason != PAWL_REASON_NONE || gone ? PAWL_LOST
+                            : answered                               ? PAWL_OK
+                                                                     : result_of_error(error, outcome == OUTCOME_REFUSED);
   if (hold->result != PAWL_OK) /* the set failed that it belonged to */
     hold_end(pawl, hold, PAWL_EVENT_FAILED, hold->result, NULL);
   else

@@ -142,6 +142,17 @@ LOCK_TEST(the_database_goes_away_and_comes_back)
   release(pawl, hold);
 }
 
+/* That it was lost is what its user must hear. */
+LOCK_TEST(a_lost_hold_is_released_without_an_answer)
+{
+  struct pawl *pawl = handle_open();
+  pawl_hold hold = take(pawl, MY_NAME);
+  pawl_memory_cut_off(pawl, true);
+  pass_ms(lease_ms);
+  assert_result(pawl_release(pawl, hold, &error), PAWL_LOST);
+  assert_contains(error.text, "MongoDB gave no answer");
+}
+
 /* ---- answers that are lost ---- */
 
 /* Each request of a take and a release in turn, done and not done: it succeeds all the same, and nobody is kept off for good. */
