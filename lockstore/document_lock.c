@@ -45,10 +45,10 @@ static void append_filter(bson_t *command, const struct document_place *place, c
   struct path holder = path_of(place, "", "owner");
   bson_t query, all, free, any;
   BSON_APPEND_DOCUMENT_BEGIN(command, "query", &query);
-  BSON_APPEND_ARRAY_BEGIN(&query, "$and", &all);
+  BSON_APPEND_ARRAY_UNSAFE_BEGIN(&query, "$and", &all);
   BSON_APPEND_DOCUMENT(&all, "0", filter);
   BSON_APPEND_DOCUMENT_BEGIN(&all, "1", &free);
-  BSON_APPEND_ARRAY_BEGIN(&free, "$or", &any);
+  BSON_APPEND_ARRAY_UNSAFE_BEGIN(&free, "$or", &any);
   BCON_APPEND(&any, "0", "{", holder.text, "{", "$exists", BCON_BOOL(false), "}", "}");
   append_expired(&any, place);
   BCON_APPEND(&any, "2", "{", holder.text, OWNER(owner), "}");
