@@ -47,7 +47,7 @@ LOCK_TEST(taken_and_released)
 {
   struct pawl *pawl = handle_open();
   pawl_hold hold = take(pawl, MY_NAME);
-  assert_in_range(pawl_left_ms(pawl, hold), 1, lease_ms * 2 / 3);
+  assert_uint_in_range(pawl_left_ms(pawl, hold), 1, lease_ms * 2 / 3);
   assert_int_equal(pawl_token(pawl, hold), 1);
   assert_int_equal(pawl_slot(pawl, hold), 0);
   assert_int_equal(pawl_reason(pawl, hold, &error), PAWL_REASON_NONE);

@@ -108,5 +108,5 @@ FILE_TEST(tokens_never_fall)
   }
   fclose(file);
   assert_int_equal(last, PROCESSES);
-  assert_in_range(lines, WRITES, PROCESSES * WRITES);
+  assert_uint_in_range(lines, WRITES, PROCESSES * WRITES);
 }

@@ -201,7 +201,7 @@ static void walk_check(struct walker *walkers, int slots, int64_t *last)
   int holders = 0;
   for (int i = 0; i < WALKERS; i++)
     holders += pawl_left_ms(walkers[i].pawl, walkers[i].hold) > 0;
-  assert_in_range(holders, 0, slots);
+  assert_uint_in_range(holders, 0, slots);
   for (int i = 0; i < WALKERS && slots == 1; i++) {
     int64_t token = pawl_left_ms(walkers[i].pawl, walkers[i].hold) > 0 ? pawl_token(walkers[i].pawl, walkers[i].hold) : 0;
     if (token == 0)

@@ -105,8 +105,8 @@ LOCK_TEST(who_holds_and_who_waits)
   assert_int_equal(count, 2);
   assert_string_equal(entries[0].name, "list-b");
   assert_int_equal(entries[0].slot, 0);
-  assert_in_range(entries[0].held_ms, 500, 100000);
-  assert_in_range(entries[0].left_ms, 1, lease_ms);
+  assert_uint_in_range(entries[0].held_ms, 500, 100000);
+  assert_uint_in_range(entries[0].left_ms, 1, lease_ms);
   assert_contains(entries[0].program, "the first program");
   assert_int_equal(entries[1].slot, -1);
   assert_int_equal(entries[1].place, 0);
@@ -136,7 +136,7 @@ LOCK_TEST(as_many_as_there_are_slots)
       continue;
     }
     assert_result(take_all(handles[i], &want, 1, PAWL_NO_WAIT, &holds[i]), PAWL_OK);
-    assert_in_range(pawl_slot(handles[i], holds[i]), 0, SLOTS - 1);
+    assert_uint_in_range(pawl_slot(handles[i], holds[i]), 0, SLOTS - 1);
     taken |= 1u << pawl_slot(handles[i], holds[i]);
     assert_int_equal(pawl_token(handles[i], holds[i]), i + 1);
   }
