@@ -29,7 +29,9 @@ LOCK_TEST(or_none)
   for (int i = 0; i < 3; i++)
     assert_int_equal(pawl_left_ms(two, holds[i]), 0);
   assert_result(take_all(two, wants, 3, 500, holds), PAWL_TIMEOUT);
-  release(one, take(one, "none-a"));
+  pass_ms(lease_ms / 3); /* its release goes on behind */
+  assert_result(pawl_take(one, "none-a", PAWL_NO_WAIT, &hold, &error), PAWL_OK);
+  release(one, hold);
   release(one, take(one, "none-c"));
   release(one, busy);
   assert_result(take_all(two, wants, 3, 20 * lease_ms, holds), PAWL_OK);
@@ -55,15 +57,19 @@ LOCK_TEST(several_are_renewed_while_others_are_waited_for)
 
 LOCK_TEST(crossed_names_do_not_wait_for_each_other)
 {
-  struct pawl *one = handle_open(), *two = handle_open();
+  struct pawl *one = handle_open(), *two = handle_open(), *holder = handle_open();
   const struct pawl_want ab[] = {{.name = "crossed-a"}, {.name = "crossed-b"}}, ba[] = {{.name = "crossed-b"}, {.name = "crossed-a"}};
   const struct pawl_terms terms = {.size = sizeof terms, .wait_ms = PAWL_FOR_EVER};
   pawl_fd(one);
   pawl_fd(two);
   for (int i = 0; i < 5; i++) {
-    pawl_hold ones[2], twos[2];
+    pawl_hold ones[2], twos[2], both[2];
+    assert_result(take_all(holder, ab, 2, 20 * lease_ms, both), PAWL_OK);
     assert_result(pawl_take_begin(one, ab, 2, &terms, ones, &error), PAWL_OK);
     assert_result(pawl_take_begin(two, ba, 2, &terms, twos, &error), PAWL_OK);
+    pass_ms(300); /* each waits for its first */
+    for (int j = 0; j < 2; j++)
+      release(holder, both[j]);
     pass_ms(lease_ms);
     struct pawl *first = pawl_left_ms(one, ones[0]) > 0 ? one : two, *second = first == one ? two : one;
     pawl_hold *of_first = first == one ? ones : twos, *of_second = first == one ? twos : ones;
