@@ -58,7 +58,7 @@ const struct option_row config_options[] = {
    .help = "how long to wait for the lock, and then exit 69; 0s: do not wait"},
   {"Lease", "nonblock", 0, OPTION_BOOL, LOCK, .text = "false", FIELD(nonblock), .help = "do not wait for the lock: short for --timeout 0s"},
   {"Lease", "slots", 0, OPTION_COUNT, LOCK, "1", 1, 1000, .placeholder = "N", FIELD(slots),
-   .help = "so many may hold the lock at the same time; all must say the same number"},
+   .help = "up to N processes may hold the lock at the same time; all must give the same N"},
   {"Lease", "hold", 0, OPTION_BOOL, LOCK, .text = "false", FIELD(hold),
    .help = "run no command: print a line of JSON when the lock is held, and hold it until standard input ends"},
   {"Lease", "conflict-exit", 0, OPTION_COUNT, LOCK, "69", 0, 255, .placeholder = "N", FIELD(conflict_exit),

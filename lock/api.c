@@ -69,8 +69,8 @@ static bool take_valid(struct pawl *pawl, const struct pawl_want *wants, size_t 
 
 /* ---- taking ---- */
 
-enum pawl_result pawl_take_all(struct pawl *pawl, const struct pawl_want *wants, size_t count, const struct pawl_terms *given,
-                               pawl_hold *holds, struct pawl_error *error)
+static enum pawl_result take(struct pawl *pawl, const struct pawl_want *wants, size_t count, const struct pawl_terms *given, bool begun,
+                             pawl_hold *holds, struct pawl_error *error)
 {
   enum pawl_result result;
   struct pawl_terms terms;
@@ -78,25 +78,23 @@ enum pawl_result pawl_take_all(struct pawl *pawl, const struct pawl_want *wants,
   if (!take_valid(pawl, wants, count, given, &terms, holds, error, &result))
     return result;
   pthread_mutex_lock(&pawl->mutex);
-  result = set_new(pawl, wants, count, &terms, false, holds, &set, error);
-  if (result == PAWL_OK)
+  result = set_new(pawl, wants, count, &terms, begun, holds, &set, error);
+  if (result == PAWL_OK && !begun)
     result = set_await(pawl, set, error);
   pthread_mutex_unlock(&pawl->mutex);
   return result;
 }
 
-enum pawl_result pawl_take_begin(struct pawl *pawl, const struct pawl_want *wants, size_t count, const struct pawl_terms *given,
+enum pawl_result pawl_take_all(struct pawl *pawl, const struct pawl_want *wants, size_t count, const struct pawl_terms *terms,
+                               pawl_hold *holds, struct pawl_error *error)
+{
+  return take(pawl, wants, count, terms, false, holds, error);
+}
+
+enum pawl_result pawl_take_begin(struct pawl *pawl, const struct pawl_want *wants, size_t count, const struct pawl_terms *terms,
                                  pawl_hold *holds, struct pawl_error *error)
 {
-  enum pawl_result result;
-  struct pawl_terms terms;
-  struct set *set;
-  if (!take_valid(pawl, wants, count, given, &terms, holds, error, &result))
-    return result;
-  pthread_mutex_lock(&pawl->mutex);
-  result = set_new(pawl, wants, count, &terms, true, holds, &set, error);
-  pthread_mutex_unlock(&pawl->mutex);
-  return result;
+  return take(pawl, wants, count, terms, true, holds, error);
 }
 
 enum pawl_result pawl_take(struct pawl *pawl, const char *name, int64_t wait_ms, pawl_hold *hold, struct pawl_error *error)

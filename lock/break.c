@@ -41,7 +41,7 @@ static enum pawl_result find(struct pawl *pawl, struct holders *holders, int *sl
     outcome = ledger_read(pawl->store, holders->name, &ledger, &wrong);
   if (outcome == OUTCOME_UNKNOWN)
     return result_set(error, result_of_error(&wrong, false), "breaking %s: %s", holders->name, wrong.text);
-  *slots = outcome == OUTCOME_YES && ledger.slots > 0 ? ledger.slots : 1; /* a ledger that cannot be used keeps nobody from breaking */
+  *slots = outcome == OUTCOME_YES && ledger.slots > 0 ? ledger.slots : 1; /* a ledger that cannot be used does not prevent it */
   if (holders->no_memory)
     return result_set(error, PAWL_MEMORY, "breaking %s: no memory", holders->name);
   return holders->count > 0 ? PAWL_OK : result_set(error, PAWL_NOTHING, "breaking %s: it is not held", holders->name);

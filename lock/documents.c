@@ -45,7 +45,7 @@ static struct document_want *want_new(const struct pawl_document *given, struct 
     return NULL;
   }
   if (!bson_valid(which.filter, &filter) || (which.sort != NULL && !bson_valid(which.sort, &sort))) {
-    (void)result_set(error, PAWL_INVALID, "locking a document of %.100s: the filter or the sort is no BSON", which.collection);
+    (void)result_set(error, PAWL_INVALID, "locking a document of %.100s: the filter or the sort is not BSON", which.collection);
     return NULL;
   }
   size_t collection_bytes = strlen(which.collection) + 1, field_bytes = strlen(field) + 1;

@@ -1,7 +1,7 @@
 /*
  * private: the inside of a handle. Shared by the files of lock/; programs include pawl/lock.h.
  *
- * handle->mutex guards all of it, but for a set's attempt while the set runs, and the fields that are atomic. It is never held
+ * pawl->mutex guards all of it, but for a set's attempt while the set runs, and the fields that are atomic. It is never held
  * while a request is under way. seam.h has what differs between a real database and the one in memory.
  */
 #ifndef PAWL_LOCK_PRIVATE_H
@@ -95,7 +95,7 @@ struct pawl {
   struct lock_holder holder;
 
   pthread_mutex_t mutex;
-  bool closing, prepared;
+  bool prepared;
   struct cell *_Atomic chunks[CHUNKS_MAX]; /* each of CHUNK_CELLS */
   struct cell *free_cells;
   uint32_t cell_count;

@@ -173,8 +173,8 @@ struct pawl_document {
 
 /*
  * Takes a document that matches and that nobody has locked, or whose lease is over: the lock and the document are one, so a
- * write by pawl_document_update is safe from a holder that woke up late. There is no wait queue: who waits looks every 0.1 to
- * 1 s. pawl_document_bytes has it as it was at the take. As pawl_take; PAWL_BUSY and PAWL_TIMEOUT also if no document matches.
+ * write by pawl_document_update is safe from a holder that woke up late. There is no wait queue: a waiting call tries every
+ * 0.1 to 1 s. pawl_document_bytes has it as it was at the take. As pawl_take; PAWL_BUSY and PAWL_TIMEOUT also if no document matches.
  * PAWL_REFUSED: MongoDB does not take the filter or the sort.
  */
 PAWL_MUST_CHECK enum pawl_result pawl_document_take(struct pawl *pawl, const struct pawl_document *which, const struct pawl_terms *terms,
