@@ -170,6 +170,9 @@ def test_several_names(field, locked, tmp_path):
     none = field.run("pawl-lock", "--nonblock", "--conflict-exit", "42", "c", "b", "a", "--", "echo", "no")
     assert (none.returncode, none.stdout) == (42, b"") and b"b: the time is over, and it is held by" in none.stderr, none
     assert field.locks.count_documents({"slot": 0}) == 1
+    with field.failing(["delete"], {"times": 1}, collection="locks", program="pawl-lock", blockConnection=True, blockTimeMS=1000):
+        field.run("pawl-lock", "--nonblock", "c", "b", "a", "--", "echo", "no")
+        assert field.locks.count_documents({"slot": 0}) == 1  # it ends when a is given back
     waiting = locked("a", *sh("echo $PAWL_LOCK_NAME/$PAWL_LOCK_EPOCH"), options=[*LEASE, "c", "b"])
     waiting.wait_errors("waits for b")
     (tmp_path / "go").touch()

@@ -250,6 +250,8 @@ def test_server_turned_off(either):
     either.server.boot()
     either.server.wait_up().serve()
     either.progress(200)
+    for client in either.clients:  # each connects again by its own timer, and until then a worker that stops cannot end
+        client.run("sync", "-f", either.dir, deadline=180)
     assert all(worker.alive() for worker in workers)
     either.judge()
 

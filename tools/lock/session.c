@@ -74,7 +74,7 @@ int session_exit_code(enum pawl_result result)
   return EXIT_FAILED;
 }
 
-/* Of several the first says why. */
+/* It comes for each lock; the first says why. */
 static void failed(struct session *session, const struct pawl_event *event)
 {
   const struct config *config = session->config;
@@ -83,9 +83,10 @@ static void failed(struct session *session, const struct pawl_event *event)
     snprintf(name, sizeof name, "%s", session_name(session, event->hold));
   const char *why = session_text(name, event->error.text);
   bool conflict = event->result == PAWL_BUSY || event->result == PAWL_TIMEOUT;
-  if (session->state == SESSION_FAILED)
+  if (++session->failed == session->count)
+    session->state = SESSION_FAILED; /* not before: what was taken has to be given back first */
+  if (session->failed > 1)
     return;
-  session->state = SESSION_FAILED;
   session->code = conflict ? (int)config->conflict_exit : session_exit_code(event->result);
   if (event->result == PAWL_CANCELLED) /* by a signal, which then ends this process; or by the end of standard input */
     session->code = EXIT_DONE;

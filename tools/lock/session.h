@@ -16,7 +16,7 @@ struct session {
   const struct config *config;
   struct pawl *pawl;
   pawl_hold holds[NAMES_MAX]; /* of config->names */
-  int count, held;
+  int count, held, failed;
   int events; /* the library's descriptor */
   enum { SESSION_WAITS, SESSION_HOLDS, SESSION_FAILED } state;
   int code;        /* FAILED: the exit code */
