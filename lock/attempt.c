@@ -57,6 +57,13 @@ static enum attempt_result returns(struct attempt *attempt)
   return ATTEMPT_GOES_ON;
 }
 
+bool attempt_return_late(struct attempt *attempt, int64_t now_ms)
+{
+  if (too_late(attempt, now_ms))
+    attempt->state = ATTEMPT_RETURNS;
+  return attempt->state == ATTEMPT_RETURNS;
+}
+
 /* ---- the steps ---- */
 
 /*
@@ -241,8 +248,17 @@ static enum attempt_result document_back(struct attempt *attempt, struct locksto
 {
   struct document_want *want = attempt->document;
   const struct document_hold hold = {.place = want->place, .id = &want->document, .owner = attempt->lock.owner, .token = attempt->token};
+  bool leaves = attempt->state == ATTEMPT_LEAVES;
   enum outcome outcome = want->taken ? document_release(store, &hold, error) : OUTCOME_YES;
-  return outcome == OUTCOME_UNKNOWN && attempt->failures + 1 < LEAVE_TRIES_MAX ? ATTEMPT_UNKNOWN : ATTEMPT_LEFT;
+  if (outcome == OUTCOME_UNKNOWN)
+    return leaves && attempt->failures + 1 >= LEAVE_TRIES_MAX ? ATTEMPT_LEFT : ATTEMPT_UNKNOWN;
+  if (leaves)
+    return ATTEMPT_LEFT;
+  if (want->taken)
+    bson_destroy(&want->document);
+  want->taken = false;
+  begin_anew(attempt);
+  return ATTEMPT_GOES_ON;
 }
 
 int64_t attempt_pause_ms(struct attempt *attempt, struct lockstore *store)

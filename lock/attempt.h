@@ -68,6 +68,8 @@ MUST_CHECK enum attempt_result attempt_step(struct attempt *attempt, struct lock
                                             int64_t *pause_ms, struct error *error);
 /* A request for it had no answer: how long to wait. */
 int64_t attempt_pause_ms(struct attempt *attempt, struct lockstore *store);
+/* After HELD. True: by now two thirds of its lease are over; the next steps give it back and begin anew. */
+MUST_CHECK bool attempt_return_late(struct attempt *attempt, int64_t now_ms);
 /* It is given up, between two steps: further steps lead to LEFT. */
 void attempt_leave(struct attempt *attempt);
 

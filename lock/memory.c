@@ -18,6 +18,7 @@ struct seam {
   struct pawl *pawl;
   LIST_ENTRY(seam) all;
   bool frozen;
+  int64_t slow_ms;
   struct wakeup_reader *reader;
 };
 
@@ -252,6 +253,18 @@ void pawl_memory_freeze(struct pawl *pawl, bool frozen)
 void pawl_memory_cut_off(struct pawl *pawl, bool away)
 {
   lockstore_memory_set_away(pawl->store, away);
+}
+
+static void answer_late(void *context)
+{
+  const struct seam *seam = context;
+  time_set(seam->memory, seam->memory->now_ms + seam->slow_ms);
+}
+
+void pawl_memory_slow(struct pawl *pawl, int64_t ms)
+{
+  pawl->seam->slow_ms = ms;
+  lockstore_memory_on_answer(pawl->store, answer_late, pawl->seam);
 }
 
 void pawl_memory_lose_answers(struct pawl *pawl, int skip, int count, bool done)

@@ -80,8 +80,11 @@ static bool collect(struct pawl *pawl, int64_t now_ms, bool documents, struct re
   return true;
 }
 
+/* An answer that comes when the hold is lost by its clock renews nothing: its user may have seen that. */
 static void renewed(struct pawl *pawl, struct hold *hold, enum outcome outcome, int64_t sent_ms, const struct error *error)
 {
+  if (lost_by_clock(pawl, hold, seam_now_ms(pawl)))
+    return;
   if (outcome == OUTCOME_YES) {
     hold_renewed(pawl, hold, sent_ms);
   } else if (outcome == OUTCOME_NO) {

@@ -167,6 +167,10 @@ static void stepped(struct pawl *pawl, struct set *set, enum attempt_result resu
     hold_back(pawl, set->holds[set->at]);
   switch (result) {
   case ATTEMPT_HELD:
+    if (attempt_return_late(&set->attempt, seam_now_ms(pawl))) {
+      set_due(pawl, set, seam_now_ms(pawl));
+      return;
+    }
     hold_taken(pawl, set->holds[set->at++], &set->attempt, set->longest_ms);
     next_name(pawl, set);
     return;

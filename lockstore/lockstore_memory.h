@@ -47,5 +47,7 @@ void lockstore_memory_set_away(struct lockstore *store, bool away);
 void lockstore_memory_fail(struct lockstore *store, int calls, bool applied);
 /* The same, after `skip` more calls. */
 void lockstore_memory_fail_after(struct lockstore *store, int skip, int calls, bool applied);
+/* Called when a call has been done and before it returns, by its thread: it may set the clock, for an answer that comes late. */
+void lockstore_memory_on_answer(struct lockstore *store, void (*answered)(void *context), void *context);
 
 #endif

@@ -156,13 +156,28 @@ bool memory_call_begin(struct lockstore *store, bool *lost)
   return !*lost || store->failing_applied;
 }
 
-enum outcome memory_call_end(struct lockstore *store, bool lost, enum outcome outcome, struct error *error)
+void lockstore_memory_on_answer(struct lockstore *store, void (*answered)(void *context), void *context)
+{
+  store->answered = answered;
+  store->context = context;
+}
+
+/* A reader of wake-ups has a connection of its own. */
+static enum outcome reader_call_end(struct lockstore *store, bool lost, enum outcome outcome, struct error *error)
 {
   pthread_mutex_unlock(&store->server->mutex);
   if (!lost)
     return outcome;
   error_set(error, "no answer from the server in memory");
   return OUTCOME_UNKNOWN;
+}
+
+enum outcome memory_call_end(struct lockstore *store, bool lost, enum outcome outcome, struct error *error)
+{
+  outcome = reader_call_end(store, lost, outcome, error);
+  if (store->answered != NULL)
+    store->answered(store->context);
+  return outcome;
 }
 
 enum outcome lockstore_prepare(struct lockstore *store, struct error *error)
@@ -238,7 +253,7 @@ enum outcome wakeup_reader_begin(struct wakeup_reader *reader, struct error *err
   bool lost;
   if (memory_call_begin(reader->store, &lost))
     reader->position = reader->store->server->wakeup_count;
-  return memory_call_end(reader->store, lost, OUTCOME_YES, error);
+  return reader_call_end(reader->store, lost, OUTCOME_YES, error);
 }
 
 static bool wakeup_is_for(const struct wakeup_reader *reader, const struct wakeup_document *document)
@@ -267,5 +282,5 @@ enum outcome wakeup_reader_next(struct wakeup_reader *reader, int64_t await_ms, 
       outcome = OUTCOME_YES;
     }
   }
-  return memory_call_end(reader->store, lost, outcome, error);
+  return reader_call_end(reader->store, lost, outcome, error);
 }

@@ -64,6 +64,8 @@ struct lockstore {
   int skipping; /* calls until they begin that are */
   int failing;  /* still to answer UNKNOWN */
   bool failing_applied;
+  void (*answered)(void *context); /* NULL: none */
+  void *context;
 };
 
 static inline bool owner_equal(const struct owner *a, const struct owner *b)

@@ -32,6 +32,8 @@ PAWL_API void pawl_memory_freeze(struct pawl *pawl, bool frozen);
 PAWL_API void pawl_memory_cut_off(struct pawl *pawl, bool away);
 /* After `skip` more requests of this handle the next `count` have no answer; with `done` they are done all the same. */
 PAWL_API void pawl_memory_lose_answers(struct pawl *pawl, int skip, int count, bool done);
+/* From now on each answer of the database to this handle comes so much later than what it answers is done. 0: at once. */
+PAWL_API void pawl_memory_slow(struct pawl *pawl, int64_t ms);
 
 /*
  * A document of a collection, as BSON, for the locks of documents. Of MongoDB's language the library in memory knows equality,

@@ -153,6 +153,61 @@ LOCK_TEST(a_lost_hold_is_released_without_an_answer)
   assert_contains(error.text, "MongoDB gave no answer");
 }
 
+/* ---- answers that come late ---- */
+
+/* Two thirds of the lease are over when a renewal is answered: it was lost until then, and stays so. */
+LOCK_TEST(a_renewal_that_is_answered_too_late)
+{
+  struct pawl *pawl = handle_open();
+  pawl_fd(pawl);
+  pawl_hold hold = take(pawl, MY_NAME);
+  pawl_memory_slow(pawl, lease_ms * 5 / 12);
+  pass_ms(lease_ms * 9 / 12);
+  assert_int_equal(pawl_left_ms(pawl, hold), 0);
+  assert_int_equal(pawl_reason(pawl, hold, NULL), PAWL_REASON_EXPIRED);
+  assert_int_equal(event_of(pawl).kind, PAWL_EVENT_LOST);
+  pawl_memory_slow(pawl, 0);
+  pass_ms(lease_ms);
+  assert_int_equal(pawl_left_ms(pawl, hold), 0);
+  assert_result(pawl_release(pawl, hold, &error), PAWL_LOST);
+}
+
+/* Where the last answer of a take comes when its own two thirds are over, it is given back: none is held with nothing left of it. */
+LOCK_TEST(a_take_that_is_answered_too_late)
+{
+  const struct pawl_want want = {.name = MY_NAME};
+  const struct pawl_terms terms = {.size = sizeof terms, .wait_ms = 2 * lease_ms};
+  for (int64_t ms = 100, taken = 0; ms < lease_ms; ms += 100) {
+    pawl_hold hold;
+    struct pawl *pawl = handle_open();
+    pawl_memory_slow(pawl, ms);
+    enum pawl_result result = pawl_take_all(pawl, &want, 1, &terms, &hold, &error);
+    taken += result == PAWL_OK;
+    assert_true(result == PAWL_OK ? pawl_left_ms(pawl, hold) > 0 : result == PAWL_TIMEOUT && taken > 0);
+    world_end(NULL);
+  }
+}
+
+/* A document too. */
+LOCK_TEST(a_document_that_is_answered_too_late)
+{
+  const struct pawl_terms terms = {.size = sizeof terms, .wait_ms = PAWL_FOR_EVER};
+  pawl_hold hold;
+  bson_t *event = BCON_NEW("_id", BCON_INT32(1));
+  const struct pawl_document wanted = {.size = sizeof wanted, .collection = "events", .filter = bson_get_data(event)};
+  document_put("events", event);
+  struct pawl *pawl = handle_open();
+  pawl_fd(pawl);
+  assert_result(pawl_document_take_begin(pawl, &wanted, &terms, &hold, &error), PAWL_OK);
+  pawl_memory_slow(pawl, lease_ms);
+  pass_ms(lease_ms / 2);
+  pawl_memory_slow(pawl, 0);
+  assert_int_equal(pawl_left_ms(pawl, hold), 0);
+  assert_int_equal(event_of(pawl).kind, PAWL_EVENT_HELD);
+  assert_true(pawl_left_ms(pawl, hold) > lease_ms / 2);
+  bson_destroy(event);
+}
+
 /* ---- answers that are lost ---- */
 
 /* Each request of a take and a release in turn, done and not done: it succeeds all the same, and nobody is kept off for good. */
