@@ -7,16 +7,13 @@
  * worker's way to it. The test itself plays a request that arrives late: the call answers UNKNOWN without effect
  * (lockstore_memory_fail), and the test makes the same call again when the request shall arrive.
  *
- * Threads: one mutex per server; any thread. Nothing blocks. A server outlives its lockstores. The twin aborts when the bounds
- * below, or memory, are exhausted: that is a mistake of the test.
+ * Threads: one mutex per server; any thread. Nothing blocks. A server outlives its lockstores. Without memory the twin aborts.
  */
 #ifndef PAWL_LOCKSTORE_LOCKSTORE_MEMORY_H
 #define PAWL_LOCKSTORE_LOCKSTORE_MEMORY_H
 
 #include "lockstore/ledger.h"
 #include "lockstore/mutex.h"
-
-enum { MEMORY_LOCKS_MAX = 256, MEMORY_LEDGERS_MAX = 256, MEMORY_QUEUES_MAX = 16 };
 
 struct memory_server;
 

@@ -17,8 +17,24 @@ struct memory_server *memory_server_new(void)
 void memory_server_free(struct memory_server *server)
 {
   memory_documents_free(server);
+  free(server->locks);
+  free(server->queues);
+  free(server->ledgers);
+  free(server->documents);
   pthread_mutex_destroy(&server->mutex);
   free(server);
+}
+
+void *memory_grow(void *array, int *room, int wanted, size_t size)
+{
+  int before = *room;
+  if (wanted <= before)
+    return array;
+  *room = wanted > 2 * before ? wanted : 2 * before;
+  uint8_t *grown = realloc(array, (size_t)*room * size);
+  assert(grown);
+  memset(grown + (size_t)before * size, 0, (size_t)(*room - before) * size);
+  return grown;
 }
 
 void memory_server_set_now(struct memory_server *server, int64_t now_ms)
@@ -53,7 +69,8 @@ struct ledger_document *memory_ledger_find(struct memory_server *server, const c
 
 struct ledger_document *memory_ledger_make(struct memory_server *server, const char *type)
 {
-  assert(server->ledger_count < MEMORY_LEDGERS_MAX && strlen(type) <= TYPE_BYTES_MAX);
+  assert(strlen(type) <= TYPE_BYTES_MAX);
+  server->ledgers = memory_grow(server->ledgers, &server->ledger_room, server->ledger_count + 1, sizeof *server->ledgers);
   int at = server->ledger_count++;
   for (; at > 0 && strcmp(server->ledgers[at - 1].type, type) > 0; at--)
     server->ledgers[at] = server->ledgers[at - 1];
@@ -72,12 +89,22 @@ void memory_server_put_ledger(struct memory_server *server, const char *type, co
   pthread_mutex_unlock(&server->mutex);
 }
 
+static void *array_copy(void *to, int *room, const void *from, int count, size_t size)
+{
+  to = memory_grow(to, room, count, size);
+  if (count > 0)
+    memcpy(to, from, (size_t)count * size);
+  if (*room > count)
+    memset((uint8_t *)to + (size_t)count * size, 0, (size_t)(*room - count) * size);
+  return to;
+}
+
 void memory_server_copy(struct memory_server *to, const struct memory_server *from)
 {
   pthread_mutex_lock(&to->mutex);
-  memcpy(to->locks, from->locks, sizeof to->locks);
-  memcpy(to->queues, from->queues, sizeof to->queues);
-  memcpy(to->ledgers, from->ledgers, sizeof to->ledgers);
+  to->locks = array_copy(to->locks, &to->lock_room, from->locks, from->lock_room, sizeof *to->locks);
+  to->queues = array_copy(to->queues, &to->queue_room, from->queues, from->queue_room, sizeof *to->queues);
+  to->ledgers = array_copy(to->ledgers, &to->ledger_room, from->ledgers, from->ledger_room, sizeof *to->ledgers);
   to->ledger_count = from->ledger_count;
   pthread_mutex_unlock(&to->mutex);
 }

@@ -444,7 +444,8 @@ enum outcome document_guarded_update(struct lockstore *store, const struct docum
 void memory_server_put_document(struct memory_server *server, const char *collection, const bson_t *document)
 {
   pthread_mutex_lock(&server->mutex);
-  assert(server->document_count < MEMORY_DOCUMENTS_MAX && strlen(collection) < sizeof server->documents[0].collection);
+  assert(strlen(collection) < sizeof server->documents->collection);
+  server->documents = memory_grow(server->documents, &server->document_room, server->document_count + 1, sizeof *server->documents);
   struct user_document *made = &server->documents[server->document_count++];
   strcpy(made->collection, collection);
   made->bson = bson_copy(document);

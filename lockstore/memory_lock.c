@@ -7,7 +7,7 @@
 
 static struct lock_document *lock_find(struct memory_server *server, const char *type, int slot)
 {
-  for (int i = 0; i < MEMORY_LOCKS_MAX; i++)
+  for (int i = 0; i < server->lock_room; i++)
     if (strcmp(server->locks[i].type, type) == 0 && server->locks[i].slot == slot)
       return &server->locks[i];
   return NULL;
@@ -21,14 +21,14 @@ static struct lock_document *lock_find_owned(struct memory_server *server, const
 
 static struct lock_document *lock_make(struct memory_server *server, const char *type, int slot)
 {
-  for (int i = 0; i < MEMORY_LOCKS_MAX; i++)
-    if (server->locks[i].type[0] == '\0') {
-      assert(strlen(type) <= TYPE_BYTES_MAX);
-      strcpy(server->locks[i].type, type);
-      server->locks[i].slot = slot;
-      return &server->locks[i];
-    }
-  abort();
+  int at = 0;
+  while (at < server->lock_room && server->locks[at].type[0] != '\0')
+    at++;
+  server->locks = memory_grow(server->locks, &server->lock_room, at + 1, sizeof *server->locks);
+  assert(strlen(type) <= TYPE_BYTES_MAX);
+  strcpy(server->locks[at].type, type);
+  server->locks[at].slot = slot;
+  return &server->locks[at];
 }
 
 static bool lock_stealable(const struct memory_server *server, const struct lock_document *lock)
@@ -79,7 +79,7 @@ static void view_of(const struct lockstore *store, const struct lock_document *l
 
 static struct queue_document *queue_find(struct memory_server *server, const char *type)
 {
-  for (int i = 0; i < MEMORY_QUEUES_MAX; i++)
+  for (int i = 0; i < server->queue_room; i++)
     if (strcmp(server->queues[i].type, type) == 0)
       return &server->queues[i];
   return NULL;
@@ -150,14 +150,14 @@ static void last_set(struct wait_queue *queue, const struct owner *owner, enum l
 
 static struct queue_document *queue_make(struct memory_server *server, const char *type)
 {
-  for (int i = 0; i < MEMORY_QUEUES_MAX; i++)
-    if (server->queues[i].type[0] == '\0') {
-      server->queues[i].queue.count = 0;
-      server->queues[i].queue.has_last = false;
-      strcpy(server->queues[i].type, type);
-      return &server->queues[i];
-    }
-  abort();
+  int at = 0;
+  while (at < server->queue_room && server->queues[at].type[0] != '\0')
+    at++;
+  server->queues = memory_grow(server->queues, &server->queue_room, at + 1, sizeof *server->queues);
+  server->queues[at].queue.count = 0;
+  server->queues[at].queue.has_last = false;
+  strcpy(server->queues[at].type, type);
+  return &server->queues[at];
 }
 
 enum outcome wait_queue_join(struct lockstore *store, const char *type, const struct waiter *me, const struct lock_holder *who,
@@ -351,10 +351,11 @@ static int lock_compare(const void *a, const void *b)
 enum outcome lock_list(struct lockstore *store, lock_each *each, void *context, struct error *error)
 {
   bool lost;
-  const struct lock_document *sorted[MEMORY_LOCKS_MAX];
   size_t count = 0;
   if (memory_call_begin(store, &lost) && !lost) {
-    for (int i = 0; i < MEMORY_LOCKS_MAX; i++)
+    const struct lock_document **sorted = calloc((size_t)store->server->lock_room + 1, sizeof *sorted);
+    assert(sorted);
+    for (int i = 0; i < store->server->lock_room; i++)
       if (store->server->locks[i].type[0])
         sorted[count++] = &store->server->locks[i];
     qsort(sorted, count, sizeof *sorted, lock_compare);
@@ -363,6 +364,7 @@ enum outcome lock_list(struct lockstore *store, lock_each *each, void *context, 
       view_of(store, sorted[i], &view);
       each(context, sorted[i]->type, sorted[i]->slot, &view, NULL);
     }
+    free(sorted);
   }
   return memory_call_end(store, lost, OUTCOME_YES, error);
 }
@@ -372,7 +374,7 @@ enum outcome lock_list_waiters(struct lockstore *store, waiter_each *each, void 
 {
   bool lost;
   if (memory_call_begin(store, &lost) && !lost) {
-    for (int i = 0; i < MEMORY_QUEUES_MAX; i++) {
+    for (int i = 0; i < store->server->queue_room; i++) {
       const struct queue_document *waiting = &store->server->queues[i];
       for (int place = 0; waiting->type[0] != '\0' && place < waiting->queue.count; place++) {
         const struct lock_holder who = {.kind = waiting->queue.waiters[place].kind};

@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-enum { TTL_MS_MAX = 3600000, MEMORY_WAKEUPS_MAX = 64, MEMORY_DOCUMENTS_MAX = 1024 };
+enum { TTL_MS_MAX = 3600000, MEMORY_WAKEUPS_MAX = 64 };
 
 struct queue_document {
   char type[TYPE_BYTES_MAX + 1]; /* empty: no document */
@@ -45,15 +45,15 @@ struct memory_server {
   pthread_mutex_t mutex;
   int64_t now_ms;
   bool away;
-  struct lock_document locks[MEMORY_LOCKS_MAX];
-  struct queue_document queues[MEMORY_QUEUES_MAX];
-  struct ledger_document ledgers[MEMORY_LEDGERS_MAX]; /* in order of type */
-  int ledger_count;
+  struct lock_document *locks;
+  struct queue_document *queues;
+  struct ledger_document *ledgers; /* in order of type */
+  struct user_document *documents;
+  int lock_room, queue_room, ledger_room, document_room; /* of the arrays; what is not used is zero */
+  int ledger_count, document_count;
   struct wakeup_document wakeups[MEMORY_WAKEUPS_MAX]; /* a ring, like a capped collection */
   int64_t wakeup_count;                               /* ever sent */
   int64_t store_count;                                /* ever opened */
-  struct user_document documents[MEMORY_DOCUMENTS_MAX];
-  int document_count;
 };
 
 struct lockstore {
@@ -72,6 +72,9 @@ static inline bool owner_equal(const struct owner *a, const struct owner *b)
 {
   return memcmp(a->bytes, b->bytes, OWNER_BYTES) == 0;
 }
+
+/* Makes an array at least so long; what is new in it is zero. Where it lies may change. */
+void *memory_grow(void *array, int *room, int wanted, size_t size);
 
 /* What every call does first and last. False: the server is away, or the call shall fail. */
 bool memory_call_begin(struct lockstore *store, bool *lost);

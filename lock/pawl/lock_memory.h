@@ -38,7 +38,7 @@ PAWL_API void pawl_memory_slow(struct pawl *pawl, int64_t ms);
 /*
  * A document of a collection, as BSON, for the locks of documents. Of MongoDB's language the library in memory knows equality,
  * $eq, $ne, $lt, $lte, $gt, $gte, $in, $exists, $and, $or and $nor in filters, and $set, $unset and $inc in updates; anything
- * else is PAWL_REFUSED. At most 1024 documents.
+ * else is PAWL_REFUSED.
  */
 PAWL_API void pawl_memory_document_put(struct pawl_memory *memory, const char *collection, const uint8_t *document);
 /* The first that matches, as BSON, valid until it changes; NULL: none. */

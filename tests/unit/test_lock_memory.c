@@ -153,6 +153,28 @@ LOCK_TEST(a_lost_hold_is_released_without_an_answer)
   assert_contains(error.text, "MongoDB gave no answer");
 }
 
+/* As many as a test likes. */
+LOCK_TEST(hundreds_of_locks_and_of_wait_queues)
+{
+  enum { NAMES = 400 };
+  struct pawl *holder = handle_open(), *waiter = handle_open();
+  pawl_hold holds[NAMES];
+  char name[16];
+  pawl_fd(waiter);
+  for (int i = 0; i < NAMES; i++) {
+    snprintf(name, sizeof name, "name-%d", i);
+    holds[i] = take(holder, name);
+    (void)begin(waiter, name, 1, PAWL_FOR_EVER);
+  }
+  pass_ms(1000);
+  for (int i = 0; i < NAMES; i++) {
+    assert_true(pawl_left_ms(holder, holds[i]) > 0);
+    release(holder, holds[i]);
+  }
+  for (int i = 0; i < NAMES; i++)
+    assert_int_equal(event_of(waiter).kind, PAWL_EVENT_HELD);
+}
+
 /* ---- answers that come late ---- */
 
 /* Two thirds of the lease are over when a renewal is answered: it was lost until then, and stays so. */
@@ -234,81 +256,4 @@ LOCK_TEST(any_answer_is_lost)
     for (int done = 0; done < 2; done++)
       for (int slots = 1; slots < 3; slots++)
         with_a_lost_answer(skip, done == 1, slots);
-}
-
-/* ---- a walk: at most as many hold as there are slots, and tokens rise ---- */
-
-enum { WALKERS = 6, WALK_SLOTS = 2 };
-struct walker {
-  struct pawl *pawl;
-  pawl_hold hold; /* 0: none */
-  bool frozen;
-};
-
-static unsigned next_random(uint64_t *seed, unsigned below)
-{
-  *seed = *seed * 6364136223846793005u + 1442695040888963407u;
-  return (unsigned)(*seed >> 33) % below;
-}
-
-static void walk_check(struct walker *walkers, int slots, int64_t *last)
-{
-  int holders = 0;
-  for (int i = 0; i < WALKERS; i++)
-    holders += pawl_left_ms(walkers[i].pawl, walkers[i].hold) > 0;
-  assert_uint_in_range(holders, 0, slots);
-  for (int i = 0; i < WALKERS && slots == 1; i++) {
-    int64_t token = pawl_left_ms(walkers[i].pawl, walkers[i].hold) > 0 ? pawl_token(walkers[i].pawl, walkers[i].hold) : 0;
-    if (token == 0)
-      continue;
-    assert_true(token >= *last);
-    *last = token;
-  }
-}
-
-static void walk_step(struct walker *walker, const char *name, int slots, uint64_t *seed)
-{
-  struct pawl_event event = {.size = sizeof event};
-  while (pawl_next(walker->pawl, &event))
-    if (event.hold == walker->hold && (event.kind == PAWL_EVENT_FAILED || event.kind == PAWL_EVENT_RELEASED))
-      walker->hold = 0;
-  unsigned what = next_random(seed, 20);
-  if (what == 0)
-    pawl_memory_freeze(walker->pawl, walker->frozen = !walker->frozen);
-  else if (what == 1)
-    pawl_memory_cut_off(walker->pawl, next_random(seed, 2) == 0);
-  else if (what == 2)
-    pawl_memory_lose_answers(walker->pawl, 0, 1 + (int)next_random(seed, 2), next_random(seed, 2) == 0);
-  else if (what < 12 && walker->hold == 0 && !walker->frozen)
-    walker->hold = begin(walker->pawl, name, slots, next_random(seed, 2) == 0 ? PAWL_FOR_EVER : 5000);
-  else if (what < 18 && walker->hold != 0 && !walker->frozen)
-    (void)pawl_release_begin(walker->pawl, walker->hold, NULL);
-}
-
-static int walk(uint64_t seed, int slots)
-{
-  struct walker walkers[WALKERS] = {{.hold = 0}};
-  int64_t last = 0;
-  int held = 0;
-  for (int i = 0; i < WALKERS; i++) {
-    walkers[i].pawl = handle_open();
-    pawl_fd(walkers[i].pawl);
-  }
-  for (int i = 0; i < 600; i++) {
-    walk_step(&walkers[next_random(&seed, WALKERS)], "walk", slots, &seed);
-    pass_ms(1 + next_random(&seed, 20) * next_random(&seed, 200));
-    walk_check(walkers, slots, &last);
-    for (int j = 0; j < WALKERS; j++)
-      held += pawl_left_ms(walkers[j].pawl, walkers[j].hold) > 0;
-  }
-  world_end(NULL);
-  return held;
-}
-
-LOCK_TEST(walks)
-{
-  int held = 0;
-  for (uint64_t seed = 1; seed <= 100; seed++)
-    held += walk(seed, seed % 2 == 0 ? 1 : WALK_SLOTS);
-  assert_true(held > 10000); /* they were not idle */
 }
