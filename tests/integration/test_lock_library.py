@@ -146,6 +146,20 @@ def test_cmake(field, installed, tmp_path):
     assert count(tmp_path / "b" / "user", field, tmp_path, 1, 2, LD_LIBRARY_PATH=libraries(installed)) == 2
 
 
+@pytest.mark.parametrize("loop, more", [("epoll", []), ("libev", ["-lev"])])
+def test_event_loop(field, installed, tmp_path, loop, more):
+    """The examples: two processes, and a name that both want."""
+    flags = pkg_config(installed, "--cflags", "--libs", "pawl-lock")
+    built("cc", "-Wall", "-Wextra", "-Werror", ROOT / "examples" / "c" / f"{loop}.c", "-o", tmp_path / loop, *flags, *more)
+    running = [subprocess.Popen([tmp_path / loop, field.server.uri, field.db.name, *names], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True, env=environment(LD_LIBRARY_PATH=libraries(installed))) for names in ("ab", "bc")]
+    done = [(process.communicate(timeout=60), process.returncode) for process in running]
+    said = "".join(out for (out, _), _ in done)
+    assert [(errors, code) for (_, errors), code in done] == [("", 0)] * 2, done
+    assert sorted(re.findall(r"^(\w): worked under token (\d+)$", said, re.M)) == [("a", "1"), ("b", "1"), ("b", "2"), ("c", "1")], done
+    assert said.count(": released\n") == 4 and said.count(": held\n") == 4 and re.search("^b: .* held by ", said, re.M), done
+
+
 # --- Python ---
 
 
