@@ -234,7 +234,8 @@ static bool lock_names_check(struct config *config, struct error *error)
         return false;
       }
   }
-  config->names = config->arguments;
+  if (config->argument_count > 0)
+    config->names = config->arguments;
   return true;
 }
 
@@ -278,6 +279,24 @@ static bool lock_alone_check(struct config *config, bool *alone, struct error *e
   return false;
 }
 
+static bool lock_document_check(const struct config *config, struct error *error)
+{
+  static const char *const needy[] = {"sort", "field"};
+  bool document = lock_setting(config, "document") != NULL;
+  for (size_t i = 0; i < sizeof needy / sizeof *needy; i++)
+    if (!document && lock_setting(config, needy[i]) != NULL) {
+      error_set(error, "--%s: takes --document, too", needy[i]);
+      return false;
+    }
+  if (document && config->argument_count > 0)
+    error_set(error, "--document: takes no NAME: one document is locked, and nothing else");
+  else if (document && strcmp(lock_setting(config, "slots"), "1") != 0)
+    error_set(error, "--document: takes no --slots: a document has one holder");
+  else
+    return true;
+  return false;
+}
+
 /* NAME... -- COMMAND...: command_cut took away the words after `--` before the flags were read. */
 static bool lock_arguments_check(struct config *config, struct error *error)
 {
@@ -288,7 +307,10 @@ static bool lock_arguments_check(struct config *config, struct error *error)
     return true;
   if (alone)
     return false;
-  if (config->argument_count == 0)
+  bool document = lock_setting(config, "document") != NULL;
+  if (!lock_document_check(config, error))
+    return false;
+  if (config->argument_count == 0 && !document)
     error_set(error, "the NAME of a lock is missing: %s", takes);
   else if (config->argument_count > NAMES_MAX)
     error_set(error, "got %d NAMEs: takes at most %d", config->argument_count, NAMES_MAX);

@@ -115,6 +115,7 @@ struct config {
   char **command;     /* the words after `--`: at least one, NULL-terminated, in argv */
   bool nonblock;      /* then timeout_ms is 0 */
   bool hold;          /* there is no command */
+  const char *document, *sort, *field; /* document: instead of names, which is then NULL; NULL: not given. sort: NULL: not given */
   int64_t slots;
   int64_t conflict_exit, lost_exit;
 

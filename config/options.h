@@ -67,7 +67,7 @@ struct program_text {
   const char *name, *brief, *usage;
   const char *about;    /* lines */
   const char *examples; /* lines, each with two leading blanks */
-  struct named_text exits[8], variables[2], files[4];
+  struct named_text exits[8], variables[4], files[4];
 };
 
 extern const struct program_text config_programs[CONFIG_PROGRAMS];

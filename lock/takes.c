@@ -150,7 +150,7 @@ static void waits(struct pawl *pawl, struct set *set, int64_t pause_ms)
     set_finish(pawl, set, PAWL_BUSY, &failed);
     return;
   }
-  if (hold->begun && !hold->waited && set->attempt.lock.view.left_ms > 0) {
+  if (hold->begun && !hold->waited && (set->attempt.lock.view.left_ms > 0 || hold->document != NULL)) {
     hold_text(hold, failed.text);
     hold_tell(pawl, hold, PAWL_EVENT_WAITS);
     hold->waited = true;

@@ -287,7 +287,7 @@ PAWL_MUST_CHECK enum pawl_result pawl_file_append(const char *path, int64_t toke
 /* ---- events ---- */
 
 enum pawl_event_kind {
-  PAWL_EVENT_WAITS,    /* a take that was begun has to wait: `error` says who holds the lock. At most once a hold */
+  PAWL_EVENT_WAITS,    /* a take that was begun has to wait: `error` says why, and who holds it. At most once a hold */
   PAWL_EVENT_AWAY,     /* a request had no answer, or MongoDB refuses user or right: `result`, `error`. It is tried again */
   PAWL_EVENT_BACK,     /* it answers again */
   PAWL_EVENT_HELD,     /* a take that was begun has succeeded */

@@ -1,4 +1,5 @@
 """A pawl-lock under test, and commands for it."""
+import json
 import re
 import subprocess
 
@@ -42,14 +43,31 @@ class Lock:
         return int(self.output().split()[0])
 
 
+class Holder:
+    """pawl-lock --hold, as a program of another language has it."""
+
+    def __init__(self, field, *words):
+        self.process = subprocess.Popen([program("pawl-lock"), *field.mongo, "--lease", "30s", "--hold", *words], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+
+    def line(self):
+        return json.loads(self.process.stdout.readline())
+
+    def end(self):
+        """Its input ends; what it still has to say, and its exit code."""
+        out, _ = self.process.communicate(timeout=30)
+        return [json.loads(line) for line in out.splitlines()], self.process.returncode
+
+
 class locker:
     def __init__(self, field):
         self.field, self.started = field, []
 
     def __call__(self, name, *command, options=LEASE, **how):
+        """name: None if the options say what is locked."""
         folder = self.field.folder / f"lock{len(self.started)}"
         folder.mkdir()
-        self.started.append(Lock(folder, [*self.field.mongo, *options, name, "--", *command], **how))
+        self.started.append(Lock(folder, [*self.field.mongo, *options, *([name] if name else []), "--", *command], **how))
         return self.started[-1]
 
     def __enter__(self):

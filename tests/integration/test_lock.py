@@ -2,7 +2,6 @@
 import datetime
 import json
 import os
-import pty
 import re
 import signal
 import subprocess
@@ -12,7 +11,7 @@ import bson
 import pytest
 
 from harness import environment, program, run, wait_until
-from locking import LEASE, lock_of, sh, until, waiting_for
+from locking import LEASE, Holder, lock_of, sh, until, waiting_for
 
 
 # --- the command ---
@@ -247,22 +246,6 @@ def test_break(field, locked):
 # --- held for another program ---
 
 
-class Holder:
-    """pawl-lock --hold, as a program of another language has it."""
-
-    def __init__(self, field, *words):
-        self.process = subprocess.Popen([program("pawl-lock"), *field.mongo, "--lease", "30s", "--hold", *words], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
-
-    def line(self):
-        return json.loads(self.process.stdout.readline())
-
-    def end(self):
-        """Its input ends; what it still has to say, and its exit code."""
-        out, _ = self.process.communicate(timeout=30)
-        return [json.loads(line) for line in out.splitlines()], self.process.returncode
-
-
 def test_hold(field):
     first = Holder(field, "n")
     held = first.line()
@@ -272,7 +255,12 @@ def test_hold(field):
     assert 1 < boot <= 20 and abs(deadline.total_seconds() - boot) < 2
     second = Holder(field, "n")
     waiting = second.line()
-    assert waiting["event"] == "waiting" and f"pid {first.process.pid}" in waiting["text"], waiting
+    assert waiting["event"] == "waiting" and f"pid {first.process.pid}" in waiting["text"] and waiting["position"] == 1, waiting
+    holder = waiting["holder"]
+    assert (holder["pid"], holder["host"], holder["program"][:9]) == (first.process.pid, os.uname().nodename, "pawl-lock"), holder
+    assert holder["held_ms"] >= 0 and 0 < holder["left_ms"] <= 30000
+    third = Holder(field, "n")
+    assert third.line()["position"] == 2 and third.end() == ([], 0)
     assert first.end() == ([{"v": 1, "event": "released", "name": "n", "sure": True}], 0)
     assert second.line()["epoch"] == 2
     second.process.send_signal(signal.SIGTERM)
@@ -308,53 +296,6 @@ def test_hold_from_a_shell(field):
                           check=False, env=environment())
     assert '"held"' in done.stdout and done.stdout.endswith("held\n"), done
     wait_until(lambda: lock_of(field, "nightly") is None, "the release")
-
-
-# --- signals ---
-
-
-# Prints what it is sent, and ends with the number of that when it is sent USR1.
-COUNTS = ('n=0; for s in TERM INT HUP QUIT; do trap "echo $s; n=\\$((n+1))" $s; done; trap \'exit $n\' USR1; echo $$; '
-          'while :; do sleep 0.02; done')
-
-
-def test_signals_are_passed_on(locked):
-    lock = locked("n", *sh(COUNTS))
-    command = lock.command()
-    for name in ("TERM", "INT", "HUP", "QUIT"):
-        lock.process.send_signal(signal.Signals["SIG" + name])
-        lock.wait_output(rf"\n{name}\n")
-    os.kill(command, signal.SIGUSR1)
-    assert lock.wait() == 4, lock
-
-
-def test_terminal_sends_once(field, locked):
-    """With Ctrl-C the terminal sends a signal to both: pawl-lock does not pass it on."""
-    master, slave = pty.openpty()
-    lock = locked("n", *sh(COUNTS), stdin=slave, start_new_session=True,
-                  preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)))  # it becomes the controlling terminal
-    command = lock.command()
-    os.write(master, b"\x03")
-    lock.wait_output(r"\nINT\n")
-    time.sleep(0.2)  # for a second one
-    os.kill(command, signal.SIGUSR1)
-    assert lock.wait() == 1, lock
-    os.close(master), os.close(slave)
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
-def test_waiting_is_ended(field, locked, tmp_path, number):
-    first = locked("n", *until(tmp_path / "go"), options=["--lease", "60s"])
-    first.command()
-    before = lock_of(field)
-    second = locked("n", "echo", "no")
-    second.wait_errors("waits for n")
-    begin = time.monotonic()
-    second.process.send_signal(number)
-    assert second.wait() == -number and time.monotonic() - begin < 20 and second.output() == ""
-    assert lock_of(field)["owner"] == before["owner"] and field.ledger("n")["epoch"] == 1
-    (tmp_path / "go").touch()
-    assert first.wait() == 0 and lock_of(field) is None
 
 
 # --- beside workers ---

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -13,7 +14,7 @@
 
 enum { WAIT_MS_MAX = 3600000 };
 
-static const int handled[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGALRM};
+static const int handled[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGALRM, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
 enum { HANDLED = sizeof handled / sizeof *handled };
 
 static sigset_t mask_given;
@@ -21,6 +22,7 @@ static timer_t alarm_timer;
 
 /* Read by the handler. */
 static volatile sig_atomic_t command_pid; /* 0: no command, or reaped */
+static volatile sig_atomic_t group;       /* the command's own process group; 0: it is in this process's */
 static volatile sig_atomic_t holding, remembered, overdue;
 static _Atomic int64_t term_ms, kill_ms;
 
@@ -47,6 +49,12 @@ static void signals_block(sigset_t *before)
   sigprocmask(SIG_BLOCK, &ours, before);
 }
 
+static void command_kill(int number)
+{
+  if (command_pid > 0)
+    kill(group > 0 ? -group : command_pid, number);
+}
+
 /* Called at each third of the lease. A process that was frozen until its end cannot know whether the command had ended before. */
 static void on_third(void)
 {
@@ -57,20 +65,26 @@ static void on_third(void)
   waitid(P_PID, (id_t)command_pid, &ended, WEXITED | WNOHANG | WNOWAIT);
   if (ended.si_pid == 0 || now_ms >= kill_ms)
     overdue = true;
-  kill(command_pid, now_ms >= kill_ms ? SIGKILL : SIGTERM);
+  command_kill(now_ms >= kill_ms ? SIGKILL : SIGTERM);
+}
+
+/* Without a handler it would change nothing. */
+static bool is_harmless(int number)
+{
+  return number == SIGPIPE || number == SIGCONT || number == SIGWINCH;
 }
 
 static void on_signal(int number, siginfo_t *from, void *context)
 {
   int before = errno;
   (void)context;
-  if (number == SIGALRM)
+  if (number == SIGALRM && from->si_code == SI_TIMER)
     on_third();
   else if (number == SIGPIPE)
-    ;                                             /* no process reads stderr any more: the command goes on */
-  else if (command_pid > 0 && from->si_code <= 0) /* a process sent it */
-    kill(command_pid, number);
-  else if (command_pid > 0) /* the terminal sent it to the whole foreground group, the command included */
+    ;                                                            /* no process reads stderr any more: the command goes on */
+  else if (command_pid > 0 && (from->si_code <= 0 || group > 0)) /* a process sent it */
+    command_kill(number);
+  else if (command_pid > 0 || is_harmless(number)) /* the terminal sent it to the whole foreground group, the command included */
     ;
   else if (holding)
     remembered = number;
@@ -136,10 +150,22 @@ static void complain(const char *word, int why)
   (void)writev(STDERR_FILENO, parts, (int)(sizeof parts / sizeof *parts));
 }
 
+/* Whether Ctrl-C and Ctrl-Z go to this process's group. */
+static bool in_foreground(void)
+{
+  int terminal = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+  bool is = terminal >= 0 && tcgetpgrp(terminal) == getpgrp();
+  if (terminal >= 0)
+    close(terminal);
+  return is;
+}
+
 /* The driver marks its sockets close-on-exec. Descriptors that this process was given are passed on to the command, as flock(1) does. */
-static void become(char **words, pid_t parent)
+static void become(char **words, char **environment, pid_t parent, bool own_group)
 {
   struct sigaction action;
+  if (own_group)
+    setpgid(0, 0);
   for (int i = 0; i < HANDLED; i++) /* a signal that is ignored was ignored when this process began */
     if (sigaction(handled[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
       signal(handled[i], SIG_DFL);
@@ -147,26 +173,30 @@ static void become(char **words, pid_t parent)
   if (getppid() != parent)
     _exit(EXIT_SIGNAL + SIGTERM);
   sigprocmask(SIG_SETMASK, &mask_given, NULL);
-  execvp(words[0], words);
+  execvpe(words[0], words, environment);
   int why = errno;
   complain(words[0], why);
   _exit(why == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
 }
 
-bool command_start(char **words, struct error *error)
+bool command_start(char **words, char **environment, struct error *error)
 {
   sigset_t before;
   pid_t me = getpid();
+  bool own_group = !in_foreground();
   signals_block(&before);
   pid_t pid = fork();
   if (pid == 0)
-    become(words, me);
-  if (pid > 0)
+    become(words, environment, me, own_group);
+  if (pid > 0) {
     command_pid = pid;
-  else
+    if (own_group && (setpgid(pid, pid) == 0 || errno == EACCES)) /* EACCES: the child did it, and is the command by now */
+      group = pid;
+  } else {
     error_set(error, "starting %.200s: %s", words[0], strerror(errno));
-  if (pid > 0 && remembered)
-    kill(pid, remembered);
+  }
+  if (remembered)
+    command_kill(remembered);
   sigprocmask(SIG_SETMASK, &before, NULL);
   return pid > 0;
 }
@@ -182,8 +212,7 @@ void command_grant(int64_t from_ms, int64_t third_ms)
 void command_end(void)
 {
   overdue = true;
-  if (command_pid > 0)
-    kill(command_pid, SIGTERM);
+  command_kill(SIGTERM);
 }
 
 bool command_overdue(void)
@@ -205,6 +234,25 @@ static bool reap(int *code)
   if (ended > 0)
     *code = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_SIGNAL + WTERMSIG(status);
   return ended > 0;
+}
+
+static bool group_is_there(void)
+{
+  while (waitpid(-group, NULL, WNOHANG) > 0) { /* the first process of a container is their parent now */
+  }
+  return kill(-group, 0) == 0;
+}
+
+void command_rest_end(void)
+{
+  const struct timespec pause = timespec_of(20);
+  while (group > 0 && group_is_there()) {
+    if (command_now_ms() >= kill_ms) {
+      kill(-group, SIGKILL);
+      return;
+    }
+    nanosleep(&pause, NULL);
+  }
 }
 
 bool command_poll(struct pollfd *polled, int count, int64_t until_ms)

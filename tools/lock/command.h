@@ -2,12 +2,14 @@
  * command: the command that pawl-lock runs, the lease under which it runs, and the signals of this process. Private to pawl-lock.
  *
  * A lease that is not renewed ends the command, whatever the caller does at the time: a timer on the boot-time clock, which goes on while
- * the machine sleeps, sends it SIGTERM after two thirds and SIGKILL after three. Signals reach the command alone, not the processes that it
- * has started.
+ * the machine sleeps, sends it SIGTERM after two thirds and SIGKILL after three.
  *
- * Signals that would end this process (TERM, INT, HUP, QUIT), unless it was started with them ignored:
- *   while no lock is held      end it at once, as if it had no handler
- *   from command_signals_hold  are remembered; command_signals_release lets them end it
+ * The command is the first of a process group of its own, and signals reach that whole group: what the command has started ends with it.
+ * In the foreground of a terminal it stays in this process's group, so that Ctrl-C and Ctrl-Z reach it, and signals reach it alone.
+ *
+ * Signals (TERM, INT, HUP, QUIT, ALRM, USR1, USR2, CONT, WINCH), unless this process was started with them ignored:
+ *   while no lock is held      do what they do without a handler: all but CONT and WINCH end it at once
+ *   from command_signals_hold  those are remembered; command_signals_release lets them end it
  *   while the command runs     are passed on to it, except those that the terminal has sent to both
  *
  * One per process: all state is static. One thread, the first: the kernel delivers the signals to it as long as it does not block them.
@@ -33,15 +35,20 @@ void command_signals_release(void);
 bool command_signalled(void); /* a signal is remembered */
 
 /*
- * Starts the command with this process's environment, and its signal mask and dispositions as they were given to it. The command gets
- * SIGTERM when this process dies. False: no process for it; `error` says why. If the command cannot be executed, that is printed to stderr,
- * and its exit code says so.
+ * Starts the command with this environment, and with the signal mask and dispositions as they were given to this process. The command
+ * gets SIGTERM when this process dies. False: no process for it; `error` says why. If the command cannot be executed, that is printed to
+ * stderr, and its exit code says so.
  */
-MUST_CHECK bool command_start(char **words, struct error *error);
+MUST_CHECK bool command_start(char **words, char **environment, struct error *error);
 /* The command may run for three thirds from from_ms on. A further call extends that. */
 void command_grant(int64_t from_ms, int64_t third_ms);
 /* Sends SIGTERM now; SIGKILL follows at the end of the granted time. */
 void command_end(void);
+/*
+ * After the end of a command that was overdue: waits until nothing is left of its group, which gets SIGKILL at the end of the granted
+ * time.
+ */
+void command_rest_end(void);
 /* True: it got a signal because its time was over, or may have run beyond the granted time. */
 bool command_overdue(void);
 /*

@@ -4,6 +4,7 @@
 #include <bson/bson.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,7 +30,7 @@ static void line_end(bson_t *line)
 
 static void tell_held(const struct session *session, pawl_hold hold)
 {
-  bson_t line;
+  bson_t line, document;
   struct timespec now;
   char text[sizeof "2026-01-01T00:00:00.000Z"];
   int64_t left_ms = pawl_left_ms(session->pawl, hold);
@@ -44,6 +45,8 @@ static void tell_held(const struct session *session, pawl_hold hold)
   BSON_APPEND_INT64(&line, "lease_ms", session->config->lease_ms);
   BSON_APPEND_INT64(&line, "deadline_boot_ms", command_now_ms() + left_ms);
   BSON_APPEND_UTF8(&line, "deadline", text);
+  if (session_document(session, &document))
+    BSON_APPEND_DOCUMENT(&line, "document", &document);
   line_end(&line);
 }
 
@@ -55,16 +58,61 @@ static const char *reason_name(enum pawl_reason reason)
   return names[reason];
 }
 
+static bool is_mine(const struct pawl_entry *entry)
+{
+  char host[sizeof entry->host] = "";
+  gethostname(host, sizeof host - 1);
+  return entry->pid == getpid() && strcmp(entry->host, host) == 0;
+}
+
+static void append_holder(bson_t *line, const struct pawl_entry *entry)
+{
+  bson_t holder;
+  BSON_APPEND_DOCUMENT_BEGIN(line, "holder", &holder);
+  BSON_APPEND_UTF8(&holder, "host", entry->host);
+  BSON_APPEND_INT64(&holder, "pid", entry->pid);
+  BSON_APPEND_UTF8(&holder, "program", entry->program);
+  BSON_APPEND_INT64(&holder, "held_ms", entry->held_ms);
+  BSON_APPEND_INT64(&holder, "left_ms", entry->left_ms);
+  bson_append_document_end(line, &holder);
+}
+
+/* Who holds it, of slots the first, and which one of those that wait this process is; what MongoDB does not tell just now is left out. */
+static void append_queue(bson_t *line, const struct session *session, const char *name)
+{
+  enum { ENTRIES_MAX = 1600 }; /* a thousand slots, and all that the wait queue takes */
+  size_t count = 0, holder = SIZE_MAX, mine = SIZE_MAX;
+  struct pawl_entry *entries = calloc(ENTRIES_MAX, sizeof *entries);
+  if (entries != NULL && pawl_list(session->pawl, name, entries, ENTRIES_MAX, &count, NULL) != PAWL_OK)
+    count = 0;
+  for (size_t i = 0; entries != NULL && i < count && i < ENTRIES_MAX; i++) {
+    if (entries[i].slot >= 0 && holder == SIZE_MAX)
+      holder = i;
+    if (entries[i].slot < 0 && is_mine(&entries[i]))
+      mine = i;
+  }
+  if (mine != SIZE_MAX)
+    BSON_APPEND_INT32(line, "position", entries[mine].place + 1);
+  if (holder != SIZE_MAX)
+    append_holder(line, &entries[holder]);
+  free(entries);
+}
+
 void hold_print(const struct session *session, const struct pawl_event *event)
 {
   const char *name = session_name(session, event->hold), *text = session_text(name, event->error.text);
   bson_t line;
   if (event->kind == PAWL_EVENT_HELD) {
     tell_held(session, event->hold);
-  } else if (event->kind == PAWL_EVENT_WAITS || event->kind == PAWL_EVENT_LOST) {
-    line_begin(&line, event->kind == PAWL_EVENT_LOST ? "lost" : "waiting", name);
-    if (event->kind == PAWL_EVENT_LOST)
-      BSON_APPEND_UTF8(&line, "reason", reason_name(event->reason));
+  } else if (event->kind == PAWL_EVENT_WAITS) {
+    line_begin(&line, "waiting", name);
+    if (session->config->document == NULL)
+      append_queue(&line, session, name);
+    BSON_APPEND_UTF8(&line, "text", text);
+    line_end(&line);
+  } else if (event->kind == PAWL_EVENT_LOST) {
+    line_begin(&line, "lost", name);
+    BSON_APPEND_UTF8(&line, "reason", reason_name(event->reason));
     BSON_APPEND_UTF8(&line, "text", text);
     line_end(&line);
   }
@@ -73,7 +121,7 @@ void hold_print(const struct session *session, const struct pawl_event *event)
 static void tell_released(const struct session *session, int i, enum pawl_result result)
 {
   bson_t line;
-  line_begin(&line, "released", session->config->names[i]);
+  line_begin(&line, "released", session->names[i]);
   BSON_APPEND_BOOL(&line, "sure", result == PAWL_OK);
   line_end(&line);
 }

@@ -9,16 +9,12 @@
 #include "config/stop.h"
 #include "lockstore/lease.h"
 #include "tools/lock/command.h"
+#include "tools/lock/environment.h"
 #include "tools/lock/hold.h"
 #include "tools/lock/show.h"
 
-#include <inttypes.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <unistd.h>
-
-#define EPOCH_VARIABLE "PAWL_LOCK_EPOCH="
-static char epoch_variable[sizeof EPOCH_VARIABLE + NAMES_MAX * sizeof "9223372036854775807 "] = EPOCH_VARIABLE;
 
 /* ---- while the command runs ---- */
 
@@ -37,22 +33,15 @@ static void grant(struct session *session)
   }
 }
 
-static void epochs_tell(const struct session *session)
-{
-  char *at = epoch_variable + strlen(EPOCH_VARIABLE);
-  for (int i = 0; i < session->count; i++)
-    at += sprintf(at, "%s%" PRId64, i > 0 ? " " : "", pawl_token(session->pawl, session->holds[i]));
-}
-
 /* Returns the command's exit code, or that of --lost-exit if it did not have the locks to its end. */
 static int run(struct session *session)
 {
   const struct config *config = session->config;
   struct pollfd polled = {.fd = session->events, .events = POLLIN};
-  struct error error;
+  struct error error = {.text = "no memory for the command's environment"};
+  char **environment = environment_new(session);
   int code;
-  epochs_tell(session);
-  if (!command_start(config->command, &error)) {
+  if (environment == NULL || !command_start(config->command, environment, &error)) {
     session_say(config, CONFIG_LOG_ERROR, "%s", error.text);
     return EXIT_FAILED;
   }
@@ -61,10 +50,12 @@ static int run(struct session *session)
     session_events(session);
     grant(session);
     if (command_overdue())
-      session_lost(session, config->names[0], "it could not be renewed in time");
+      session_lost(session, session->names[0], "it could not be renewed in time");
   }
-  if (command_overdue())
-    session_lost(session, config->names[0], "it could not be renewed in time");
+  if (command_overdue()) {
+    session_lost(session, session->names[0], "it could not be renewed in time");
+    command_rest_end();
+  }
   return session->lost ? (int)config->lost_exit : code;
 }
 
@@ -105,18 +96,6 @@ static int forget(struct session *session)
   return type ? EXIT_FAILED : session_exit_code(result);
 }
 
-/* The entries in the environment are made before there are threads that read it. */
-static bool environment_init(char *const *names, struct error *error)
-{
-  static char all[NAMES_MAX * (TYPE_BYTES_MAX + 1)];
-  for (int i = 0; names != NULL && names[i] != NULL; i++)
-    sprintf(all + strlen(all), "%s%s", i > 0 ? " " : "", names[i]);
-  if (setenv("PAWL_LOCK_NAME", all, 1) == 0 && putenv(epoch_variable) == 0)
-    return true;
-  error_set(error, "no memory for the environment");
-  return false;
-}
-
 static int lock_and_run(const struct config *config)
 {
   struct session session = {.config = config, .code = EXIT_FAILED};
@@ -128,7 +107,11 @@ static int lock_and_run(const struct config *config)
                                        .program = "pawl-lock " PAWL_VERSION,
                                        .lease_ms = config->lease_ms,
                                        .retry_ms = config->retry_ms};
-  if (!command_init(&error) || !environment_init(config->names, &error)) {
+  if (!environment_check(config, &error)) {
+    fprintf(stderr, "%spawl-lock: %s\n", config_priority(CONFIG_LOG_ERROR), error.text);
+    return EXIT_USAGE;
+  }
+  if (!command_init(&error)) {
     fprintf(stderr, "%spawl-lock: %s\n", config_priority(CONFIG_LOG_ERROR), error.text);
     return EXIT_FAILED;
   }

@@ -1,7 +1,9 @@
 #include "tools/lock/session.h"
 #include "tools/lock/command.h"
+#include "tools/lock/document.h"
 #include "tools/lock/hold.h"
 
+#include <bson/bson.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -39,7 +41,7 @@ const char *session_name(const struct session *session, pawl_hold hold)
   int i = 0;
   while (i < session->count - 1 && session->holds[i] != hold)
     i++;
-  return session->config->names[i];
+  return session->names[i];
 }
 
 /* ---- the library's events ---- */
@@ -129,8 +131,8 @@ void session_lost(struct session *session, const char *name, const char *why)
 static void waits(const struct session *session, const struct pawl_event *event)
 {
   const char *held = strstr(event->error.text, "held by ");
-  session_say(session->config, CONFIG_LOG_INFO, "waits for %s, %s", session_name(session, event->hold),
-              held != NULL ? held : "held by another");
+  const char *name = session_name(session, event->hold);
+  session_say(session->config, CONFIG_LOG_INFO, "waits for %s, %s", name, held != NULL ? held : session_text(name, event->error.text));
 }
 
 static void event_handle(struct session *session, const struct pawl_event *event)
@@ -190,15 +192,43 @@ static void wait_for_events(struct session *session)
   }
 }
 
+static enum pawl_result names_begin(struct session *session, const struct pawl_terms *terms, struct pawl_error *error)
+{
+  struct pawl_want wants[NAMES_MAX];
+  session->names = session->config->names;
+  for (session->count = 0; session->names[session->count] != NULL; session->count++)
+    wants[session->count] = (struct pawl_want){.name = session->names[session->count], .slots = (int)session->config->slots};
+  return pawl_take_begin(session->pawl, wants, (size_t)session->count, terms, session->holds, error);
+}
+
+static enum pawl_result document_begin(struct session *session, const struct pawl_terms *terms, struct pawl_error *error)
+{
+  static char *names[2];
+  struct document document;
+  struct error wrong;
+  if (!document_read(session->config, &document, &wrong)) {
+    snprintf(error->text, sizeof error->text, "%.1000s", wrong.text);
+    return error->result = PAWL_INVALID;
+  }
+  const struct pawl_document which = {.size = sizeof which,
+                                      .collection = document.collection,
+                                      .field = session->config->field,
+                                      .filter = bson_get_data(document.filter),
+                                      .sort = document.sort != NULL ? bson_get_data(document.sort) : NULL};
+  names[0] = document.collection;
+  session->names = names;
+  session->count = 1;
+  enum pawl_result result = pawl_document_take_begin(session->pawl, &which, terms, session->holds, error);
+  document_free(&document);
+  return result;
+}
+
 bool session_take(struct session *session)
 {
   const struct config *config = session->config;
-  struct pawl_want wants[NAMES_MAX];
-  for (session->count = 0; config->names[session->count] != NULL; session->count++)
-    wants[session->count] = (struct pawl_want){.name = config->names[session->count], .slots = (int)config->slots};
   const struct pawl_terms terms = {.size = sizeof terms, .wait_ms = config->timeout_ms < 0 ? PAWL_FOR_EVER : config->timeout_ms};
   struct pawl_error error;
-  enum pawl_result result = pawl_take_begin(session->pawl, wants, (size_t)session->count, &terms, session->holds, &error);
+  enum pawl_result result = (config->document != NULL ? document_begin : names_begin)(session, &terms, &error);
   if (result == PAWL_OK) {
     wait_for_events(session);
     return session->state == SESSION_HOLDS;
@@ -206,6 +236,16 @@ bool session_take(struct session *session)
   session->code = session_exit_code(result);
   session_say(config, CONFIG_LOG_ERROR, "%s", error.text);
   return false;
+}
+
+bool session_document(const struct session *session, bson_t *document)
+{
+  uint32_t length;
+  const uint8_t *bytes = session->config->document != NULL ? pawl_document_bytes(session->pawl, session->holds[0]) : NULL;
+  if (bytes == NULL)
+    return false;
+  memcpy(&length, bytes, sizeof length);
+  return bson_init_static(document, bytes, BSON_UINT32_FROM_LE(length));
 }
 
 /* ---- releasing ---- */
@@ -216,7 +256,7 @@ void session_release(struct session *session)
   struct pawl_error error;
   for (int i = session->count; i-- > 0;) {
     enum pawl_result result = pawl_release(session->pawl, session->holds[i], &error);
-    const char *name = session->config->names[i];
+    const char *name = session->names[i];
     if (result != PAWL_OK && result != PAWL_LOST)
       session_say(session->config, CONFIG_LOG_WARN, "%s: %s; the lock ends with its lease", name, session_text(name, error.text));
   }

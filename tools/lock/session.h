@@ -12,10 +12,13 @@
 
 enum { NAMES_MAX = 100 };
 
+struct _bson_t;
+
 struct session {
   const struct config *config;
   struct pawl *pawl;
-  pawl_hold holds[NAMES_MAX]; /* of config->names */
+  char *const *names; /* of the locks, NULL-terminated: config->names, or the collection of a document */
+  pawl_hold holds[NAMES_MAX];
   int count, held, failed;
   int events; /* the library's descriptor */
   enum { SESSION_WAITS, SESSION_HOLDS, SESSION_FAILED } state;
@@ -36,6 +39,8 @@ int session_exit_code(enum pawl_result result);
  * said, but for a signal.
  */
 MUST_CHECK bool session_take(struct session *session);
+/* The document that is held, as it was at the take: valid while it is held. False: names are held. */
+MUST_CHECK bool session_document(const struct session *session, struct _bson_t *document);
 /* Takes in what the library has to tell. */
 void session_events(struct session *session);
 /* A lock is lost: the command, if there is one, is told to end. */
