@@ -120,7 +120,8 @@ static void add_ledger(void *context, const char *type, const struct ledger *led
 
 static void add_lock(void *context, const char *type, int slot, const struct lock_view *view, const char *problem)
 {
-  struct status_row *row = slot == 0 ? listed_row(context, type) : NULL; /* the other slots are semaphores, and are not types */
+  struct status_row *row = listed_row(context, type);
+  (void)slot; /* they come in order */
   if (!row)
     return;
   add_problem(row, problem);
@@ -128,8 +129,9 @@ static void add_lock(void *context, const char *type, int slot, const struct loc
     row->lock_malformed = true;
     return;
   }
+  if (row->holders++ == 0)
+    row->lock = *view;
   row->held = true;
-  row->lock = *view;
 }
 
 static void add_untyped(struct status_table *table, int64_t count)

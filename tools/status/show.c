@@ -38,7 +38,9 @@ static void row_cells(const struct status_row *row, char cells[COLUMNS][CELL_SIZ
     snprintf(cells[1], CELL_SIZE, "%" PRId64, row->queued);
   if (row->held)
     snprintf(cells[2], CELL_SIZE, "%s:%" PRId64, row->lock.holder.host[0] ? row->lock.holder.host : "?", row->lock.holder.pid);
-  else
+  if (row->holders > 1)
+    snprintf(cells[2] + strlen(cells[2]), CELL_SIZE - strlen(cells[2]), " +%d", row->holders - 1);
+  if (!row->held)
     strcpy(cells[2], row->lock_malformed ? "malformed" : "-");
   lease_text(row, cells[3]);
   snprintf(cells[4], CELL_SIZE, "%" PRId64, row->ledger.epoch);
@@ -131,6 +133,17 @@ static void append_holder(bson_t *line, const struct status_row *row)
   BSON_APPEND_INT64(line, "lease_left_ms", row->lock.left_ms);
 }
 
+static void append_slots(bson_t *line, const struct status_row *row)
+{
+  bson_t slots;
+  if (row->ledger.slots == 0)
+    return;
+  BSON_APPEND_DOCUMENT_BEGIN(line, "slots", &slots);
+  BSON_APPEND_INT32(&slots, "held", row->holders);
+  BSON_APPEND_INT32(&slots, "of", row->ledger.slots);
+  bson_append_document_end(line, &slots);
+}
+
 static void append_ledger(bson_t *line, const struct ledger *ledger)
 {
   const struct committed *end = &ledger->end;
@@ -191,6 +204,7 @@ void status_print_json(const struct status_table *table)
     else
       BSON_APPEND_INT64(&line, "queued", row->queued);
     append_holder(&line, row);
+    append_slots(&line, row);
     append_ledger(&line, &row->ledger);
     if (row->rate >= 0)
       BSON_APPEND_DOUBLE(&line, "rate", row->rate);

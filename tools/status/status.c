@@ -9,6 +9,7 @@
  *   queued          documents in the queue, a bundle being one; null: they could not be counted in time
  *   holder          {host, pid, program, boot}, or null: no holder, or (then there is a problem) a lock document that is malformed
  *   lease_left_ms   of the holder's lease, by the server's clock; 0 or below: expired; null without a holder
+ *   slots           {held, of}: only of a lock with slots; holder and lease are those of the first that is held
  *   epoch           0: there is no ledger yet
  *   clean           whether the last holder left in order
  *   seq, messages, settled, length, tail  as in the ledger, which calls messages `items`; 0 where they do not apply. seq and settled

@@ -29,6 +29,7 @@ struct status_row {
   int64_t queued; /* documents */
   struct ledger ledger;
   bool held;
+  int holders; /* of a lock with slots there may be several; `lock` is the first one's */
   bool lock_malformed; /* a lock document not written by pawl: `lock` is not valid, `problem` describes the document */
   struct lock_view lock;
   struct error problem; /* empty: none */
