@@ -59,9 +59,9 @@ const struct option_row config_options[] = {
   {"Lease", "nonblock", 0, OPTION_BOOL, LOCK, .text = "false", FIELD(nonblock), .help = "do not wait for the lock: short for --timeout 0s"},
   {"Lease", "slots", 0, OPTION_COUNT, LOCK, "1", 1, 1000, .placeholder = "N", FIELD(slots),
    .help = "up to N processes may hold the lock at the same time; all must give the same N"},
-  {"Lease", "document", 0, OPTION_TEXT, LOCK, .placeholder = "COLLECTION/ID", FIELD(document),
-   .help = "lock this document of a collection of yours, in place, instead of a NAME. An ID of 24 hexadecimal digits is an ObjectId, one of "
-           "decimal digits a number, any other one a string; COLLECTION/{QUERY}: a document that matches, in Extended JSON"},
+  {"Lease", "document", 0, OPTION_TEXT, LOCK, .placeholder = "DOCUMENT", FIELD(document),
+   .help = "lock a document of a collection of yours, in place, instead of a NAME: COLLECTION/ID. An ID of 24 hexadecimal digits is an ObjectId, one of "
+           "decimal digits a number, any other one a string. COLLECTION/{QUERY}: a document that matches, in Extended JSON"},
   {"Lease", "sort", 0, OPTION_TEXT, LOCK, .placeholder = "JSON", FIELD(sort),
    .help = "with --document COLLECTION/{QUERY}: of those that match the first by this order, such as {\"at\": 1}"},
   {"Lease", "field", 0, OPTION_TEXT, LOCK, .placeholder = "NAME", FIELD(field),

@@ -94,7 +94,7 @@ const struct program_text config_programs[CONFIG_PROGRAMS] = {
   [CONFIG_LOCK] = {
     .name = "pawl-lock",
     .brief = "runs a command while it holds a lock in MongoDB",
-    .usage = "[OPTION]... NAME... -- COMMAND... | --document COLLECTION/ID -- COMMAND... | --hold NAME... | --list | --show NAME | --break NAME --reason TEXT | --forget NAME",
+    .usage = "[OPTION]... NAME... -- COMMAND... | --document DOCUMENT -- COMMAND... | --hold NAME... | --list | --show NAME | --break NAME --reason TEXT | --forget NAME",
     .about = "Runs COMMAND while it holds the lock NAME: flock(1) across machines. It takes several NAMEs all or none.\n"
              "It waits for the lock, renews it while COMMAND runs, releases it when COMMAND ends, and exits as COMMAND does.\n"
              "If the lock cannot be kept, COMMAND gets SIGTERM after two thirds of the lease and SIGKILL at its end.\n"
@@ -108,13 +108,14 @@ const struct program_text config_programs[CONFIG_PROGRAMS] = {
                 "  pawl-lock --document 'events/{\"state\": \"new\"}' --sort '{\"at\": 1}' -- ./work\n"
                 "  pawl-lock --forget nightly",
     .exits = {{"N", "COMMAND ended with N; 128+N: signal N ended it; 126: it cannot be run; 127: it is not there"},
-              {"1", "the lock was lost before COMMAND ended (or as --lost-exit says), or the lock document was not written by pawl; --forget: NAME is a type with files"},
-              {"2", "wrong option, value or configuration; or the database cannot be used as it is, or a right is missing"},
-              {"69", "--timeout was over, and the lock was not free (or as --conflict-exit says), or MongoDB gave no answer. Nothing was run. --forget waits only with --timeout"},
+              {"1", "the lock was lost before COMMAND ended (or as --lost-exit says), or the lock document was not written by pawl; --forget: NAME is a type with files; --show, --break: no process holds it"},
+              {"2", "wrong option, value or configuration; NAME has another number of slots; a pawl-lock that this one runs under holds NAME; the database cannot be used as it is, or a right is missing"},
+              {"69", "--timeout was over, and the lock was not free (or as --conflict-exit says), or MongoDB gave no answer. Nothing was run. --hold: also a signal, or the end of standard input, before the lock was held. --forget waits only with --timeout"},
               {"74", "the ledger of NAME cannot be used. Nothing was run"}},
     .variables = {{"PAWL_LOCK_NAME, PAWL_LOCK_EPOCH", "set for COMMAND: the NAME, and the number that rises with each holder; of several NAMEs one after the other, with blanks between. Of a document its collection, and its token"},
                   {"PAWL_LOCK_DOCUMENT", "set for COMMAND with --document: the document as it was when it was locked, in Extended JSON, unless that has more than 100 KiB"},
-                  {"PAWL_LOCK_HELD", "set for COMMAND: its NAMEs and those of each pawl-lock that it runs under. A pawl-lock that finds its own NAME there, or in PAWL_LOCK_NAME, exits with 2 instead of waiting for itself"}},
+                  {"PAWL_LOCK_SLOT", "set for COMMAND: which slot of each NAME, from 0 on. With --slots the number of PAWL_LOCK_EPOCH rises in each slot"},
+                  {"PAWL_LOCK_HELD", "set for COMMAND: its NAMEs and those of each pawl-lock that it runs under. A pawl-lock that finds its own NAME there exits with 2 instead of waiting for itself"}},
   },
 };
 /* clang-format on */

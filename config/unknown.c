@@ -79,10 +79,10 @@ static bool is_kubernetes(const char *variable)
 /* Variables of pawl that are not options: for the command of pawl-lock, for Compose, for tests and scripts. */
 static bool is_other(const char *variable)
 {
-  static const char *const others[] = {"FAULT",         "FAULT_STOP",      "LOCK_NAME",  "LOCK_EPOCH",        "LOCK_HELD",
-                                       "LOCK_DOCUMENT", "LOCK_LIBRARY",    "WORKERS",    "RESTARTS",          "WORKERS_T2",
-                                       "WORKER_TYPES",  "WORKER_T2_TYPES", "MONGO_PORT", "REVISION",          "IMAGE",
-                                       "BIN",           "BUILD",           "MONGOD",     "MONGOD_DEADLINE_S", "PYTHON"};
+  static const char *const others[] = {"FAULT",           "FAULT_STOP",        "LOCK_NAME", "LOCK_EPOCH", "LOCK_HELD",  "LOCK_SLOT",
+                                       "LOCK_DOCUMENT",   "LOCK_LIBRARY",      "WORKERS",   "RESTARTS",   "WORKERS_T2", "WORKER_TYPES",
+                                       "WORKER_T2_TYPES", "MONGO_PORT",        "REVISION",  "IMAGE",      "BIN",        "BUILD",
+                                       "MONGOD",          "MONGOD_DEADLINE_S", "PYTHON"};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     if (strcmp(variable + 5, others[i]) == 0)
       return true;

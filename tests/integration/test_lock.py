@@ -190,6 +190,10 @@ def test_slots(field, locked, tmp_path):
     wrong = field.run("pawl-lock", "--slots", "2", "n", "--", "true")
     assert wrong.returncode == 2 and b"it has 3 slots, and this program says 2" in wrong.stderr, wrong
     assert {lock["slot"] for lock in field.locks.find({"slot": {"$gte": 0}})} == {0, 1, 2}
+    text, shown = field.run("pawl-status").stdout.decode(), json.loads(field.run("pawl-status", "--json").stdout)
+    first = field.locks.find_one({"slot": 0})["holder"]["pid"]
+    assert (shown["kind"], shown["slots"], shown["holder"]["pid"]) == ("lock", {"held": 3, "of": 3}, first), shown
+    assert re.search(rf"^n +0 +\S+:{first} \+2 ", text, re.M), text
     (tmp_path / "1").touch()
     assert fourth.wait() == 0 and fourth.output() == "4\n", fourth
     for i in range(3):
@@ -260,7 +264,7 @@ def test_hold(field):
     assert (holder["pid"], holder["host"], holder["program"][:9]) == (first.process.pid, os.uname().nodename, "pawl-lock"), holder
     assert holder["held_ms"] >= 0 and 0 < holder["left_ms"] <= 30000
     third = Holder(field, "n")
-    assert third.line()["position"] == 2 and third.end() == ([], 0)
+    assert third.line()["position"] == 2 and third.end() == ([], 69)
     assert first.end() == ([{"v": 1, "event": "released", "name": "n", "sure": True}], 0)
     assert second.line()["epoch"] == 2
     second.process.send_signal(signal.SIGTERM)
@@ -282,7 +286,7 @@ def test_hold_ends_while_it_waits(field, locked, tmp_path):
     lock.command()
     holder = Holder(field, "n")
     assert holder.line()["event"] == "waiting"
-    assert holder.end() == ([], 0)
+    assert holder.end() == ([], 69)
     assert waiting_for(field) == []
     (tmp_path / "go").touch()
     assert lock.wait() == 0

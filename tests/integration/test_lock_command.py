@@ -144,9 +144,11 @@ def nested(field, outer, *words):
     (["n"], ["n"], "n: the pawl-lock that this one runs under holds it (PAWL_LOCK_HELD)"),
     (["n"], ["--nonblock", "n"], "n: the pawl-lock that this one runs under holds it"),
     (["a", "b"], ["c", "a"], "a: the pawl-lock that this one runs under holds it"),
-    (["b c"], ["a"], "a: taken under b, it may wait for ever"),
+    (["b c"], ["a"], "a: taken under b, it may wait for ever"), (["--document events/1"], ["--document", "events/1"], "events/1: the pawl-lock that"),
+    (["n", "--document events/1"], ["n"], "n: the pawl-lock that this one runs under holds it"),
 ])
 def test_taken_under_itself(field, outer, words, says):
+    field.db.events.insert_one({"_id": 1})
     done = nested(field, outer, *words, "--", "echo", "no")
     assert (done.returncode, done.stdout) == (2, b"") and says in done.stderr.decode(), done
     assert field.locks.count_documents({}) == 0
@@ -159,10 +161,19 @@ def test_taken_under_another(field, outer, words):
     assert (done.returncode, done.stdout.decode()) == (0, f"{name}/{' '.join([*outer, name])}/1\n"), done
 
 
+@pytest.mark.parametrize("outer, words", [("--document events/1", ["events"]), ("--document events/1", ["audit"]), ("n", ["--document", "events/1"]),
+                                          ("--document events/1", ["--document", "events/2"])])
+def test_document_and_name(field, outer, words):
+    """A collection is no name of a lock."""
+    field.db.events.insert_many([{"_id": 1}, {"_id": 2}])
+    done = nested(field, [outer], *words, "--", *sh("echo $PAWL_LOCK_NAME"))
+    assert (done.returncode, done.stdout.decode()) == (0, f"{words[-1].split('/')[0]}\n"), done
+
+
 def test_environment_is_its_own(field):
     given = {"ONE": "1", "PAWL_LOCK_EPOCH": "77", "PAWL_LOCK_DOCUMENT": "x"}
-    done = field.run("pawl-lock", "b", "a", "--", "env", env=given)
+    done = field.run("pawl-lock", "--slots", "2", "b", "a", "--", "env", env=given)
     env = dict(line.split("=", 1) for line in done.stdout.decode().splitlines() if "=" in line)
-    assert {name: env.get(name) for name in ("ONE", "PAWL_LOCK_NAME", "PAWL_LOCK_EPOCH", "PAWL_LOCK_HELD", "PAWL_LOCK_DOCUMENT")} == {
-        "ONE": "1", "PAWL_LOCK_NAME": "b a", "PAWL_LOCK_EPOCH": "1 1", "PAWL_LOCK_HELD": "b a", "PAWL_LOCK_DOCUMENT": None}, done
+    assert {name: env.get(name) for name in ("ONE", "PAWL_LOCK_NAME", "PAWL_LOCK_EPOCH", "PAWL_LOCK_SLOT", "PAWL_LOCK_HELD", "PAWL_LOCK_DOCUMENT")} == {
+        "ONE": "1", "PAWL_LOCK_NAME": "b a", "PAWL_LOCK_EPOCH": "1 1", "PAWL_LOCK_SLOT": "0 0", "PAWL_LOCK_HELD": "b a", "PAWL_LOCK_DOCUMENT": None}, done
     assert done.stdout.count(b"PAWL_LOCK_EPOCH=") == 1 and done.stderr == b"", done

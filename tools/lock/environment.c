@@ -6,38 +6,37 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const ours[] = {"PAWL_LOCK_NAME", "PAWL_LOCK_EPOCH", "PAWL_LOCK_HELD", "PAWL_LOCK_DOCUMENT"};
+static const char *const ours[] = {"PAWL_LOCK_NAME", "PAWL_LOCK_EPOCH", "PAWL_LOCK_SLOT", "PAWL_LOCK_HELD", "PAWL_LOCK_DOCUMENT"};
 enum { OURS = sizeof ours / sizeof *ours };
 
 enum { DOCUMENT_BYTES_MAX = 100 * 1024 }; /* the kernel takes no string of more than 128 KiB */
 
 /* ---- of this process ---- */
 
-/* Calls for each name between blanks; false: one call did not succeed. */
-static bool each_name(const char *names, bool (*check)(const char *name, const struct config *config, struct error *error),
-                      const struct config *config, struct error *error)
+static bool same(const char *name, const char *held, size_t length)
 {
-  char name[TYPE_BYTES_MAX + 1];
-  int length;
-  for (; names != NULL && sscanf(names, " %128[^ ]%n", name, &length) == 1; names += length)
-    if (!check(name, config, error))
-      return false;
-  return true;
+  return strlen(name) == length && memcmp(name, held, length) == 0;
 }
 
-static bool check_one(const char *held, const struct config *config, struct error *error)
+static bool waits_for_itself(const char *name, struct error *error)
 {
-  for (char **name = config->names; *name != NULL; name++) {
-    if (strcmp(*name, held) == 0) {
-      error_set(error, "%s: the pawl-lock that this one runs under holds it (PAWL_LOCK_HELD): it would wait for itself", held);
-      return false;
-    }
-    if (strcmp(*name, held) < 0 && config->timeout_ms < 0) {
-      error_set(
-          error,
-          "%s: taken under %s, it may wait for ever for a process that takes them in the order of their names: takes both at once, or "
-          "that order, or --timeout",
-          *name, held);
+  error_set(error, "%.200s: the pawl-lock that this one runs under holds it (PAWL_LOCK_HELD): it would wait for itself", name);
+  return false;
+}
+
+/* `held` is one name that is held above, or COLLECTION/ID. */
+static bool check_one(const struct config *config, const char *held, size_t length, struct error *error)
+{
+  if (config->document != NULL && same(config->document, held, length))
+    return waits_for_itself(config->document, error);
+  for (char **name = config->names; name != NULL && *name != NULL; name++) {
+    if (same(*name, held, length))
+      return waits_for_itself(*name, error);
+    if (memchr(held, '/', length) == NULL && strncmp(*name, held, length) < 0 && config->timeout_ms < 0) {
+      error_set(error,
+                "%s: taken under %.*s, it may wait for ever for a process that takes them in the order of their names: take both at once, "
+                "or in that order, or with --timeout",
+                *name, (int)length, held);
       return false;
     }
   }
@@ -46,9 +45,15 @@ static bool check_one(const char *held, const struct config *config, struct erro
 
 bool environment_check(const struct config *config, struct error *error)
 {
-  if (config->names == NULL)
-    return true;
-  return each_name(getenv("PAWL_LOCK_HELD"), check_one, config, error) && each_name(getenv("PAWL_LOCK_NAME"), check_one, config, error);
+  const char *held = getenv("PAWL_LOCK_HELD");
+  size_t length;
+  for (held = held != NULL ? held : ""; *held != 0; held += length) {
+    held += strspn(held, " ");
+    length = strcspn(held, " ");
+    if (length > 0 && !check_one(config, held, length, error))
+      return false;
+  }
+  return true;
 }
 
 /* ---- of the command ---- */
@@ -63,12 +68,16 @@ static void held_print(FILE *to, const struct session *session)
 {
   const char *outer = getenv("PAWL_LOCK_HELD");
   bool more = outer != NULL && outer[0] != 0;
+  const char *document = session->config->document;
   fprintf(to, "PAWL_LOCK_HELD=%s", more ? outer : "");
-  if (session->config->names == NULL)
-    return; /* a document */
+  if (document != NULL && strpbrk(document, " {") != NULL)
+    return; /* of a query, which may mean another document each time, nothing is known */
   if (more)
     putc(' ', to);
-  names_print(to, session);
+  if (document != NULL)
+    fputs(document, to);
+  else
+    names_print(to, session);
 }
 
 /* One text, in which each entry ends with a NUL. NULL: no memory. */
@@ -85,6 +94,9 @@ static char *entries_print(const struct session *session)
   fprintf(to, "%cPAWL_LOCK_EPOCH=", 0);
   for (int i = 0; i < session->count; i++)
     fprintf(to, "%s%" PRId64, i > 0 ? " " : "", pawl_token(session->pawl, session->holds[i]));
+  fprintf(to, "%cPAWL_LOCK_SLOT=", 0);
+  for (int i = 0; i < session->count; i++)
+    fprintf(to, "%s%d", i > 0 ? " " : "", pawl_slot(session->pawl, session->holds[i]));
   putc(0, to);
   held_print(to, session);
   putc(0, to);

@@ -2,7 +2,7 @@
  * pawl-lock: runs a command while it holds a lock of the library (pawl/lock.h): flock(1) across machines.
  *
  * It also keeps out a worker of a type of this name, and it does not change a file of that type. The command is dead before another process
- * may hold the lock, as far as signals reach: they do not reach processes that the command has started, or a frozen machine. For these
+ * may hold the lock, as far as signals reach: they do not reach a process that has left the command's group, or a frozen machine. For these
  * cases there is the epoch, PAWL_LOCK_EPOCH in the command's environment: it rises with every holder, so a server that the command writes
  * to can refuse the lower one.
  */

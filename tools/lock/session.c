@@ -90,14 +90,16 @@ static void failed(struct session *session, const struct pawl_event *event)
   if (session->failed > 1)
     return;
   session->code = conflict ? (int)config->conflict_exit : session_exit_code(event->result);
-  if (event->result == PAWL_CANCELLED) /* by a signal, which then ends this process; or by the end of standard input */
-    session->code = EXIT_DONE;
+  if (event->result == PAWL_CANCELLED) /* by a signal, which ends this process but for --hold; or by the end of standard input */
+    session->code = (int)config->conflict_exit;
   if (event->result == PAWL_BUSY)
     session_say(config, CONFIG_LOG_ERROR, "%s: the time is over, and %s", name, why);
   else if (event->result == PAWL_UNKNOWN)
     session_say(config, CONFIG_LOG_ERROR, "%s: the time is over, and whether it is free is not known: %s", name, why);
   else if (event->result != PAWL_CANCELLED)
     session_say(config, CONFIG_LOG_ERROR, "%s: %s", name, why);
+  else if (config->hold)
+    session_say(config, CONFIG_LOG_ERROR, "%s: not held: standard input has ended, or a signal came, while it waited", name);
 }
 
 static void away(const struct session *session, const struct pawl_event *event)
@@ -124,7 +126,8 @@ void session_lost(struct session *session, const char *name, const char *why)
 {
   command_end();
   if (!session->lost)
-    session_say(session->config, CONFIG_LOG_ERROR, "%s: the lock is lost: %s; ending the command", name, why);
+    session_say(session->config, CONFIG_LOG_ERROR, "%s: the lock is lost: %s%s", name, why,
+                session->config->hold ? "" : "; ending the command");
   session->lost = true;
 }
 
