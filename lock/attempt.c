@@ -150,6 +150,7 @@ static enum outcome fence(struct attempt *attempt, struct lockstore *store, stru
   return outcome;
 }
 
+/* Of slots it is drawn after the insert: so the tokens of a slot rise in the order of its holders. */
 static enum attempt_result step_token(struct attempt *attempt, struct lockstore *store, int64_t now_ms, struct error *error)
 {
   bool mutex = attempt->slots == 1;

@@ -2,7 +2,7 @@
 #
 #   awk -v version=0.1.0 -v date=2026-11-22 -v dir=OUT -f man.awk pawl/lock.h
 #
-# makes DIR/libpawl-lock.3 from the comment at the head, and DIR/CALL.3 for each call.
+# makes DIR/libpawl-lock.3 from the comment at the head and the types, and DIR/CALL.3 for each call.
 
 function escape(text) {
   gsub(/\\/, "\\e", text)
@@ -45,6 +45,8 @@ function first_sentence(text) {
 
 function pages(    i, lines, count, name, file) {
   count = split(code, lines, "\n")
+  if (code ~ /^(struct|enum|typedef) / && code !~ /^struct [a-z_]*;$/)
+    types = types (types == "" ? "" : "\n\n") code
   for (i = 1; i <= count; i++) {
     if (lines[i] !~ /^PAWL_(API|MUST_CHECK) /)
       continue
@@ -113,7 +115,9 @@ END {
   print ".SH SYNOPSIS\n.nf\n#include <pawl/lock.h>\n\ncc \\&... $(pkg\\-config \\-\\-cflags \\-\\-libs pawl\\-lock)\n.fi\n.SH DESCRIPTION" > file
   sub(/^[^\n]*\n+/, "", head)
   body(head, file)
-  print ".SH CALLS" > file
+  print ".SH TYPES\n.nf" > file
+  body_literal(types, file)
+  print ".fi\n.SH CALLS" > file
   for (i = 1; i <= name_count; i++)
     printf ".BR %s (3)%s\n", names[i], i < name_count ? "," : "" > file
 }

@@ -175,6 +175,7 @@ enum outcome document_renew(struct lockstore *store, const struct document_hold 
   return outcome;
 }
 
+/* Not the token: otherwise the next holder would have the same one. */
 enum outcome document_release(struct lockstore *store, const struct document_hold *hold, struct error *error)
 {
   struct path owner = path_of(&hold->place, "", "owner"), at = path_of(&hold->place, "", "at"), ttl = path_of(&hold->place, "", "ttl");

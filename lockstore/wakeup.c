@@ -220,7 +220,7 @@ enum outcome wakeup_reader_begin(struct wakeup_reader *reader, struct error *err
   return outcome == OUTCOME_REFUSED ? OUTCOME_REFUSED : OUTCOME_UNKNOWN;
 }
 
-/* The first of `owners` that is of this process. */
+/* The first of `owners` that is of this process. Whether it is that of the acquisition in hand, its reader must see. */
 static bool parse_owner(const struct wakeup_reader *reader, const bson_t *document, struct owner *owner)
 {
   bson_iter_t at, item;

@@ -84,7 +84,12 @@ static enum trust_answer refused(struct turn *turn, const struct completion *com
   return TRUST_PAUSES;
 }
 
-/* What a file shows that may only be read says nothing about an OPEN that was refused; a commit of others does. */
+/*
+ * The epoch that a fence names is the one that was seen here, before the lock was taken: read after the take, it could be that of a holder
+ * who has overtaken this process.
+ *
+ * What a file shows that may only be read says nothing about an OPEN that was refused; a commit of others does.
+ */
 static void agrees(struct turn *turn, const struct ledger *ledger)
 {
   struct trust *trust = turn->trust;

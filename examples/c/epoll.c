@@ -62,9 +62,9 @@ static void told(int loop, const struct pawl_event *event)
   case PAWL_EVENT_AWAY:
     printf("%s: %s\n", job->name, event->error.text);
     break;
-  case PAWL_EVENT_FAILED:
+  case PAWL_EVENT_FAILED: /* it was never held */
   case PAWL_EVENT_RELEASED:
-    printf("%s: %s\n", job->name, event->kind == PAWL_EVENT_FAILED ? event->error.text : "released");
+    printf("%s: %s\n", job->name, event->result == PAWL_OK ? "released" : event->error.text);
     over++;
     break;
   case PAWL_EVENT_BACK:

@@ -94,7 +94,7 @@ def _check(result, error):
 
 
 def _ms(seconds):
-    return seconds if seconds < 0 else int(seconds * 1000)
+    return seconds if seconds <= 0 else max(1, int(seconds * 1000))
 
 
 class Hold:

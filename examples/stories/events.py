@@ -13,7 +13,7 @@ LEASE = 2
 
 def main():
     given = options(__doc__)
-    events = pymongo.MongoClient(given.uri)[given.db].events
+    events = pymongo.MongoClient(given.uri)[given.db].pawl_story_events
     events.drop()
     events.insert_many([{"_id": i, "at": i} for i in range(9)])
     query, order = bson.encode({"done": {"$ne": True}}), bson.encode({"at": 1})
@@ -24,7 +24,7 @@ def main():
                 while True:
                     begin = time.monotonic()
                     try:
-                        hold = mine.take_document("events", query, order, wait=2 * LEASE + given.unit)
+                        hold = mine.take_document("pawl_story_events", query, order, wait=2 * LEASE + given.unit)
                     except pawl_lock.NotTaken:
                         return
                     reporter.tell("waits", begin)

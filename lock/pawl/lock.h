@@ -14,19 +14,19 @@
  * What a lock is. A lock has a name, and at most one holder; with slots (a semaphore) at most so many. It is a lease: the
  * library renews it by itself, and when it cannot, the lock is lost after two thirds of the lease, and another may have it
  * after all of it. A process that was frozen may believe for a while that it still holds a lock. So each hold has a token, a
- * number that rises from holder to holder: what refuses a token that is lower than one it has seen is safe from a holder that
- * woke up late. pawl_left_ms tells without any request whether a hold is still good; pawl_hold_fd becomes readable when it is
- * lost, even if the process hangs.
+ * number that rises from holder to holder. A service that remembers the highest token, and refuses a lower one, is safe from
+ * a holder that woke up late. With slots it must remember one for each slot (pawl_slot). pawl_left_ms tells without any
+ * request whether a hold is still good; pawl_hold_fd becomes readable when it is lost, even if the process hangs.
  *
- * Turns. Waiters get a lock in the order in which they came. `pawl-lock` is the same lock, and keeps a pawl-worker of a type of
- * that name out of its file, by turns.
+ * Turns. Waiters get a lock in the order in which they came. `pawl-lock` is the same lock, and keeps a pawl-worker of a type
+ * of that name out of its file, by turns.
  *
  * Names are 1 to 128 bytes of A-Z, a-z, 0-9, '_', '.' and '-', and begin with neither '.' nor '-'.
  *
- * Threads. Any thread may call any function with the same handle, but pawl_close last. "Blocks" says that a call sends requests;
- * each of them waits for at most a tenth of a lease of 30 s, that is 3 s (a third of a shorter lease). The others take a
- * microsecond. The library has some threads of its own, which call nothing of the user's: there are no callbacks. It blocks all
- * signals in them.
+ * Threads. Any thread may call any function with the same handle; pawl_close is the last call. "Blocks" says that a call
+ * sends requests. A request waits for its answer for at most 3 s, or a third of the lease if that is shorter; one that a
+ * majority of the replica set must confirm for a third of the lease. The other calls take a microsecond. The library has some
+ * threads of its own, which call nothing of the user's: there are no callbacks. It blocks all signals in them.
  *
  * Event loops. pawl_take_begin and pawl_release_begin only begin; pawl_fd becomes readable when pawl_next has an event.
  *
@@ -63,7 +63,7 @@ enum pawl_result {
   PAWL_OK,
   PAWL_BUSY,      /* held by another, and the call was not to wait */
   PAWL_TIMEOUT,   /* held by others for all of the time to wait */
-  PAWL_CANCELLED, /* pawl_release or pawl_close ended the wait */
+  PAWL_CANCELLED, /* pawl_release ended the wait, or pawl_close one that was begun */
   PAWL_LOST,      /* the hold is lost: pawl_reason says why */
   PAWL_FENCED,    /* a higher token has been here: nothing was written */
   PAWL_UNKNOWN,   /* MongoDB gave no answer; what was asked may be done all the same */
@@ -79,7 +79,7 @@ enum pawl_result {
   PAWL_INVALID,   /* a wrong argument */
   PAWL_MEMORY,    /* no memory, no thread or no descriptor */
 };
-/* "PAWL_OK"; a static text. */
+/* The name of a result, such as "PAWL_OK"; a static text. */
 PAWL_API const char *pawl_result_name(enum pawl_result result);
 
 struct pawl_error {
@@ -107,8 +107,9 @@ struct pawl_options {
  */
 PAWL_MUST_CHECK enum pawl_result pawl_open(const struct pawl_options *options, struct pawl **pawl, struct pawl_error *error);
 /*
- * Releases what is held, ends what waits, and frees the handle; no other thread may use it any more. Blocks for at most 6 s:
- * what has no answer by then ends with its lease. NULL is allowed.
+ * Releases what is held, ends what waits, and frees the handle. No other thread may be in a call with it, or make one any
+ * more. Blocks: for at most 5 s until all is answered, and then until the requests that are on their way are over. What has
+ * no answer ends with its lease. NULL is allowed.
  */
 PAWL_API void pawl_close(struct pawl *pawl);
 
@@ -121,11 +122,12 @@ enum { PAWL_NO_WAIT = 0, PAWL_FOR_EVER = -1 }; /* values of wait_ms */
 
 /*
  * Takes a lock, and waits for it up to wait_ms. *hold is set before the call waits: pawl_release from another thread ends the
- * wait. Unless the result is PAWL_OK there is no hold afterwards.
+ * wait. Unless the result is PAWL_OK there is no hold afterwards. A hold has its name until it is released, also if it is
+ * lost: until then a second take of the name by the same handle is PAWL_HELD.
  *
  * PAWL_BUSY (only with PAWL_NO_WAIT), PAWL_TIMEOUT, PAWL_CANCELLED, PAWL_HELD, PAWL_MISMATCH, PAWL_FOREIGN, PAWL_MALFORMED,
- * PAWL_REFUSED, PAWL_INVALID, PAWL_MEMORY, PAWL_FORKED. PAWL_UNKNOWN, PAWL_LOGIN and PAWL_DENIED: with PAWL_NO_WAIT at the first
- * failure; otherwise when the time is over, for until then it is tried again.
+ * PAWL_REFUSED, PAWL_INVALID, PAWL_MEMORY, PAWL_FORKED. PAWL_UNKNOWN, PAWL_LOGIN and PAWL_DENIED: with PAWL_NO_WAIT at the
+ * first failure; otherwise when the time is over, for until then it is tried again.
  */
 PAWL_MUST_CHECK enum pawl_result pawl_take(struct pawl *pawl, const char *name, int64_t wait_ms, pawl_hold *hold, struct pawl_error *error);
 
@@ -145,14 +147,15 @@ struct pawl_terms {
  * never wait for each other. holds[i] belongs to wants[i]. A call that waits for a name while this process holds another one
  * from an earlier call can wait for ever, as with any locks: take them together.
  *
- * As pawl_take. PAWL_INVALID also: a name is given twice, or count is 0 or above 1000. PAWL_LOST: one was lost while the others
- * were waited for.
+ * As pawl_take. PAWL_INVALID also: a name is given twice, or count is 0 or above 1000. PAWL_LOST: one was lost while the
+ * others were waited for.
  */
 PAWL_MUST_CHECK enum pawl_result pawl_take_all(struct pawl *pawl, const struct pawl_want *wants, size_t count,
                                                const struct pawl_terms *terms, pawl_hold *holds, struct pawl_error *error);
 /*
- * Begins the same, and does not block. PAWL_OK: for each hold PAWL_EVENT_HELD or PAWL_EVENT_FAILED follows; after
- * PAWL_EVENT_FAILED there is no hold. Otherwise no event follows: PAWL_HELD, PAWL_INVALID, PAWL_MEMORY, PAWL_FORKED.
+ * Begins to take several locks as pawl_take_all does, and does not block. PAWL_OK: for each hold PAWL_EVENT_HELD or
+ * PAWL_EVENT_FAILED follows; after PAWL_EVENT_FAILED there is no hold. Otherwise no event follows: PAWL_HELD, PAWL_INVALID,
+ * PAWL_MEMORY, PAWL_FORKED.
  */
 PAWL_MUST_CHECK enum pawl_result pawl_take_begin(struct pawl *pawl, const struct pawl_want *wants, size_t count,
                                                  const struct pawl_terms *terms, pawl_hold *holds, struct pawl_error *error);
@@ -164,7 +167,7 @@ PAWL_MUST_CHECK enum pawl_result pawl_take_begin(struct pawl *pawl, const struct
  * their length, as bson_get_data gives them; they are copied.
  */
 struct pawl_document {
-  size_t size;           /* sizeof (struct pawl_document) */
+  size_t size;            /* sizeof (struct pawl_document) */
   const char *collection; /* in the handle's database */
   const char *field;      /* the lock: {owner, at, ttl, token}. NULL: "pawl" */
   const uint8_t *filter;  /* BSON: which documents. {_id: …} is one; other fields may match many */
@@ -174,27 +177,28 @@ struct pawl_document {
 /*
  * Takes a document that matches and that nobody has locked, or whose lease is over: the lock and the document are one, so a
  * write by pawl_document_update is safe from a holder that woke up late. There is no wait queue: a waiting call tries every
- * 0.1 to 1 s. pawl_document_bytes has it as it was at the take. As pawl_take; PAWL_BUSY and PAWL_TIMEOUT also if no document matches.
- * PAWL_REFUSED: MongoDB does not take the filter or the sort.
+ * 0.1 to 1 s. pawl_document_bytes has it as it was at the take, with the lock in it. As pawl_take; PAWL_BUSY and PAWL_TIMEOUT
+ * also if no document matches. PAWL_REFUSED: MongoDB does not take the filter or the sort.
  */
 PAWL_MUST_CHECK enum pawl_result pawl_document_take(struct pawl *pawl, const struct pawl_document *which, const struct pawl_terms *terms,
                                                     pawl_hold *hold, struct pawl_error *error);
 PAWL_MUST_CHECK enum pawl_result pawl_document_take_begin(struct pawl *pawl, const struct pawl_document *which,
                                                           const struct pawl_terms *terms, pawl_hold *hold, struct pawl_error *error);
-/* BSON; valid until the hold is released. NULL: it is no document that is held, or was held and is lost. */
+/* The document of a hold, as BSON; valid until the hold is released. NULL: it is no document that is held, or was held and is lost. */
 PAWL_API const uint8_t *pawl_document_bytes(const struct pawl *pawl, pawl_hold hold);
 /*
- * Updates the document by MongoDB's operators ({$set: …}), if the lock is still this hold's; blocks. PAWL_LOST: it is not, and
- * nothing was written. PAWL_REFUSED: MongoDB does not take the update, or it has no operators, or touches the lock's field.
- * PAWL_UNKNOWN: it may have been written.
+ * Updates the document by MongoDB's operators ({$set: …}), if the lock is still this hold's; blocks. PAWL_LOST: it is not,
+ * and nothing was written. PAWL_REFUSED: MongoDB does not take the update, or it has no operators, or touches the lock's
+ * field. PAWL_UNKNOWN: it may have been written. PAWL_LOGIN, PAWL_DENIED: nothing was written. PAWL_INVALID: it is no held
+ * document, or no BSON. PAWL_FORKED.
  */
 PAWL_MUST_CHECK enum pawl_result pawl_document_update(struct pawl *pawl, pawl_hold hold, const uint8_t *update, struct pawl_error *error);
 
 /* ---- holding ---- */
 
 /*
- * For how long the hold is good without a further renewal; 0: it is lost, or not held yet, or there is none. No request, and no
- * lock of the library: as quick as reading a clock. Right after a freeze it is right.
+ * For how long the hold is good without a further renewal; 0: it is lost, or not held yet, or there is none. No request, and
+ * no lock of the library: as quick as reading a clock. Right after a freeze it is right.
  */
 PAWL_API int64_t pawl_left_ms(const struct pawl *pawl, pawl_hold hold);
 /* Rises from holder to holder of the name (of each slot of it). 0: it is waited for, or there is no such hold. */
@@ -202,9 +206,9 @@ PAWL_API int64_t pawl_token(const struct pawl *pawl, pawl_hold hold);
 /* Which slot, from 0 on; -1: it is waited for, or there is no such hold. */
 PAWL_API int pawl_slot(const struct pawl *pawl, pawl_hold hold);
 /*
- * A descriptor that becomes readable when the hold is lost: at once where that is known, else when pawl_left_ms becomes 0, by a
- * timer of the kernel. For poll and the like; not to be read or closed. It belongs to the hold, and is closed by its release.
- * -1: no hold, or no descriptor.
+ * A descriptor that becomes readable when the hold is lost: at once where that is known, else when pawl_left_ms becomes 0, by
+ * a timer of the kernel. For poll and the like; not to be read or closed. It belongs to the hold, and is closed by its
+ * release. -1: no hold, or no descriptor.
  */
 PAWL_API int pawl_hold_fd(struct pawl *pawl, pawl_hold hold);
 
@@ -222,12 +226,13 @@ enum pawl_reason {
 PAWL_API enum pawl_reason pawl_reason(const struct pawl *pawl, pawl_hold hold, struct pawl_error *error);
 
 /*
- * Ends a hold, or a wait. Blocks. PAWL_OK: it is released, and the next waiter is woken. PAWL_LOST: it was lost before; what can
- * be removed of it is removed. PAWL_UNKNOWN: no answer for 5 s, or until the lease was over: then the lock ends with its lease.
- * PAWL_INVALID: there is no such hold. Whatever the result, the hold is gone.
+ * Ends a hold, or a wait. Blocks. PAWL_OK: it is released, and the next waiter is woken. PAWL_LOST: it was lost before; what
+ * can be removed of it is removed. PAWL_UNKNOWN, PAWL_LOGIN, PAWL_DENIED: no answer, or no permission, for 5 s or until the
+ * lease was over: then the lock ends with its lease. PAWL_INVALID: there is no such hold. PAWL_FORKED. Whatever the result
+ * but PAWL_FORKED, the hold is gone.
  */
 PAWL_API enum pawl_result pawl_release(struct pawl *pawl, pawl_hold hold, struct pawl_error *error);
-/* Begins the same, and does not block: PAWL_EVENT_RELEASED follows, or PAWL_EVENT_FAILED if it was waited for. */
+/* Begins to end a hold, or a wait, and does not block: PAWL_EVENT_RELEASED follows, or PAWL_EVENT_FAILED if it was waited for. */
 PAWL_API enum pawl_result pawl_release_begin(struct pawl *pawl, pawl_hold hold, struct pawl_error *error);
 
 /* One that holds a lock, or waits for one. */
@@ -243,43 +248,47 @@ struct pawl_entry {
 /*
  * Who holds and who waits, of one name, or with NULL of all: by name, the holders first. Fills the first `room` of them;
  * *count is how many there are. Blocks. It shows what is in the database: a holder may be dead, a waiter may be gone.
+ * PAWL_UNKNOWN, PAWL_LOGIN, PAWL_DENIED, PAWL_REFUSED, PAWL_INVALID, PAWL_MEMORY, PAWL_FORKED.
  */
 PAWL_MUST_CHECK enum pawl_result pawl_list(struct pawl *pawl, const char *name, struct pawl_entry *entries, size_t room, size_t *count,
                                            struct pawl_error *error);
 /*
- * Ends the hold of another process, or of this one: of one slot, or with -1 of all. For people who know that the holder is not
- * to go on: it learns who did it, and why, as soon as it can, and its token is too low for whoever checks tokens. Blocks.
- * PAWL_NOTHING: it is not held.
+ * Ends the hold of another process, or of this one: of one slot, or with -1 of all. For people who know that the holder is
+ * not to go on: it learns who did it, and why, as soon as it can, and its token is too low for whoever checks tokens. Blocks.
+ * PAWL_NOTHING: it is not held. PAWL_UNKNOWN: it may have ended. PAWL_LOGIN, PAWL_DENIED, PAWL_FOREIGN, PAWL_REFUSED,
+ * PAWL_INVALID, PAWL_FORKED.
  */
 PAWL_MUST_CHECK enum pawl_result pawl_break(struct pawl *pawl, const char *name, int slot, const char *why, struct pawl_error *error);
 
 /*
  * Removes all that is left of a name: its tokens, which begin anew with the next holder. Only for names whose tokens nothing
- * remembers any more. It takes the lock meanwhile, and waits for it up to wait_ms. Blocks. As pawl_take; PAWL_NOTHING: there is
- * no such lock. PAWL_REFUSED: it is a type of pawl-worker, whose ledger stays.
+ * remembers any more. It takes the lock meanwhile, and waits for it up to wait_ms. Blocks. As pawl_take; PAWL_NOTHING: there
+ * is no such lock. PAWL_REFUSED: it is a type of pawl-worker, whose ledger stays.
  */
 PAWL_MUST_CHECK enum pawl_result pawl_forget(struct pawl *pawl, const char *name, int64_t wait_ms, struct pawl_error *error);
 
 /* ---- fencing ---- */
 
 /*
- * Writes that a holder who woke up late cannot do: each is refused that comes with a lower token than an earlier one. The token
- * is a hold's (pawl_token), or one that another program has passed on. A later write with the same token is allowed.
+ * Writes that a holder who woke up late cannot do: each is refused that comes with a lower token than an earlier one. The
+ * token is a hold's (pawl_token), or one that another program has passed on. A later write with the same token is allowed.
  *
  * Updates one document of any collection by MongoDB's operators, and keeps the token in it, in FIELD.token. Blocks.
  * PAWL_FENCED: the document has a higher token. PAWL_NOTHING: no document matches. PAWL_REFUSED: MongoDB does not take it.
- * PAWL_UNKNOWN: it may have been written. `which` as for pawl_document_take, without its sort.
+ * PAWL_UNKNOWN: it may have been written. PAWL_LOGIN, PAWL_DENIED, PAWL_INVALID, PAWL_FORKED. `which` as for
+ * pawl_document_take, without its sort.
  */
 PAWL_MUST_CHECK enum pawl_result pawl_guarded_update(struct pawl *pawl, const struct pawl_document *which, const uint8_t *update,
                                                      int64_t token, struct pawl_error *error);
 /*
- * Appends to a file, and syncs it; without a handle and without MongoDB. The highest token lies beside the file, in PATH.token;
- * the kernel's lock on that file keeps the writers apart, so it works wherever such a lock does: on a local file system, among
- * all processes of the machine; on NFS 4 among machines. Both files are made if they are missing, with mode 0666 and the
- * process's umask. Blocks as long as another process writes.
+ * Appends to a file, and syncs it; without a handle and without MongoDB. The highest token lies beside the file, in
+ * PATH.token; the kernel's lock on that file keeps the writers apart, so it works wherever such a lock does: on a local file
+ * system, among all processes of the machine; on NFS 4 among machines. Both files are made if they are missing, with mode
+ * 0666 and the process's umask. Blocks as long as another process writes.
  *
- * PAWL_FENCED: a higher token has written. PAWL_REFUSED: PATH.token holds something else than a token. PAWL_UNKNOWN: writing or
- * syncing failed, and a part may be in the file; `error` has the system's reason.
+ * PAWL_FENCED: a higher token has written. PAWL_REFUSED: PATH.token holds something else than a token. PAWL_INVALID: the
+ * token is not above 0, or no path. PAWL_UNKNOWN: opening, writing or syncing failed, and a part may be in the file; `error`
+ * has the system's reason.
  */
 PAWL_MUST_CHECK enum pawl_result pawl_file_append(const char *path, int64_t token, const void *bytes, size_t size,
                                                   struct pawl_error *error);
