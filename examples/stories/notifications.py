@@ -1,4 +1,7 @@
-"""Twelve notifications for three payments: with one lock for all they take twelve pieces of time, with a lock for each payment four."""
+"""Twelve notifications for three payments: with one lock for all they take twelve pieces of time, with a lock for each payment four.
+The picture of the first goes beside that of the second: one-lock-FILE."""
+import argparse
+import os
 import time
 
 from timeline import locks, options, play, together
@@ -20,7 +23,9 @@ def main():
     for way in ("one lock", "a lock for each payment"):
         actors = {f"notification {i + 1}": handler(f"payment-{i % 3}", "payments" if way == "one lock" else f"payment-{i % 3}")
                   for i in range(12)}
-        bars, took[way] = play(given, actors)
+        folder, name = os.path.split(given.svg or "")
+        picture = given.svg and os.path.join(folder, name if way != "one lock" else f"one-lock-{name}")
+        bars, took[way] = play(argparse.Namespace(**{**vars(given), "svg": picture}), actors)
         if way == "one lock":
             assert not together(bars)
         for payment in range(3):

@@ -87,8 +87,11 @@ def draw(path, rows, bars):
             out.append(f'<rect x="{x:.1f}" y="{y + 2}" width="{w:.1f}" height="18" fill="{COLOURS[bar["what"]]}"><title>{bar["what"]}, '
                        f'{bar["to"] - bar["from"]:.2f} s</title></rect>')
             if bar["text"]:
-                colour = "black" if bar["what"] == "waits" else "white"
-                out.append(f'<text x="{x + 3:.1f}" y="{y + 15}" fill="{colour}">{html.escape(bar["text"])}</text>')
+                beside = w < 7 * len(bar["text"])
+                colour = "black" if beside or bar["what"] == "waits" else "white"
+                fits = x + w + 7 * len(bar["text"]) < width
+                place = f'x="{x + 3 + w * beside:.1f}"' if not beside or fits else f'x="{x - 3:.1f}" text-anchor="end"'
+                out.append(f'<text {place} y="{y + 15}" fill="{colour}">{html.escape(bar["text"])}</text>')
     y = 10 + len(rows) * height
     for i in range(6):
         x = left + i * (width - left - 20) / 5
