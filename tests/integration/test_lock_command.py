@@ -141,8 +141,8 @@ def nested(field, outer, *words):
 
 
 @pytest.mark.parametrize("outer, words, says", [
-    (["n"], ["n"], "n: the pawl-lock that this one runs under holds it (PAWL_LOCK_HELD)"),
-    (["n"], ["--nonblock", "n"], "n: the pawl-lock that this one runs under holds it"),
+    (["n"], ["--nonblock", "n"], "n: the pawl-lock that this one runs under holds it (PAWL_LOCK_HELD)"),
+    (["n"], ["n"], "n: the pawl-lock that this one runs under holds it"),
     (["a", "b"], ["c", "a"], "a: the pawl-lock that this one runs under holds it"),
     (["b c"], ["a"], "a: taken under b, it may wait for ever"), (["--document events/1"], ["--document", "events/1"], "events/1: the pawl-lock that"),
     (["n", "--document events/1"], ["n"], "n: the pawl-lock that this one runs under holds it"),
