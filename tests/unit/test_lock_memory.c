@@ -159,7 +159,7 @@ LOCK_TEST(hundreds_of_locks_and_of_wait_queues)
   enum { NAMES = 400 };
   struct pawl *holder = handle_open(), *waiter = handle_open();
   pawl_hold holds[NAMES];
-  char name[16];
+  char name[24];
   pawl_fd(waiter);
   for (int i = 0; i < NAMES; i++) {
     snprintf(name, sizeof name, "name-%d", i);
