@@ -182,9 +182,9 @@ static const char *reason_text(enum pawl_reason reason)
 
 static void reason_show(const struct hold *hold, enum pawl_reason reason, struct pawl_error *error)
 {
-  bool more = (reason == PAWL_REASON_AWAY || reason == PAWL_REASON_BROKEN) && hold->text != NULL;
+  const char *more = reason == PAWL_REASON_AWAY ? hold->text : reason == PAWL_REASON_BROKEN ? hold->why : NULL;
   (void)result_set(error, reason == PAWL_REASON_NONE ? PAWL_OK : PAWL_LOST, "%s: %s%s%.700s", hold->name, reason_text(reason),
-                   more ? ": " : "", more ? hold->text : "");
+                   more != NULL ? ": " : "", more != NULL ? more : "");
 }
 
 /* The clock may know before the next renewal does. */

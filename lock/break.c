@@ -36,7 +36,11 @@ static enum pawl_result find(struct pawl *pawl, struct holders *holders, int *sl
 {
   struct ledger ledger;
   struct error wrong = {.text = ""};
-  enum outcome outcome = lock_list(pawl->store, holder_found, holders, &wrong);
+  enum outcome outcome = lockstore_prepare(pawl->store, &wrong); /* it finds out whether `wakeups` may be written to */
+  if (outcome == OUTCOME_REFUSED)
+    return result_set(error, wrong.reason == ERROR_RIGHT ? PAWL_DENIED : PAWL_REFUSED, "breaking %s: %s", holders->name, wrong.text);
+  if (outcome == OUTCOME_YES)
+    outcome = lock_list(pawl->store, holder_found, holders, &wrong);
   if (outcome == OUTCOME_YES)
     outcome = ledger_read(pawl->store, holders->name, &ledger, &wrong);
   if (outcome == OUTCOME_UNKNOWN)

@@ -113,11 +113,18 @@ const uint8_t *pawl_document_bytes(const struct pawl *pawl, pawl_hold id)
   return bytes;
 }
 
+/* The same field, or one is a part of the other. */
+static bool meets(const char *path, const char *field)
+{
+  size_t length = strlen(field), other = strlen(path), shorter = other < length ? other : length;
+  return strncmp(path, field, shorter) == 0 && (path[shorter] == 0 || path[shorter] == '.') &&
+         (field[shorter] == 0 || field[shorter] == '.');
+}
+
 /* Operators alone, none of which names the lock's field or a part of it. */
 static bool update_valid(const bson_t *update, const char *field, const char **what)
 {
   bson_iter_t at, of;
-  size_t length = strlen(field);
   *what = "no operators";
   if (!bson_iter_init(&at, update) || bson_empty(update))
     return false;
@@ -126,14 +133,10 @@ static bool update_valid(const bson_t *update, const char *field, const char **w
     if (bson_iter_key(&at)[0] != '$' || !BSON_ITER_HOLDS_DOCUMENT(&at) || !bson_iter_recurse(&at, &of))
       return false;
     *what = "the field of the lock";
-    while (bson_iter_next(&of)) {
-      const char *path = bson_iter_key(&of);
-      size_t other = strlen(path), shorter = other < length ? other : length;
-      bool meets = strncmp(path, field, shorter) == 0 && (path[shorter] == 0 || path[shorter] == '.') &&
-                   (field[shorter] == 0 || field[shorter] == '.');
-      if (meets)
+    bool renames = strcmp(bson_iter_key(&at), "$rename") == 0; /* the new name is the value */
+    while (bson_iter_next(&of))
+      if (meets(bson_iter_key(&of), field) || (BSON_ITER_HOLDS_UTF8(&of) && renames && meets(bson_iter_utf8(&of, NULL), field)))
         return false;
-    }
   }
   return true;
 }

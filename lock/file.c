@@ -98,6 +98,7 @@ static enum pawl_result append(const char *path, const char *bytes, size_t size,
 
 enum pawl_result pawl_file_append(const char *path, int64_t token, const void *bytes, size_t size, struct pawl_error *error)
 {
+  struct flock none = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
   char beside[PATH_MAX];
   int64_t seen;
   if (path == NULL || token <= 0 || (bytes == NULL && size > 0) || snprintf(beside, sizeof beside, "%s.token", path) >= PATH_MAX)
@@ -114,6 +115,7 @@ enum pawl_result pawl_file_append(const char *path, int64_t token, const void *b
     result = token_write(fd, beside, seen == 0, token, error);
   if (result == PAWL_OK)
     result = append(path, bytes, size, error);
+  (void)fcntl(fd, F_OFD_SETLK, &none); /* a child of a fork may have a copy of the descriptor */
   close(fd);
   return result;
 }

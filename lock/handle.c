@@ -139,6 +139,7 @@ void handle_free(struct pawl *pawl)
   struct set *set;
   while ((set = LIST_FIRST(&pawl->sets)) != NULL) {
     LIST_REMOVE(set, all);
+    jobs_drop(&pawl->jobs, &set->job);
     free(set);
   }
   while (!LIST_EMPTY(&pawl->holds))

@@ -118,7 +118,7 @@ static void name_give(struct pawl *pawl, struct hold *hold)
 
 void hold_text(struct hold *hold, const char *text)
 {
-  char *copy = text != hold->text ? strdup(text) : hold->text;
+  char *copy = text == NULL ? NULL : text != hold->text ? strdup(text) : hold->text;
   if (copy != hold->text)
     free(hold->text);
   hold->text = copy;
@@ -135,6 +135,7 @@ void hold_free(struct pawl *pawl, struct hold *hold)
     close(hold->fd);
   document_want_free(hold->document);
   free(hold->text);
+  free(hold->why);
   free(hold);
 }
 
@@ -153,7 +154,7 @@ void hold_end(struct pawl *pawl, struct hold *hold, enum pawl_event_kind kind, e
   hold->result = result;
   if (text != NULL)
     hold_text(hold, text);
-  hold_untell(pawl, hold, hold->events); /* what became of it is all that matters now */
+  hold_untell(pawl, hold, hold->events & ~(1u << PAWL_EVENT_HELD)); /* what became of it is all that matters now */
   if (hold->begun)
     hold_tell(pawl, hold, kind);
   seam_changed(pawl);
@@ -183,15 +184,18 @@ void hold_untell(struct pawl *pawl, struct hold *hold, unsigned events)
     eventfd_read(pawl->fd, &ignored);
 }
 
+/* Of away and back the user hears the last one alone: what he has not heard of yet, and is over, need not be told. */
 void hold_away(struct pawl *pawl, struct hold *hold, enum pawl_result result, const char *why)
 {
+  const unsigned back = 1u << PAWL_EVENT_BACK;
   hold_text(hold, why);
-  if (!hold->away)
+  if (!hold->away && hold->events & back)
+    hold_untell(pawl, hold, back);
+  else if (!hold->away)
     hold_tell(pawl, hold, PAWL_EVENT_AWAY);
   hold->away = result;
 }
 
-/* What the user has not heard of yet, and is over, need not be told. */
 void hold_back(struct pawl *pawl, struct hold *hold)
 {
   const unsigned away = 1u << PAWL_EVENT_AWAY;
@@ -212,6 +216,27 @@ int64_t hold_until_ms(const struct pawl *pawl, const struct hold *hold)
   return until_ms < hold->end_ms ? until_ms : hold->end_ms;
 }
 
+void hold_until_show(struct pawl *pawl, struct hold *hold)
+{
+  atomic_store(&hold->cell->until_ms, hold_until_ms(pawl, hold));
+  if (hold->fd >= 0)
+    seam_fd_set(pawl, hold->fd, hold_until_ms(pawl, hold));
+}
+
+void hold_warned(struct pawl *pawl, struct hold *hold, const char *why)
+{
+  hold_unwarned(hold);
+  hold->warned_ms = seam_now_ms(pawl);
+  hold->why = why[0] != 0 ? strdup(why) : NULL;
+}
+
+void hold_unwarned(struct hold *hold)
+{
+  free(hold->why);
+  hold->why = NULL;
+  hold->warned_ms = 0;
+}
+
 void hold_renewed(struct pawl *pawl, struct hold *hold, int64_t sent_ms)
 {
   hold->sent_ms = sent_ms;
@@ -219,11 +244,8 @@ void hold_renewed(struct pawl *pawl, struct hold *hold, int64_t sent_ms)
   hold->renew_ms = sent_ms + lease_renew_ms(pawl->lease_ms);
   if (hold->renew_ms > hold->end_ms)
     hold->renew_ms = hold->end_ms;
-  if (hold->state == HOLD_HELD) {
-    atomic_store(&hold->cell->until_ms, hold_until_ms(pawl, hold));
-    if (hold->fd >= 0)
-      seam_fd_set(pawl, hold->fd, hold_until_ms(pawl, hold));
-  }
+  if (hold->state == HOLD_HELD)
+    hold_until_show(pawl, hold);
   renewal_due(pawl, hold->renew_ms);
 }
 
@@ -232,7 +254,7 @@ void hold_taken(struct pawl *pawl, struct hold *hold, const struct attempt *atte
   hold->owner = attempt->lock.owner;
   hold->slot = attempt->lock.slot;
   hold->token = attempt->token;
-  hold->end_ms = longest_ms > 0 ? attempt->sent_ms + longest_ms : INT64_MAX;
+  hold->end_ms = longest_ms > 0 && longest_ms < INT64_MAX - attempt->sent_ms ? attempt->sent_ms + longest_ms : INT64_MAX;
   hold_renewed(pawl, hold, attempt->sent_ms);
 }
 
@@ -266,6 +288,8 @@ void hold_part(struct pawl *pawl, struct hold *hold)
 void hold_release(struct pawl *pawl, struct hold *hold)
 {
   hold_part(pawl, hold);
+  if (hold->reason == PAWL_REASON_NONE && hold->result == PAWL_OK)
+    hold_text(hold, NULL); /* it was about the take */
   int64_t now_ms = seam_now_ms(pawl), lease_end_ms = hold->sent_ms + pawl->lease_ms;
   hold->until_ms = now_ms + RELEASE_MS < lease_end_ms ? now_ms + RELEASE_MS : lease_end_ms;
   jobs_put(&pawl->jobs, &hold->job, now_ms);
@@ -275,10 +299,11 @@ void hold_release(struct pawl *pawl, struct hold *hold)
 static void released(struct pawl *pawl, struct hold *hold, enum outcome outcome, const struct error *error)
 {
   bool answered = outcome == OUTCOME_YES || outcome == OUTCOME_NO;
-  bool gone = outcome == OUTCOME_NO && !hold->repeats; /* otherwise it may have been removed by the first request */
-  enum pawl_result result = hold->reason != PAWL_REASON_NONE || gone ? PAWL_LOST
-                            : answered                               ? PAWL_OK
-                                                                     : result_of_error(error, outcome == OUTCOME_REFUSED);
+  if (outcome == OUTCOME_NO && !hold->repeats && hold->reason == PAWL_REASON_NONE) /* a repeated request may have removed it before */
+    hold->reason = PAWL_REASON_REMOVED;
+  enum pawl_result result = hold->reason != PAWL_REASON_NONE ? PAWL_LOST
+                            : answered                       ? PAWL_OK
+                                                             : result_of_error(error, outcome == OUTCOME_REFUSED);
   if (hold->result != PAWL_OK) /* the set failed that it belonged to */
     hold_end(pawl, hold, PAWL_EVENT_FAILED, hold->result, NULL);
   else

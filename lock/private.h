@@ -49,9 +49,9 @@ struct hold {
   bool repeats;          /* the release was sent before, and had no answer */
   bool named;            /* its name is in by_name: this handle takes it no second time */
   enum pawl_result away; /* the last request for it had no answer, or was refused: why in `text`; PAWL_OK: it had one */
-  bool warned;           /* a wake-up has said that it is lost; `text` says why, if it was broken */
-  bool broken;
-  int fd; /* of pawl_hold_fd; -1: not asked for */
+  int64_t warned_ms;     /* when a wake-up said that it is lost; 0: none did, or it was refuted */
+  char *why;             /* that wake-up says that it was broken, by whom and why; otherwise NULL */
+  int fd;                /* of pawl_hold_fd; -1: not asked for */
   int slots, slot;
   struct owner owner;
   int64_t token, sent_ms;
@@ -141,6 +141,12 @@ void hold_free(struct pawl *pawl, struct hold *hold);
 void hold_text(struct hold *hold, const char *text);
 /* From now on it is held, as the attempt has taken it. */
 void hold_taken(struct pawl *pawl, struct hold *hold, const struct attempt *attempt, int64_t longest_ms);
+/* A wake-up says that it is lost: its next renewal tells. `why`: copied; empty: it was not broken. */
+void hold_warned(struct pawl *pawl, struct hold *hold, const char *why);
+/* That was not true. */
+void hold_unwarned(struct hold *hold);
+/* It is held: pawl_left_ms and the descriptor say for how long. */
+void hold_until_show(struct pawl *pawl, struct hold *hold);
 /* The hold's lease counts from sent_ms on. */
 void hold_renewed(struct pawl *pawl, struct hold *hold, int64_t sent_ms);
 /* When it is lost unless it is renewed. */

@@ -10,6 +10,8 @@
  * thousand or two a lease.
  */
 
+enum { WARNING_MS = 10000 }; /* a renewal that is sent so long after a `lost` wake-up has refuted it */
+
 struct renewals {
   struct lock_renewal *locks;
   struct hold **holds;
@@ -83,16 +85,20 @@ static bool collect(struct pawl *pawl, int64_t now_ms, bool documents, struct re
 /* An answer that comes when the hold is lost by its clock renews nothing: its user may have seen that. */
 static void renewed(struct pawl *pawl, struct hold *hold, enum outcome outcome, int64_t sent_ms, const struct error *error)
 {
-  if (lost_by_clock(pawl, hold, seam_now_ms(pawl)))
-    return;
-  if (outcome == OUTCOME_YES) {
-    hold_renewed(pawl, hold, sent_ms);
-  } else if (outcome == OUTCOME_NO) {
-    lose(pawl, hold, hold->broken ? PAWL_REASON_BROKEN : hold->warned ? PAWL_REASON_STOLEN : PAWL_REASON_REMOVED, NULL);
-  } else {
+  bool answered = outcome == OUTCOME_YES || outcome == OUTCOME_NO;
+  if (!answered) {
     hold_away(pawl, hold, result_of_error(error, false), error->text);
     hold->renew_ms = seam_now_ms(pawl) + lease_renew_ms(pawl->lease_ms) / 8;
   }
+  if (lost_by_clock(pawl, hold, seam_now_ms(pawl)) || !answered)
+    return;
+  if (outcome == OUTCOME_NO) {
+    lose(pawl, hold, hold->why != NULL ? PAWL_REASON_BROKEN : hold->warned_ms != 0 ? PAWL_REASON_STOLEN : PAWL_REASON_REMOVED, NULL);
+    return;
+  }
+  if (sent_ms > hold->warned_ms + WARNING_MS)
+    hold_unwarned(hold);
+  hold_renewed(pawl, hold, sent_ms);
 }
 
 /* When the earliest of them is due; no later than the end of one that cannot be renewed. */
@@ -107,42 +113,66 @@ static void schedule(struct pawl *pawl)
   }
 }
 
-/* Documents are renewed one by one. Without the mutex. */
-static void documents_renew(struct pawl *pawl, struct renewals *renewals, struct error *error)
+static void answered(struct pawl *pawl, struct hold *hold, enum outcome outcome, int64_t sent_ms, const struct error *error)
 {
-  for (size_t i = 0; i < renewals->count; i++) {
-    const struct hold *hold = renewals->holds[i];
-    const struct document_hold held = {
-        .place = hold->document->place, .id = &hold->document->document, .owner = hold->owner, .token = hold->token};
-    renewals->locks[i].outcome = document_renew(pawl->store, &held, pawl->lease_ms, error);
-  }
-}
-
-static void locks_renew(struct pawl *pawl, struct renewals *renewals, struct error *error)
-{
-  if (lock_renew_all(pawl->store, renewals->locks, renewals->count, error) == OUTCOME_YES)
-    return;
-  for (size_t i = 0; i < renewals->count; i++)
-    renewals->locks[i].outcome = OUTCOME_UNKNOWN;
+  hold->pins--;
+  if (is_renewed(hold) && !hold->over)
+    renewed(pawl, hold, outcome, sent_ms, error);
+  hold_drop(pawl, hold);
 }
 
 /* False: no memory. */
-static bool renew(struct pawl *pawl, int64_t now_ms, bool documents)
+static bool locks_renew(struct pawl *pawl, int64_t now_ms)
 {
-  struct error error = {.text = "no memory"};
+  struct error error = {.text = ""};
   struct renewals renewals;
-  bool collected = collect(pawl, now_ms, documents, &renewals);
+  bool collected = collect(pawl, now_ms, false, &renewals);
   if (collected && renewals.count > 0) {
     pthread_mutex_unlock(&pawl->mutex);
-    (documents ? documents_renew : locks_renew)(pawl, &renewals, &error);
+    bool done = lock_renew_all(pawl->store, renewals.locks, renewals.count, &error) == OUTCOME_YES;
     pthread_mutex_lock(&pawl->mutex);
-    for (size_t i = 0; i < renewals.count; i++) {
-      struct hold *hold = renewals.holds[i];
-      hold->pins--;
-      if (is_renewed(hold) && !hold->over)
-        renewed(pawl, hold, renewals.locks[i].outcome, now_ms, &error);
-      hold_drop(pawl, hold);
-    }
+    for (size_t i = 0; i < renewals.count; i++)
+      answered(pawl, renewals.holds[i], done ? renewals.locks[i].outcome : OUTCOME_UNKNOWN, now_ms, &error);
+  }
+  free(renewals.locks);
+  free(renewals.holds);
+  return collected;
+}
+
+static bool a_lock_is_due(const struct pawl *pawl, int64_t now_ms)
+{
+  const struct hold *hold;
+  LIST_FOREACH (hold, &pawl->holds, all)
+    if (is_renewed(hold) && hold->document == NULL && hold->renew_ms <= now_ms)
+      return true;
+  return false;
+}
+
+static enum outcome document_send(struct pawl *pawl, const struct hold *hold, struct error *error)
+{
+  const struct document_hold held = {
+      .place = hold->document->place, .id = &hold->document->document, .owner = hold->owner, .token = hold->token};
+  pthread_mutex_unlock(&pawl->mutex);
+  enum outcome outcome = document_renew(pawl->store, &held, pawl->lease_ms, error);
+  pthread_mutex_lock(&pawl->mutex);
+  return outcome;
+}
+
+/* One by one: so the locks are renewed in between, where they are due. */
+static bool documents_renew(struct pawl *pawl, int64_t begun_ms)
+{
+  struct renewals renewals;
+  bool collected = collect(pawl, begun_ms, true, &renewals);
+  for (size_t i = 0; collected && i < renewals.count; i++) {
+    struct error error = {.text = ""};
+    struct hold *hold = renewals.holds[i];
+    int64_t now_ms = seam_now_ms(pawl);
+    lose_late(pawl, now_ms);
+    if (a_lock_is_due(pawl, now_ms))
+      (void)locks_renew(pawl, now_ms); /* without memory the next call tries again */
+    now_ms = seam_now_ms(pawl);
+    enum outcome outcome = is_renewed(hold) && !hold->over ? document_send(pawl, hold, &error) : OUTCOME_NO;
+    answered(pawl, hold, outcome, now_ms, &error);
   }
   free(renewals.locks);
   free(renewals.holds);
@@ -154,7 +184,7 @@ void renewal_run(struct pawl *pawl, struct job *job)
   int64_t now_ms = seam_now_ms(pawl);
   (void)job;
   lose_late(pawl, now_ms);
-  bool locks = renew(pawl, now_ms, false), documents = renew(pawl, now_ms, true);
+  bool locks = locks_renew(pawl, now_ms), documents = documents_renew(pawl, seam_now_ms(pawl));
   schedule(pawl);
   if (!locks || !documents)
     pawl->renewal.due_ms = now_ms + lease_renew_ms(pawl->lease_ms) / 8;

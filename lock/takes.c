@@ -22,7 +22,7 @@ static void all_held(struct pawl *pawl, struct set *set)
     struct hold *hold = set->holds[i];
     hold->set = NULL;
     hold->state = HOLD_HELD;
-    hold_renewed(pawl, hold, hold->sent_ms);
+    hold_until_show(pawl, hold);
     if (hold->begun)
       hold_tell(pawl, hold, PAWL_EVENT_HELD);
   }
@@ -102,9 +102,26 @@ static void timed_out(struct pawl *pawl, struct set *set)
   set_finish(pawl, set, PAWL_TIMEOUT, &error);
 }
 
+/* One of several may be, while the others are waited for. */
+static const struct hold *lost_in(const struct pawl *pawl, const struct set *set)
+{
+  for (size_t i = 0; set->count > 1 && i < set->count; i++)
+    if (seam_now_ms(pawl) >= hold_until_ms(pawl, set->holds[i]))
+      return set->holds[i];
+  return NULL;
+}
+
 static void next_name(struct pawl *pawl, struct set *set)
 {
   bool tries = set->tries;
+  const struct hold *lost = set->at == set->count ? lost_in(pawl, set) : NULL;
+  if (lost != NULL) {
+    struct pawl_error error;
+    (void)result_set(&error, PAWL_LOST, "taking several locks: %s was lost while the others were waited for", lost->name);
+    set->at--; /* of the last one nothing but the hold is left to end */
+    set_finish(pawl, set, PAWL_LOST, &error);
+    return;
+  }
   if (set->at == set->count) {
     set_finish(pawl, set, PAWL_OK, NULL);
     return;
@@ -188,7 +205,8 @@ static void stepped(struct pawl *pawl, struct set *set, enum attempt_result resu
     set_finish(pawl, set, PAWL_MISMATCH, &failed);
     return;
   case ATTEMPT_REFUSED:
-    (void)result_set(&failed, refusals[set->attempt.refused_by], "taking %s: %s", set->attempt.name, error->text);
+    (void)result_set(&failed, error->reason == ERROR_RIGHT ? PAWL_DENIED : refusals[set->attempt.refused_by], "taking %s: %s",
+                     set->attempt.name, error->text);
     set_finish(pawl, set, failed.result, &failed);
     return;
   case ATTEMPT_LEFT:
@@ -215,6 +233,7 @@ static enum attempt_result step(struct pawl *pawl, struct set *set, bool prepare
   if (outcome == OUTCOME_YES)
     return attempt_step(&set->attempt, pawl->store, woken, seam_now_ms(pawl), pause_ms, error);
   *pause_ms = attempt_pause_ms(&set->attempt, pawl->store);
+  set->attempt.refused_by = ATTEMPT_BY_DATABASE;
   return outcome == OUTCOME_REFUSED ? ATTEMPT_REFUSED : ATTEMPT_UNKNOWN;
 }
 
@@ -239,7 +258,7 @@ static void set_run(struct pawl *pawl, struct job *job)
     attempt_leave(&set->attempt);
   owner_draw(pawl, set);
   struct wakeup wakeup = set->wakeup;
-  bool woken = set->woken, prepared = pawl->prepared || backs_out;
+  bool woken = set->woken, prepared = (pawl->prepared && lockstore_is_known(pawl->store)) || backs_out;
   set->owner = set->attempt.lock.owner;
   set->attempt.lock.listens = pawl->listening;
   set->woken = false;
@@ -311,11 +330,7 @@ static void warned(struct pawl *pawl, const struct wakeup *wakeup)
   LIST_FOREACH (hold, &pawl->holds, all) {
     if (hold->state != HOLD_HELD || !same(&hold->owner, &wakeup->owner))
       continue;
-    hold->warned = true;
-    if (wakeup->why[0] != 0) {
-      hold->broken = true;
-      hold_text(hold, wakeup->why);
-    }
+    hold_warned(pawl, hold, wakeup->why);
     hold->renew_ms = seam_now_ms(pawl);
     renewal_due(pawl, hold->renew_ms);
   }

@@ -16,6 +16,7 @@
 
 enum {
   REQUESTERS_MAX = 4,
+  CALLERS_MAX = 32, /* threads of the user's in calls that send requests themselves: more of them wait */
   STACK_BYTES = 512 * 1024,
   AWAIT_MS = 1000,        /* longest wait for a wake-up in one request */
   LISTEN_AGAIN_MS = 5000, /* pause after the cursor was lost, or could not be opened */
@@ -128,6 +129,14 @@ static enum outcome listen_once(struct pawl *pawl, bool begun, struct wakeup *wa
   return wakeup_reader_next(seam->reader, AWAIT_MS, wakeup, &ignored);
 }
 
+/* Each job wakes it. */
+static void pause_listening(struct pawl *pawl)
+{
+  int64_t until_ms = seam_now_ms(pawl) + LISTEN_AGAIN_MS;
+  while (!pawl->seam->stops && seam_now_ms(pawl) < until_ms)
+    wait_on(pawl, &pawl->seam->listen, until_ms);
+}
+
 static void *listener(void *context)
 {
   struct pawl *pawl = context;
@@ -147,8 +156,8 @@ static void *listener(void *context)
     handle_listening(pawl, outcome == OUTCOME_YES || outcome == OUTCOME_NO);
     if (outcome == OUTCOME_YES)
       handle_notified(pawl, &wakeup);
-    else if (outcome != OUTCOME_NO && !seam->stops)
-      wait_on(pawl, &seam->listen, seam_now_ms(pawl) + LISTEN_AGAIN_MS);
+    else if (outcome != OUTCOME_NO)
+      pause_listening(pawl);
   }
   pthread_mutex_unlock(&pawl->mutex);
   return NULL;
@@ -280,7 +289,7 @@ static bool store_open(struct pawl *pawl, struct error *error)
                                              .db = seam->db,
                                              .timeout_ms = lease_request_ms(pawl->lease_ms),
                                              .majority_ms = lease_majority_ms(pawl->lease_ms),
-                                             .connections_max = REQUESTERS_MAX + 1, /* and the renewer */
+                                             .connections_max = REQUESTERS_MAX + 1 + CALLERS_MAX, /* and the renewer */
                                              .program = seam->application};
   pawl->store = lockstore_open(&seam->options, error);
   seam->options.await_ms = AWAIT_MS; /* from now on they are the listener's */

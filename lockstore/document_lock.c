@@ -77,12 +77,31 @@ static bool token_find(const bson_t *document, const struct document_place *plac
   return true;
 }
 
-/* What MongoDB refuses because of what it says is no time-out: it will be refused again. */
+/*
+ * What MongoDB refuses because of what it says is no time-out: it will be refused again. Above 14000 each code is one place in the server
+ * that does not take a filter or an update.
+ */
 static enum outcome refused_or_unknown(enum outcome outcome, int code)
 {
-  enum { CODE_BAD_VALUE = 2, CODE_FAILED_TO_PARSE = 9, CODE_CONFLICT = 40, CODE_TYPE_MISMATCH = 14, CODE_IMMUTABLE = 66, CODE_VIEW = 166 };
-  bool refused = code == CODE_BAD_VALUE || code == CODE_FAILED_TO_PARSE || code == CODE_CONFLICT || code == CODE_TYPE_MISMATCH ||
-                 code == CODE_IMMUTABLE || code == CODE_VIEW;
+  enum { OF_PLACES = 14000 };
+  static const int codes[] = {
+      2,   /* BadValue */
+      9,   /* FailedToParse */
+      14,  /* TypeMismatch */
+      27,  /* IndexNotFound */
+      28,  /* PathNotViable */
+      40,  /* ConflictingUpdateOperators */
+      52,  /* DollarPrefixedFieldName */
+      57,  /* DottedFieldName */
+      66,  /* ImmutableField */
+      73,  /* InvalidNamespace */
+      121, /* DocumentValidationFailure */
+      166, /* CommandNotSupportedOnView */
+      168, /* InvalidPipelineOperator */
+  };
+  bool refused = code > OF_PLACES;
+  for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+    refused = refused || code == codes[i];
   return outcome == OUTCOME_UNKNOWN && refused ? OUTCOME_REFUSED : outcome;
 }
 

@@ -24,9 +24,9 @@
  * Names are 1 to 128 bytes of A-Z, a-z, 0-9, '_', '.' and '-', and begin with neither '.' nor '-'.
  *
  * Threads. Any thread may call any function with the same handle; pawl_close is the last call. "Blocks" says that a call
- * sends requests. A request waits for its answer for at most 3 s, or a third of the lease if that is shorter; one that a
- * majority of the replica set must confirm for a third of the lease. The other calls take a microsecond. The library has some
- * threads of its own, which call nothing of the user's: there are no callbacks. It blocks all signals in them.
+ * sends requests. A request waits for its answer for at most a third of the lease. The other calls take a microsecond. The
+ * library has some threads of its own, which call nothing of the user's: there are no callbacks. It blocks all signals in
+ * them.
  *
  * Event loops. pawl_take_begin and pawl_release_begin only begin; pawl_fd becomes readable when pawl_next has an event.
  *
@@ -127,7 +127,8 @@ enum { PAWL_NO_WAIT = 0, PAWL_FOR_EVER = -1 }; /* values of wait_ms */
  *
  * PAWL_BUSY (only with PAWL_NO_WAIT), PAWL_TIMEOUT, PAWL_CANCELLED, PAWL_HELD, PAWL_MISMATCH, PAWL_FOREIGN, PAWL_MALFORMED,
  * PAWL_REFUSED, PAWL_INVALID, PAWL_MEMORY, PAWL_FORKED. PAWL_UNKNOWN, PAWL_LOGIN and PAWL_DENIED: with PAWL_NO_WAIT at the
- * first failure; otherwise when the time is over, for until then it is tried again.
+ * first failure; otherwise when the time is over, for until then it is tried again. But at the first take of a handle a
+ * missing right is PAWL_DENIED at once.
  */
 PAWL_MUST_CHECK enum pawl_result pawl_take(struct pawl *pawl, const char *name, int64_t wait_ms, pawl_hold *hold, struct pawl_error *error);
 
@@ -263,7 +264,8 @@ PAWL_MUST_CHECK enum pawl_result pawl_break(struct pawl *pawl, const char *name,
 /*
  * Removes all that is left of a name: its tokens, which begin anew with the next holder. Only for names whose tokens nothing
  * remembers any more. It takes the lock meanwhile, and waits for it up to wait_ms. Blocks. As pawl_take; PAWL_NOTHING: there
- * is no such lock. PAWL_REFUSED: it is a type of pawl-worker, whose ledger stays.
+ * is no such lock. PAWL_REFUSED: it is a type of pawl-worker, whose ledger stays. PAWL_BUSY: of a lock with slots another one
+ * is held.
  */
 PAWL_MUST_CHECK enum pawl_result pawl_forget(struct pawl *pawl, const char *name, int64_t wait_ms, struct pawl_error *error);
 

@@ -206,6 +206,7 @@ LOCK_TEST(wrong_documents)
                                         "{\"$set\": {\"pawl\": 1}}",
                                         "{\"$set\": {\"pawl.token\": 1}}",
                                         "{\"$unset\": {\"pawl.owner\": 1}}",
+                                        "{\"$rename\": {\"n\": \"pawl.token\"}}",
                                         "{\"$nonsense\": {\"n\": 1}}"};
   for (size_t i = 0; i < sizeof updates / sizeof *updates; i++)
     assert_result(update(pawl, hold, updates[i]), PAWL_REFUSED);

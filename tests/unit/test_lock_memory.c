@@ -175,6 +175,157 @@ LOCK_TEST(hundreds_of_locks_and_of_wait_queues)
     assert_int_equal(event_of(waiter).kind, PAWL_EVENT_HELD);
 }
 
+/* ---- what is told ---- */
+
+/* A renewal that had no answer until the hold was over: it is MongoDB that was silent. */
+LOCK_TEST(a_silent_database_is_the_reason)
+{
+  struct pawl *pawl = handle_open();
+  pawl_fd(pawl);
+  pawl_hold hold = take(pawl, MY_NAME);
+  pawl_memory_cut_off(pawl, true);
+  pawl_memory_slow(pawl, lease_ms * 5 / 12);
+  assert_int_equal(event_of(pawl).kind, PAWL_EVENT_LOST);
+  assert_int_equal(pawl_reason(pawl, hold, &error), PAWL_REASON_AWAY);
+}
+
+static struct pawl_event next_event(struct pawl *pawl)
+{
+  struct pawl_event event = {.size = sizeof event};
+  for (int64_t ms = 0; !pawl_next(pawl, &event); ms += 10) {
+    assert_true(ms < 10 * lease_ms);
+    pass_ms(10);
+  }
+  return event;
+}
+
+/* Away and back again before the user looks, and away: the last that he hears is true. */
+LOCK_TEST(away_is_the_last_word)
+{
+  struct pawl *pawl = handle_open();
+  struct pawl_event event = {.size = sizeof event};
+  pawl_fd(pawl);
+  take(pawl, MY_NAME);
+  pawl_memory_cut_off(pawl, true);
+  assert_int_equal(next_event(pawl).kind, PAWL_EVENT_AWAY);
+  pawl_memory_cut_off(pawl, false);
+  pass_ms(lease_ms / 10);
+  pawl_memory_cut_off(pawl, true);
+  pass_ms(lease_ms * 5 / 12);
+  assert_false(pawl_next(pawl, &event));
+}
+
+LOCK_TEST(the_reason_of_a_break_outlives_a_renewal_without_an_answer)
+{
+  struct pawl *one = handle_open(), *two = handle_open();
+  pawl_hold hold = take(one, MY_NAME);
+  assert_result(pawl_break(two, MY_NAME, -1, "it must end", &error), PAWL_OK);
+  pawl_memory_lose_answers(one, 0, 1, false);
+  pass_ms(lease_ms / 2);
+  assert_int_equal(pawl_reason(one, hold, &error), PAWL_REASON_BROKEN);
+  assert_contains(error.text, "it must end");
+}
+
+/* Long ago somebody claimed that it was broken, and it was not. */
+LOCK_TEST(an_old_rumour_is_no_reason)
+{
+  struct pawl *one = handle_open(), *two = handle_open();
+  pawl_hold hold = take(one, MY_NAME);
+  pawl_memory_lose_answers(two, 4, 1, false); /* the delete */
+  (void)pawl_break(two, MY_NAME, -1, "it must end", &error);
+  assert_true(pawl_left_ms(one, hold) > 0);
+  pass_ms(2 * lease_ms);
+  assert_true(pawl_left_ms(one, hold) > 0);
+  pawl_memory_cut_off(one, true);
+  pass_ms(2 * lease_ms);
+  assert_int_equal(pawl_reason(one, hold, NULL), PAWL_REASON_AWAY);
+  pawl_memory_cut_off(one, false);
+  release(two, take(two, "another"));
+}
+
+/* It was held, and is given back, before the user has heard of it. */
+LOCK_TEST(each_hold_is_told)
+{
+  struct pawl *pawl = handle_open();
+  pawl_fd(pawl);
+  pawl_hold hold = begin(pawl, MY_NAME, 1, PAWL_FOR_EVER);
+  pass_ms(1000);
+  assert_result(pawl_release_begin(pawl, hold, &error), PAWL_OK);
+  pass_ms(1000);
+  assert_int_equal(event_of(pawl).kind, PAWL_EVENT_HELD);
+  assert_int_equal(event_of(pawl).kind, PAWL_EVENT_RELEASED);
+}
+
+/* The documents are slow: the locks are renewed in between. */
+LOCK_TEST(slow_documents_cost_no_lock)
+{
+  enum { DOCUMENTS = 40 };
+  struct pawl *pawl = handle_open();
+  pawl_hold lock = take(pawl, MY_NAME), hold;
+  const struct pawl_terms terms = {.size = sizeof terms};
+  for (int i = 0; i < DOCUMENTS; i++) {
+    bson_t *event = BCON_NEW("_id", BCON_INT32(i));
+    const struct pawl_document which = {.size = sizeof which, .collection = "events", .filter = bson_get_data(event)};
+    document_put("events", event);
+    assert_result(pawl_document_take(pawl, &which, &terms, &hold, &error), PAWL_OK);
+    bson_destroy(event);
+  }
+  pawl_memory_slow(pawl, lease_ms / DOCUMENTS);
+  pass_ms(3 * lease_ms);
+  assert_true(pawl_left_ms(pawl, lock) > 0);
+}
+
+LOCK_TEST(any_longest_time)
+{
+  const struct pawl_want want = {.name = MY_NAME};
+  const struct pawl_terms terms = {.size = sizeof terms, .longest_ms = INT64_MAX};
+  pawl_hold hold;
+  struct pawl *pawl = handle_open();
+  assert_result(pawl_take_all(pawl, &want, 1, &terms, &hold, &error), PAWL_OK);
+  pass_ms(lease_ms);
+  assert_true(pawl_left_ms(pawl, hold) > 0);
+}
+
+/* With jobs of all kinds that never end. */
+LOCK_TEST(closed_while_the_database_is_away)
+{
+  for (int locks = 1; locks < 8; locks++) {
+    char name[24];
+    struct pawl *pawl = handle_open(), *other = handle_open();
+    for (int i = 0; i < locks; i++) {
+      snprintf(name, sizeof name, "lock-%d", i);
+      take(pawl, name);
+    }
+    take(other, "theirs");
+    for (int i = 0; i < locks; i++) {
+      snprintf(name, sizeof name, "more-%d", i);
+      (void)begin(pawl, i == 0 ? "theirs" : name, 1, PAWL_FOR_EVER);
+    }
+    pass_ms(100);
+    pawl_memory_cut_off(pawl, true);
+    handle_close(pawl);
+    world_end(NULL);
+  }
+}
+
+/* The first of several is lost when the last one is taken: none is. */
+LOCK_TEST(several_are_taken_too_late)
+{
+  const struct pawl_want wants[] = {{.name = "a"}, {.name = "b"}};
+  const struct pawl_terms terms = {.size = sizeof terms, .wait_ms = 2 * lease_ms};
+  for (int64_t ms = 100, taken = 0; ms < lease_ms; ms += 100) {
+    pawl_hold holds[2];
+    struct pawl *pawl = handle_open();
+    pawl_memory_slow(pawl, ms);
+    enum pawl_result result = pawl_take_all(pawl, wants, 2, &terms, holds, &error);
+    taken += result == PAWL_OK;
+    for (int i = 0; i < 2 && result == PAWL_OK; i++)
+      assert_true(pawl_left_ms(pawl, holds[i]) > 0);
+    assert_true(taken > 0);
+    world_end(NULL);
+  }
+}
+
 /* ---- answers that come late ---- */
 
 /* Two thirds of the lease are over when a renewal is answered: it was lost until then, and stays so. */
