@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { LOOK_MS = 500 };
+
 /* ---- the lines ---- */
 
 static void line_begin(bson_t *line, const char *event, const char *name)
@@ -136,20 +138,33 @@ bool hold_input_ended(void)
   return size == 0 || (size < 0 && errno != EINTR && errno != EAGAIN);
 }
 
+/* The events come later than the descriptor of a hold where a request hangs. */
+static void look_at_the_clock(struct session *session)
+{
+  for (int i = 0; i < session->count && !session->lost; i++) {
+    struct pawl_event event = {.kind = PAWL_EVENT_LOST, .hold = session->holds[i], .result = PAWL_LOST};
+    if (pawl_left_ms(session->pawl, session->holds[i]) > 0)
+      continue;
+    event.reason = pawl_reason(session->pawl, session->holds[i], &event.error);
+    hold_print(session, &event);
+    session_lost(session, session->names[i], session_text(session->names[i], event.error.text));
+  }
+}
+
 int hold_run(struct session *session)
 {
-  struct pollfd polled[] = {{.fd = session->events, .events = POLLIN}, {.fd = STDIN_FILENO, .events = POLLIN}};
+  struct pollfd polled[2 + NAMES_MAX] = {{.fd = session->events, .events = POLLIN}, {.fd = STDIN_FILENO, .events = POLLIN}};
+  for (int i = 0; i < session->count; i++)
+    polled[2 + i] = (struct pollfd){.fd = pawl_hold_fd(session->pawl, session->holds[i]), .events = POLLIN};
   while (!session->lost && !command_signalled()) {
-    if (poll(polled, 2, -1) < 0)
-      continue; /* a signal */
+    (void)poll(polled, (nfds_t)(2 + session->count), LOOK_MS); /* a signal may come just before it */
     session_events(session);
+    look_at_the_clock(session);
     if (polled[1].revents != 0 && hold_input_ended())
       break;
   }
-  for (int i = session->count; i-- > 0;) {
-    enum pawl_result result = pawl_release(session->pawl, session->holds[i], NULL);
-    if (!session->lost)
-      tell_released(session, i, result);
-  }
+  session_release(session);
+  for (int i = session->count; i-- > 0 && !session->lost;)
+    tell_released(session, i, session->results[i]);
   return session->lost ? (int)session->config->lost_exit : EXIT_DONE;
 }

@@ -18,8 +18,8 @@
 
 /* ---- while the command runs ---- */
 
-/* The library renews the lease; the command's own clock follows it. */
-static void grant(struct session *session)
+/* The library renews the lease; the command's own clock follows it. False: a lock is lost. */
+static bool grant(struct session *session)
 {
   int64_t lease_ms = session->config->lease_ms, left_ms = INT64_MAX;
   for (int i = 0; i < session->count; i++) {
@@ -31,6 +31,7 @@ static void grant(struct session *session)
     session->sent_ms = sent_ms;
     command_grant(sent_ms, lease_renew_ms(lease_ms));
   }
+  return left_ms > 0;
 }
 
 /* Returns the command's exit code, or that of --lost-exit if it did not have the locks to its end. */
@@ -41,14 +42,17 @@ static int run(struct session *session)
   struct error error = {.text = "no memory for the command's environment"};
   char **environment = environment_new(session);
   int code;
+  if (!grant(session)) { /* before the command starts: a freeze may come at any time */
+    session_lost(session, session->names[0], "it could not be renewed in time");
+    return (int)config->lost_exit;
+  }
   if (environment == NULL || !command_start(config->command, environment, &error)) {
     session_say(config, CONFIG_LOG_ERROR, "%s", error.text);
     return EXIT_FAILED;
   }
-  grant(session);
   while (!command_wait(&polled, command_now_ms() + lease_renew_ms(config->lease_ms) / 4, &code)) {
     session_events(session);
-    grant(session);
+    (void)grant(session);
     if (command_overdue())
       session_lost(session, session->names[0], "it could not be renewed in time");
   }
@@ -96,6 +100,15 @@ static int forget(struct session *session)
   return type ? EXIT_FAILED : session_exit_code(result);
 }
 
+/* It holds the lock meanwhile: a signal ends it afterwards. */
+static int forget_and_end(struct session *session)
+{
+  command_signals_hold();
+  int code = forget(session);
+  command_signals_release();
+  return code;
+}
+
 static int lock_and_run(const struct config *config)
 {
   struct session session = {.config = config, .code = EXIT_FAILED};
@@ -124,7 +137,7 @@ static int lock_and_run(const struct config *config)
     return show_run(&session);
   if (config->break_name != NULL)
     return break_run(&session);
-  return config->forget != NULL ? forget(&session) : take_and_run(&session);
+  return config->forget != NULL ? forget_and_end(&session) : take_and_run(&session);
 }
 
 int main(int argc, char **argv)

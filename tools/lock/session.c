@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { CANCEL_MS = 5000 };
+enum { CANCEL_MS = 5000, RELEASE_MS = 6000, LOOK_MS = 500 };
 
 /* ---- logging ---- */
 
@@ -36,12 +36,17 @@ const char *session_text(const char *name, const char *text)
   return found != NULL ? found + strlen(head) : text;
 }
 
-const char *session_name(const struct session *session, pawl_hold hold)
+static int session_place(const struct session *session, pawl_hold hold)
 {
   int i = 0;
   while (i < session->count - 1 && session->holds[i] != hold)
     i++;
-  return session->names[i];
+  return i;
+}
+
+const char *session_name(const struct session *session, pawl_hold hold)
+{
+  return session->names[session_place(session, hold)];
 }
 
 /* ---- the library's events ---- */
@@ -138,6 +143,15 @@ static void waits(const struct session *session, const struct pawl_event *event)
   session_say(session->config, CONFIG_LOG_INFO, "waits for %s, %s", name, held != NULL ? held : session_text(name, event->error.text));
 }
 
+/* While it is waited for, a signal may meet a lock that has just been taken. */
+static void released(struct session *session, const struct pawl_event *event)
+{
+  session->results[session_place(session, event->hold)] = event->result;
+  session->released++;
+  if (session->state == SESSION_WAITS)
+    failed(session, &(struct pawl_event){.hold = event->hold, .result = PAWL_CANCELLED});
+}
+
 static void event_handle(struct session *session, const struct pawl_event *event)
 {
   const char *name = session_name(session, event->hold);
@@ -165,6 +179,7 @@ static void event_handle(struct session *session, const struct pawl_event *event
     session_lost(session, name, session_text(name, event->error.text));
     return;
   case PAWL_EVENT_RELEASED:
+    released(session, event);
     return;
   }
 }
@@ -178,6 +193,12 @@ void session_events(struct session *session)
 
 /* ---- taking ---- */
 
+static int64_t soon(int64_t until_ms)
+{
+  int64_t soon_ms = command_now_ms() + LOOK_MS;
+  return soon_ms < until_ms ? soon_ms : until_ms;
+}
+
 /* A signal ends the wait: its entry in the wait queue is removed first, which takes some requests. */
 static void wait_for_events(struct session *session)
 {
@@ -186,10 +207,12 @@ static void wait_for_events(struct session *session)
   bool ended = false;
   while (session->state == SESSION_WAITS && command_now_ms() < until_ms) {
     if ((command_signalled() || ended) && until_ms == INT64_MAX) {
-      (void)pawl_release_begin(session->pawl, session->holds[0], NULL); /* and so all of them */
+      for (int i = 0; i < session->count; i++)
+        (void)pawl_release_begin(session->pawl, session->holds[i], NULL);
+      session->code = (int)session->config->conflict_exit;
       until_ms = command_now_ms() + CANCEL_MS;
     }
-    (void)command_poll(polled, session->config->hold && !ended ? 2 : 1, until_ms);
+    (void)command_poll(polled, session->config->hold && !ended ? 2 : 1, soon(until_ms)); /* a signal may come just before it */
     ended = ended || (session->config->hold && polled[1].revents != 0 && hold_input_ended());
     session_events(session);
   }
@@ -256,11 +279,19 @@ bool session_document(const struct session *session, bson_t *document)
 /* The last first. */
 void session_release(struct session *session)
 {
-  struct pawl_error error;
+  struct pollfd polled = {.fd = session->events, .events = POLLIN};
+  int64_t until_ms = command_now_ms() + RELEASE_MS;
+  session->released = 0;
   for (int i = session->count; i-- > 0;) {
-    enum pawl_result result = pawl_release(session->pawl, session->holds[i], &error);
-    const char *name = session->names[i];
-    if (result != PAWL_OK && result != PAWL_LOST)
-      session_say(session->config, CONFIG_LOG_WARN, "%s: %s; the lock ends with its lease", name, session_text(name, error.text));
+    session->results[i] = PAWL_UNKNOWN;
+    session->released += pawl_release_begin(session->pawl, session->holds[i], NULL) != PAWL_OK; /* there is no such hold any more */
   }
+  while (session->released < session->count && command_now_ms() < until_ms) {
+    (void)command_poll(&polled, 1, soon(until_ms));
+    session_events(session);
+  }
+  for (int i = 0; i < session->count; i++)
+    if (session->results[i] != PAWL_OK && session->results[i] != PAWL_LOST)
+      session_say(session->config, CONFIG_LOG_WARN, "%s: %s; the lock ends with its lease", session->names[i],
+                  session->results[i] == PAWL_UNKNOWN ? "MongoDB gave no answer to its release" : "MongoDB does not permit its release");
 }

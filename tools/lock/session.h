@@ -19,7 +19,8 @@ struct session {
   struct pawl *pawl;
   char *const *names; /* of the locks, NULL-terminated: config->names, or the collection of a document */
   pawl_hold holds[NAMES_MAX];
-  int count, held, failed;
+  int count, held, failed, released;
+  enum pawl_result results[NAMES_MAX]; /* of the releases */
   int events; /* the library's descriptor */
   enum { SESSION_WAITS, SESSION_HOLDS, SESSION_FAILED } state;
   int code;        /* FAILED: the exit code */
@@ -45,6 +46,7 @@ MUST_CHECK bool session_document(const struct session *session, struct _bson_t *
 void session_events(struct session *session);
 /* A lock is lost: the command, if there is one, is told to end. */
 void session_lost(struct session *session, const char *name, const char *why);
+/* Releases what is held, all at once, and waits for the answers, 6 s at most; results. */
 void session_release(struct session *session);
 
 #endif
