@@ -1,5 +1,6 @@
 #include "lock/seam.h"
 #include "lockstore/lease.h"
+#include "lockstore/mongo.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -285,6 +286,7 @@ void seam_free(struct pawl *pawl)
 static bool store_open(struct pawl *pawl, struct error *error)
 {
   struct seam *seam = pawl->seam;
+  mongo_start_as_guest(); /* pawl-lock has started it as its own */
   seam->options = (struct lockstore_options){.uri = seam->uri,
                                              .db = seam->db,
                                              .timeout_ms = lease_request_ms(pawl->lease_ms),

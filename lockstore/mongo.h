@@ -36,6 +36,8 @@ enum { MONGO_NEVER_MS = INT32_MAX };
  * the process is killed. Starts no thread.
  */
 void mongo_start(void);
+/* In a program that may use the driver itself, before the first mongo_open: the driver's log and counters are left alone. */
+void mongo_start_as_guest(void);
 /* Does not connect. NULL: the URI or the database's name is wrong; the text never quotes the URI (see config_uri_redact). */
 MUST_CHECK struct mongo *mongo_open(const struct lockstore_options *options, struct error *error);
 void mongo_close(struct mongo *mongo);

@@ -28,10 +28,16 @@ static void driver_start(void)
   mongoc_init();
 }
 
+static pthread_once_t started = PTHREAD_ONCE_INIT; /* the first one says how */
+
 void mongo_start(void)
 {
-  static pthread_once_t started = PTHREAD_ONCE_INIT;
   pthread_once(&started, driver_start);
+}
+
+void mongo_start_as_guest(void)
+{
+  pthread_once(&started, mongoc_init);
 }
 
 /*

@@ -146,6 +146,38 @@ def test_cmake(field, installed, tmp_path):
     assert count(tmp_path / "b" / "user", field, tmp_path, 1, 2, LD_LIBRARY_PATH=libraries(installed)) == 2
 
 
+def test_driver_is_the_users(field, installed, tmp_path):
+    """What the driver has to say in a program that uses it itself still goes where that program wants it."""
+    (tmp_path / "log.c").write_text(r"""
+#include <mongoc/mongoc.h>
+#include <pawl/lock.h>
+static int heard;
+static void hear(mongoc_log_level_t level, const char *domain, const char *message, void *context)
+{
+  (void)level, (void)domain, (void)message, (void)context;
+  heard++;
+}
+int main(int argc, char **argv)
+{
+  struct pawl_options options = {.size = sizeof options, .uri = argv[1], .db = argv[2]};
+  struct pawl *pawl;
+  pawl_hold hold;
+  (void)argc;
+  mongoc_init();
+  mongoc_log_set_handler(hear, NULL);
+  if (pawl_open(&options, &pawl, NULL) != PAWL_OK || pawl_take(pawl, "n", 10000, &hold, NULL) != PAWL_OK)
+    return 1;
+  pawl_close(pawl);
+  mongoc_log(MONGOC_LOG_LEVEL_WARNING, "mine", "%s", "a warning");
+  return heard == 1 ? 0 : 2;
+}
+""")
+    flags = [*pkg_config(installed, "--cflags", "--libs", "pawl-lock"), *built("pkg-config", "--cflags", "--libs", "libmongoc-1.0").split()]
+    built("cc", tmp_path / "log.c", "-o", tmp_path / "log", *flags)
+    done = subprocess.run([tmp_path / "log", field.server.uri, field.db.name], env=environment(LD_LIBRARY_PATH=libraries(installed)), check=False)
+    assert done.returncode == 0
+
+
 @pytest.mark.parametrize("loop, more", [("epoll", []), ("libev", ["-lev"])])
 def test_event_loop(field, installed, tmp_path, loop, more):
     """The examples: two processes, and a name that both want."""

@@ -8,6 +8,7 @@
  */
 #include "config/stop.h"
 #include "lockstore/lease.h"
+#include "lockstore/mongo.h"
 #include "tools/lock/command.h"
 #include "tools/lock/environment.h"
 #include "tools/lock/hold.h"
@@ -145,6 +146,7 @@ int main(int argc, char **argv)
   struct config config;
   int code;
   stop_at_once();
+  mongo_start();
   if (!config_begin(&config, CONFIG_LOCK, argc, argv, stdout, stderr, &code))
     return code;
   stop_now(lock_and_run(&config));
