@@ -143,12 +143,12 @@ static void waits(const struct session *session, const struct pawl_event *event)
   session_say(session->config, CONFIG_LOG_INFO, "waits for %s, %s", name, held != NULL ? held : session_text(name, event->error.text));
 }
 
-/* While it is waited for, a signal may meet a lock that has just been taken. */
+/* The end of the wait may meet a lock that has just been taken. */
 static void released(struct session *session, const struct pawl_event *event)
 {
   session->results[session_place(session, event->hold)] = event->result;
   session->released++;
-  if (session->state == SESSION_WAITS)
+  if (session->state == SESSION_CANCELS)
     failed(session, &(struct pawl_event){.hold = event->hold, .result = PAWL_CANCELLED});
 }
 
@@ -169,7 +169,7 @@ static void event_handle(struct session *session, const struct pawl_event *event
     return;
   case PAWL_EVENT_HELD:
     session->held++;
-    if (session->held == session->count)
+    if (session->held == session->count && session->state == SESSION_WAITS)
       session->state = SESSION_HOLDS;
     return;
   case PAWL_EVENT_FAILED:
@@ -205,8 +205,9 @@ static void wait_for_events(struct session *session)
   struct pollfd polled[] = {{.fd = session->events, .events = POLLIN}, {.fd = STDIN_FILENO, .events = POLLIN}};
   int64_t until_ms = INT64_MAX;
   bool ended = false;
-  while (session->state == SESSION_WAITS && command_now_ms() < until_ms) {
-    if ((command_signalled() || ended) && until_ms == INT64_MAX) {
+  while ((session->state == SESSION_WAITS || session->state == SESSION_CANCELS) && command_now_ms() < until_ms) {
+    if (session->state == SESSION_WAITS && (command_signalled() || ended)) {
+      session->state = SESSION_CANCELS;
       for (int i = 0; i < session->count; i++)
         (void)pawl_release_begin(session->pawl, session->holds[i], NULL);
       session->code = (int)session->config->conflict_exit;

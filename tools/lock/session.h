@@ -19,10 +19,10 @@ struct session {
   struct pawl *pawl;
   char *const *names; /* of the locks, NULL-terminated: config->names, or the collection of a document */
   pawl_hold holds[NAMES_MAX];
-  int count, held, failed, released;
+  int count, held, failed, released;   /* released: how many releases have ended */
   enum pawl_result results[NAMES_MAX]; /* of the releases */
-  int events; /* the library's descriptor */
-  enum { SESSION_WAITS, SESSION_HOLDS, SESSION_FAILED } state;
+  int events;                          /* the library's descriptor */
+  enum { SESSION_WAITS, SESSION_CANCELS, SESSION_HOLDS, SESSION_FAILED } state;
   int code;        /* FAILED: the exit code */
   bool lost;       /* and said so */
   int64_t sent_ms; /* the command may run by the lease that counts from then on */
