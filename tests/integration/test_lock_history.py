@@ -1,5 +1,5 @@
 """Many processes of the lock library at once, and what their histories show. With PAWL_TEST_LOCKS_SECONDS=N the faults go on for so long, and
-the counts are those of docs/reliability.md."""
+the counts are large."""
 import os
 import random
 import signal
