@@ -272,6 +272,8 @@ static bool lock_alone_check(struct config *config, bool *alone, struct error *e
   *alone = given != NULL;
   if (given && (config->argument_count > 0 || (config->command && config->command[0])))
     error_set(error, "--%s: takes no further NAME, and no command", given);
+  else if (given && (lock_switch(config, "hold") || lock_setting(config, "document")))
+    error_set(error, "--%s: takes no --%s: nothing is locked", given, lock_switch(config, "hold") ? "hold" : "document");
   else if (given && strcmp(given, "break") == 0 && !lock_setting(config, "reason"))
     error_set(error, "--break: takes --reason TEXT, too: the holder is told why");
   else

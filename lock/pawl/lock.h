@@ -25,7 +25,7 @@
  *
  * Threads. Any thread may call any function with the same handle; pawl_close is the last call. "Blocks" says that a call
  * sends requests. A request waits for its answer for at most a third of the lease. The other calls take a microsecond. The
- * library has some threads of its own, which call nothing of the user's: there are no callbacks. It blocks all signals in
+ * library has some threads of its own. They call no function of the program: there are no callbacks. It blocks all signals in
  * them.
  *
  * Event loops. pawl_take_begin and pawl_release_begin only begin; pawl_fd becomes readable when pawl_next has an event.
@@ -185,7 +185,7 @@ PAWL_MUST_CHECK enum pawl_result pawl_document_take(struct pawl *pawl, const str
                                                     pawl_hold *hold, struct pawl_error *error);
 PAWL_MUST_CHECK enum pawl_result pawl_document_take_begin(struct pawl *pawl, const struct pawl_document *which,
                                                           const struct pawl_terms *terms, pawl_hold *hold, struct pawl_error *error);
-/* The document of a hold, as BSON; valid until the hold is released. NULL: it is no document that is held, or was held and is lost. */
+/* The document of a hold, as BSON; valid until the hold is released. NULL: the hold has none, or not yet, or there is no such hold. */
 PAWL_API const uint8_t *pawl_document_bytes(const struct pawl *pawl, pawl_hold hold);
 /*
  * Updates the document by MongoDB's operators ({$set: …}), if the lock is still this hold's; blocks. PAWL_LOST: it is not,

@@ -79,8 +79,9 @@ def test_document_is_held_for_another_program(field, events):
     (["--document", "events/{x"], "--document: {x is not Extended JSON"), (["--document", "events/1", "--sort", "["], "--sort: [ is not Extended JSON"),
     (["--document", "events/1", "n"], "--document: takes no NAME"), (["--document", "events/1", "--slots", "2"], "--document: takes no --slots"),
     (["--sort", "{}", "n"], "--sort: takes --document, too"), (["--field", "x", "n"], "--field: takes --document, too"),
+    (["--document", "events/1", "--list"], "--list: takes no"), (["--hold", "--break", "n", "--reason", "x"], "--break: takes no"),
     (["--document", 'events/{"$nonsense": 1}'], "$nonsense"), (["--document", "events/1", "--field", "$x"], 'field "$x"'),
 ])
 def test_wrong_documents(field, words, says):
-    done = field.run("pawl-lock", *words, "--", "echo", "no")
+    done = field.run("pawl-lock", *words, *([] if {"--list", "--break"} & set(words) else ["--", "echo", "no"]))
     assert (done.returncode, done.stdout) == (2, b"") and says in done.stderr.decode(), done

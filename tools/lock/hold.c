@@ -8,8 +8,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 500 };
-
 /* ---- the lines ---- */
 
 static void line_begin(bson_t *line, const char *event, const char *name)
@@ -157,7 +155,7 @@ int hold_run(struct session *session)
   for (int i = 0; i < session->count; i++)
     polled[2 + i] = (struct pollfd){.fd = pawl_hold_fd(session->pawl, session->holds[i]), .events = POLLIN};
   while (!session->lost && !command_signalled()) {
-    (void)poll(polled, (nfds_t)(2 + session->count), LOOK_MS); /* a signal may come just before it */
+    (void)poll(polled, (nfds_t)(2 + session->count), LOOK_MS);
     session_events(session);
     look_at_the_clock(session);
     if (polled[1].revents != 0 && hold_input_ended())

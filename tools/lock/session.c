@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { CANCEL_MS = 5000, RELEASE_MS = 6000, LOOK_MS = 500 };
+enum { CANCEL_MS = 5000, RELEASE_MS = 6000 };
 
 /* ---- logging ---- */
 
@@ -213,7 +213,7 @@ static void wait_for_events(struct session *session)
       session->code = (int)session->config->conflict_exit;
       until_ms = command_now_ms() + CANCEL_MS;
     }
-    (void)command_poll(polled, session->config->hold && !ended ? 2 : 1, soon(until_ms)); /* a signal may come just before it */
+    (void)command_poll(polled, session->config->hold && !ended ? 2 : 1, soon(until_ms));
     ended = ended || (session->config->hold && polled[1].revents != 0 && hold_input_ended());
     session_events(session);
   }

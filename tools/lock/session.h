@@ -10,7 +10,10 @@
 
 #include <pawl/lock.h>
 
-enum { NAMES_MAX = 100 };
+enum {
+  NAMES_MAX = 100,
+  LOOK_MS = 500, /* between two looks: a signal may come just before a poll */
+};
 
 struct _bson_t;
 
