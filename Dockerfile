@@ -12,7 +12,7 @@ RUN cmake --preset release -B /build -DPAWL_TESTS=OFF -DPAWL_FAULTS=OFF && cmake
 FROM debian:bookworm-slim AS libraries
 RUN apt-get update -q && \
     DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends ca-certificates libev4 libinih1 libisal2 libmicrohttpd12 \
-      libmongoc-1.0-0 libsystemd0 libzstd1 socat tini && \
+      libmongoc-1.0-0 libncursesw6 libsystemd0 libzstd1 socat tini && \
     useradd --uid 10001 --user-group --home-dir /nonexistent --no-create-home --shell /usr/sbin/nologin pawl && \
     install -d -m 0750 -o pawl -g pawl /var/lib/pawl && install -d -m 0755 -o pawl -g pawl /var/lib/pawl-starts && \
     install -d -m 0755 -o pawl -g pawl /var/lib/pawl-state && \

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define PAWL_VERSION "0.1.0"
@@ -101,6 +102,24 @@ static inline bool type_name_valid(const char *type)
 }
 
 /*
+ * A path to a field inside a document: keys with dots between them, none of them empty. It is valid as `length` bytes of `path`, which may
+ * go on after them.
+ */
+enum { FIELD_PATH_BYTES_MAX = 256, FIELD_PATH_KEYS_MAX = 16 };
+static inline bool field_path_valid(const char *path, size_t length)
+{
+  int keys = 1;
+  if (length == 0 || length > FIELD_PATH_BYTES_MAX || path[0] == '.' || path[length - 1] == '.')
+    return false;
+  for (size_t i = 1; i < length; i++) {
+    if (path[i] == '.' && path[i - 1] == '.')
+      return false;
+    keys += path[i] == '.';
+  }
+  return keys <= FIELD_PATH_KEYS_MAX;
+}
+
+/*
  * The committed end of a type: the ledger records it, and the file must agree with it. A plain value.
  * If there is no file yet, `file` is the empty string and everything else is 0.
  */
@@ -113,5 +132,15 @@ struct committed {
   int64_t seq;               /* of the type's last document; 0: none */
   int64_t items;             /* messages since the type began: a bundle counts as many as it holds */
 };
+
+/*
+ * Zeroed memory for free(), with an alignment that calloc may not keep: a structure that holds a bson_t needs 128. NULL: no memory.
+ */
+static inline void *aligned_zeros(size_t alignment, size_t bytes)
+{
+  size_t room = (bytes + alignment - 1) / alignment * alignment;
+  void *memory = aligned_alloc(alignment, room);
+  return memory != NULL ? memset(memory, 0, room) : NULL;
+}
 
 #endif

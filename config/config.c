@@ -6,14 +6,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { URI_BYTES_MAX = 64 * 1024 };
-
-/* Sets the error about a wrong value. It shows the value, except that of a URI option, which may contain a password. */
-static void wrong_value(const struct config *config, int index, struct error *error)
+void wrong_value(const struct config *config, int index, struct error *error)
 {
   const struct option_row *row = &config_options[index];
   const struct config_setting *setting = &config->settings[index];
-  char shown[120], takes[400];
+  char shown[120], takes[500];
   value_takes(row, takes, sizeof takes);
   if (row->kind == OPTION_URI)
     snprintf(shown, sizeof shown, "%s", *setting->value ? "a text that is not shown because it may hold a password" : "\"\"");
@@ -23,118 +20,6 @@ static void wrong_value(const struct config *config, int index, struct error *er
     snprintf(shown, sizeof shown, "\"%s\"", quoted);
   }
   error_set(error, "--%s: got %s (from %.300s): takes %s", row->flag, shown, setting->origin, takes);
-}
-
-/* Removes blanks and CR around a line, and the byte order mark that editors on Windows put first. */
-static char *line_trim(char *line)
-{
-  static const char blanks[] = " \t\r";
-  line += strncmp(line, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
-  line += strspn(line, blanks);
-  size_t length = strlen(line);
-  while (length > 0 && strchr(blanks, line[length - 1]))
-    line[--length] = '\0';
-  return line;
-}
-
-/* Returns the only line that is neither blank nor a comment; cuts the text into lines. NULL: there is none, or *second is the number of a
- * second one. */
-static char *uri_line_find(char *text, int *second)
-{
-  char *found = NULL, *line;
-  *second = 0;
-  for (int number = 1; (line = strsep(&text, "\n")) != NULL; number++) {
-    line = line_trim(line);
-    if (*line == '\0' || *line == '#' || *line == ';')
-      continue;
-    if (found) {
-      *second = number;
-      return NULL;
-    }
-    found = line;
-  }
-  return found;
-}
-
-static char *uri_file_read(struct config *config, const char *path, struct error *error)
-{
-  char *text = config_keep(config, calloc(1, URI_BYTES_MAX + 1));
-  FILE *stream = fopen(path, "re");
-  if (!stream) {
-    int reason = errno;
-    char shown[400];
-    config_quote(path, shown, sizeof shown);
-    error_set(error, "--uri-file: cannot open %s: %s", shown, strerror(reason));
-    return NULL;
-  }
-  errno = 0;
-  size_t length = fread(text, 1, URI_BYTES_MAX, stream);
-  bool failed = ferror(stream), more = getc(stream) != EOF;
-  int reason = errno;
-  fclose(stream);
-  if (failed || more || strlen(text) != length) {
-    char shown[400];
-    config_quote(path, shown, sizeof shown);
-    error_set(error, "--uri-file: cannot read a URI from %s: %s", shown, failed ? strerror(reason) : "too long, or no text");
-    return NULL;
-  }
-  int second;
-  char *uri = uri_line_find(text, &second);
-  if (uri)
-    return uri;
-  char shown[400];
-  config_quote(path, shown, sizeof shown);
-  if (second)
-    error_set(error, "--uri-file: got more than one line in %s, the second is line %d: takes one URI, blank lines and # comments", shown,
-              second);
-  else
-    error_set(error, "--uri-file: got no URI in %s: takes one line with a URI, blank lines and # comments", shown);
-  return NULL;
-}
-
-/* uri and uri-file are one setting in two forms: the higher source wins; both from the same source are an error. */
-static bool uri_resolve(struct config *config, struct error *error)
-{
-  struct config_setting *uri = &config->settings[option_find(config->program, "uri")];
-  struct config_setting *file = &config->settings[option_find(config->program, "uri-file")];
-  config->uri_given = uri->source > SOURCE_DEFAULT || file->source > SOURCE_DEFAULT;
-  if (file->source == SOURCE_NONE)
-    return true;
-  if (file->source == uri->source) {
-    error_set(error, "--uri and --uri-file: got both (from %.300s and %.300s): give one of them", uri->origin, file->origin);
-    return false;
-  }
-  if (file->source < uri->source) {
-    *file = (struct config_setting){0};
-    return true;
-  }
-  if (*file->value == '\0') {
-    wrong_value(config, option_find(config->program, "uri-file"), error);
-    return false;
-  }
-  char *text = uri_file_read(config, file->value, error);
-  if (text)
-    *uri = (struct config_setting){text, file->value, file->source};
-  return text != NULL;
-}
-
-/*
- * If an '@' in a password is not written as %40, the driver takes the part of the password after it for a host, and shows it in every
- * error.
- */
-static bool uri_user_encoded(const struct config *config, struct error *error)
-{
-  const struct config_setting *uri = &config->settings[option_find(config->program, "uri")];
-  const char *begin = uri->value ? strstr(uri->value, "://") : NULL;
-  if (begin == NULL)
-    return true;
-  size_t length = strcspn(begin + 3, "/?");
-  const char *at = memchr(begin + 3, '@', length);
-  if (at == NULL || memchr(at + 1, '@', (size_t)(begin + 3 + length - at - 1)) == NULL)
-    return true;
-  error_set(error, "--uri: got a connection string with more than one @ (from %.300s): in user and password, @ is written as %%40",
-            uri->origin);
-  return false;
 }
 
 static bool values_store(struct config *config, struct error *error)
@@ -147,27 +32,20 @@ static bool values_store(struct config *config, struct error *error)
   return true;
 }
 
-/*
- * Without --db the URI names the database, and its name there may be meant only for authentication. The field stays NULL, because the
- * driver decides; the setting is for --print-config and config_db_name.
- */
-static bool db_resolve(struct config *config, struct error *error)
+/* A path to a field, of which --where has the value after it. */
+static bool path_check(const struct config *config, const char *flag, const char *text, bool valued, struct error *error)
 {
-  struct config_setting *db = &config->settings[option_find(config->program, "db")];
-  const struct config_setting *uri = &config->settings[option_find(config->program, "uri")];
-  char name[80];
-  if (db->value || !uri->value || !uri_db(uri->value, name, sizeof name))
+  char shown[100];
+  if (text == NULL)
     return true;
-  if (db_reserved(name)) {
-    error_set(error,
-              "--uri: got the database \"%s\" (from %.300s): takes any but MongoDB's own admin, local and config (if it is the user's: "
-              "authSource=%s in its place, or --db beside it)",
-              name, uri->origin, name);
-    return false;
-  }
-  db->value = config_keep(config, strdup(*name ? name : "pawl"));
-  db->origin = config_keep(config, strdup(*name ? "the URI" : "default"));
-  return true;
+  size_t length = valued ? strcspn(text, "=") : strlen(text);
+  if (field_path_valid(text, length) && (!valued || text[length] == '='))
+    return true;
+  config_quote(text, shown, sizeof shown);
+  error_set(error, "--%s: got \"%s\" (from %.300s): takes %s, %s 1 to %d keys with dots between them, such as order.id", flag, shown,
+            config->settings[option_find(config->program, flag)].origin, valued ? "FIELD=VALUE" : "FIELD", valued ? "the FIELD of" : "of",
+            FIELD_PATH_KEYS_MAX);
+  return false;
 }
 
 /* ---- values that depend on several options ---- */
@@ -183,14 +61,14 @@ static void setting_override(struct config *config, const char *flag, int64_t ms
 
 static bool worker_derive(struct config *config, struct error *error)
 {
+  if (!path_check(config, "trace", config->trace, false, error))
+    return false;
   if (config->health && config->listen.port == 0) {
     error_set(error, "--health: got no --listen: takes the worker's, e.g. --listen 127.0.0.1:9464 (or PAWL_LISTEN, or the --config file)");
     return false;
   }
-  if (config->type_count == 0 && !config->health) {
-    error_set(error, "--type: got none: takes at least one type, e.g. --type t1 (or PAWL_TYPE=t1, or `type = t1` in the --config file)");
+  if (!worker_types_derive(config, error))
     return false;
-  }
   if (config->exit_when_empty && config->settings[option_find(CONFIG_WORKER, "linger")].source == SOURCE_DEFAULT) {
     config->linger_ms = 0;
     setting_override(config, "linger", 0, "default with exit-when-empty");
@@ -200,6 +78,14 @@ static bool worker_derive(struct config *config, struct error *error)
     setting_override(config, "stall", config->stall_ms, "3 leases");
   }
   return true;
+}
+
+static bool monitor_derive(const struct config *config, struct error *error)
+{
+  if (config->listen.port != 0)
+    return true;
+  error_set(error, "--listen: got none: pawl-monitor takes an address, for it does nothing else, e.g. --listen 127.0.0.1:9465");
+  return false;
 }
 
 /* Makes an argument fit for a message: it may be a URI whose --uri, or even whose scheme, was forgotten. A name is shown unchanged. */
@@ -248,14 +134,21 @@ static const char *lock_setting(const struct config *config, const char *flag)
 static bool lock_switch(const struct config *config, const char *flag)
 {
   const char *value = lock_setting(config, flag);
-  return value && strcmp(value, "true") == 0;
+  bool on = true; /* a wrong value: the error comes when it is stored */
+  return value && (!value_bool(value, &on) || on);
 }
 
-/* --forget, --show, --break and --list stand alone. False: none of them is given, or `error` says what is wrong; *alone tells. */
+/* --forget, --prune, --show, --break and --list stand alone. False: none of them is given, or `error` says what is wrong; *alone tells. */
 static bool lock_alone_check(struct config *config, bool *alone, struct error *error)
 {
   static const char *const flags[] = {"forget", "show", "break"};
-  const char *given = lock_switch(config, "list") ? "list" : NULL;
+  bool list = lock_switch(config, "list"), prune = lock_switch(config, "prune");
+  const char *given = list ? "list" : prune ? "prune" : NULL;
+  if (list && prune) {
+    error_set(error, "--list and --prune: takes one of them");
+    *alone = true;
+    return false;
+  }
   for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
     const char *name = lock_setting(config, flags[i]);
     char what[32];
@@ -339,13 +232,13 @@ static bool arguments_check(struct config *config, struct error *error)
   return false;
 }
 
-static bool adopt_check(const struct config *config, struct error *error)
+bool type_check(const char *flag, const char *type, struct error *error)
 {
-  if (config->adopt == NULL || type_name_valid(config->adopt))
+  if (type == NULL || type_name_valid(type))
     return true;
   char shown[150];
-  config_quote(config->adopt, shown, sizeof shown);
-  error_set(error, "--adopt: got \"%s\": takes a type, 1 to 128 bytes of A-Z a-z 0-9 _ . -, the first neither . nor -", shown);
+  config_quote(type, shown, sizeof shown);
+  error_set(error, "--%s: got \"%s\": takes a type, 1 to 128 bytes of A-Z a-z 0-9 _ . -, the first neither . nor -", flag, shown);
   return false;
 }
 
@@ -381,16 +274,27 @@ enum config_status config_load(struct config *config, enum config_program progra
   if (program == CONFIG_DUMP)
     dump_derive(config);
 
-  if (!arguments_check(config, error) || !uri_resolve(config, error) || !uri_user_encoded(config, error) || !values_store(config, error) ||
-      !db_resolve(config, error))
+  if (!arguments_check(config, error) || !uris_resolve(config, error) || !values_store(config, error) || !types_resolve(config, error) ||
+      !dbs_resolve(config, error))
     return CONFIG_WRONG;
   if (program == CONFIG_WORKER && !worker_derive(config, error))
     return CONFIG_WRONG;
+  if (program == CONFIG_MONITOR && !monitor_derive(config, error))
+    return CONFIG_WRONG;
   if (program == CONFIG_LOCK && config->nonblock)
     config->timeout_ms = 0;
-  if (!adopt_check(config, error))
+  if (program == CONFIG_LOCK && !reason_check(config->reason, error))
+    return CONFIG_WRONG;
+  if (program == CONFIG_STATUS && !status_modes_check(config, error))
+    return CONFIG_WRONG;
+  if ((program == CONFIG_SETUP && !setup_check(config, error)) || !path_check(config, "where", config->where, true, error))
     return CONFIG_WRONG;
   return status;
+}
+
+const char *config_file_name(const struct config *config, const char *flag)
+{
+  return config->settings[option_find(config->program, flag)].value;
 }
 
 const char *config_db_name(const struct config *config)

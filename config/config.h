@@ -9,16 +9,16 @@
  *                 A key that only another pawl program takes is ignored, so that all programs can share one file. A key that no
  *                 program takes, or one that is set twice, is an error
  *   default
- * A repeatable option (--type) at one level replaces the values of the lower levels; at each level it may be a comma list, and in the file
- * it may be set several times.
- * config_load checks only the value that counts. With pawl-dump FILE, --type and --dir count only as flags.
+ * A repeatable option (--type, --except) at one level replaces the values of the lower levels; at each level it may be a comma list, and in
+ * the file it may be set several times. config_load checks only the value that counts. With pawl-dump FILE, --type and --dir count only as
+ * flags.
  *
  * Only flags, not in environment or file: help, version, print-config, quiet, verbose, health.
  *
  * Ownership: every pointer in struct config is valid until config_free, except the strings of `arguments`, and `names` and `command`, which
  * belong to argv.
- * Threads: config_load uses getopt and getenv: call it from main, before any thread is started. It blocks only to read the files that
- * --config and --uri-file name. The functions print only to the FILE that they are given, and none exits.
+ * Threads: config_load uses getopt and getenv: one thread at a time, while no thread changes the environment. It blocks only to read the
+ * files that --config and --uri-file name. The functions print only to the FILE that they are given, and none exits.
  *
  * The precedence follows the Twelve-Factor App (III, config); the single table with units follows PgBouncer.
  */
@@ -34,8 +34,9 @@ enum config_program {
   CONFIG_SETUP,
   CONFIG_DUMP,
   CONFIG_LOCK,
+  CONFIG_MONITOR,
 };
-#define CONFIG_PROGRAMS (CONFIG_LOCK + 1)
+#define CONFIG_PROGRAMS (CONFIG_MONITOR + 1)
 
 enum config_log_level { CONFIG_LOG_ERROR, CONFIG_LOG_WARN, CONFIG_LOG_INFO, CONFIG_LOG_DEBUG };
 enum config_log_format { CONFIG_FORMAT_TEXT, CONFIG_FORMAT_JSON };
@@ -60,6 +61,13 @@ struct config {
   const char *dir;
   char (*types)[TYPE_BYTES_MAX + 1]; /* in the order given, each valid, none twice */
   size_t type_count;
+  /* pawl-worker: the patterns of --type, of --except, and how many types it holds at the same time */
+  char (*patterns)[TYPE_BYTES_MAX + 1];
+  size_t pattern_count;
+  char (*excepts)[TYPE_BYTES_MAX + 1];
+  size_t except_count;
+  int64_t types_max;           /* 0: no limit */
+  bool types_max_counts_named; /* it was given: it is for `types`, too; otherwise only for those that `patterns` find */
   enum config_log_level log_level;
   enum config_log_format log_format;
 
@@ -72,12 +80,15 @@ struct config {
   int64_t timeout_ms; /* -1: none */
   int64_t batch_messages;
   int64_t batch_bytes;
+  int64_t memory_bytes;
   int64_t segment_bytes; /* 0: never roll */
   enum config_codec codec;
   bool exit_when_empty;
   unsigned file_mode;
   struct config_address listen;
-  bool health; /* query the worker at `listen`, which is then set; `types` may be empty */
+  const char *name;  /* for people; NULL: not given */
+  const char *trace; /* a valid path to a field (base.h); NULL: not given */
+  bool health;       /* query the worker at `listen`, which is then set; `types` may be empty */
 
   /* pawl-enqueue */
   enum config_from from;
@@ -89,11 +100,21 @@ struct config {
   /* pawl-status */
   bool json;
   bool watch;
+  bool top, check;       /* of watch, top, check and peek at most one is set */
+  const char *peek;      /* a valid type; NULL: not given. `limit` documents of it */
+  int64_t max_age_ms;    /* -1: no limit */
+  int64_t max_documents; /* -1: no limit */
 
   /* pawl-setup */
   const char *replica_set; /* NULL: do not initiate */
   const char *member;      /* HOST:PORT; NULL: not given */
   const char *adopt;       /* a valid type; NULL: none. `dir` is then set */
+  bool list_refused;
+  bool own_collection, shared_collection; /* then there is at least one type */
+  const char *set_aside,
+      *put_back;     /* a comma list of valid types and "@untyped"; NULL: not given. At most one of these, those above and adopt is */
+  const char *carry; /* a valid type, and then to_uri is set; NULL: none. At most one of this and the above is */
+  const char *to_uri, *to_db; /* NULL: not given; to_db: the one in the URI, else pawl */
   bool yes;
 
   /* pawl-dump */
@@ -102,15 +123,20 @@ struct config {
   size_t separator_bytes;
   const char *since, *until;                  /* for config_parse_time, syntax already checked; NULL: not given */
   int64_t from_seq, to_seq;                   /* -1: not given */
+  const char *timeline;                       /* a file name, or -; NULL: not given */
+  const char *where;                          /* FIELD=VALUE, FIELD a valid path (base.h); NULL: not given */
   int64_t limit, tail;                        /* -1: not given */
   bool with_meta, documents, count, follow;   /* as the flags of these names */
   bool unconfirmed, keep_going, verify, deep; /* as the flags of these names */
 
+  /* pawl-status: instead of showing; at most one is set, and is a valid type; NULL: not given */
+  const char *pause, *resume;
+
   /* pawl-lock */
   /* instead of a command; at most one is set, and then there are no names and no command */
   const char *forget, *show, *break_name; /* the name of a lock; NULL: not given */
-  bool list;
-  const char *reason; /* given with break_name */
+  bool list, prune;
+  const char *reason; /* given with break_name, and with pause */
   char **names;       /* of the locks: at least one, NULL-terminated, each by the rules for a type, none twice; as `arguments` */
   char **command;     /* the words after `--`: at least one, NULL-terminated, in argv */
   bool nonblock;      /* then timeout_ms is 0 */
@@ -118,6 +144,10 @@ struct config {
   const char *document, *sort, *field; /* document: instead of names, which is then NULL; NULL: not given. sort: NULL: not given */
   int64_t slots;
   int64_t conflict_exit, lost_exit;
+
+  /* pawl-monitor; also `listen`, whose port is then set */
+  int64_t interval_ms;
+  const char *host_names; /* a comma list, not checked; NULL: not given */
 
   /* positional; in pawl-lock those before `--` */
   char **arguments; /* NULL-terminated */
@@ -150,6 +180,8 @@ MUST_CHECK bool config_begin(struct config *config, enum config_program program,
                              int *exit_code);
 
 const char *config_program_name(enum config_program program);
+/* The file that `config` or `uri-file` names; NULL: none. As long as *config. */
+const char *config_file_name(const struct config *config, const char *flag);
 /* The name of the database, for messages to the user: that of --db, else the URI's, else "pawl". Valid as long as *config. */
 const char *config_db_name(const struct config *config);
 void config_help(enum config_program program, FILE *out);
@@ -162,6 +194,14 @@ void config_print(const struct config *config, FILE *out);
  * UTC. False: `text` is neither, or the result overflows.
  */
 MUST_CHECK bool config_parse_time(const char *text, int64_t now_us, int64_t *time_us);
+
+/*
+ * Calls `each` for every option whose value is another in `now` than in `before`, two configurations of one program. The texts are fit for
+ * a message, and valid during the call: of a URI without its secrets, so that both may look the same.
+ */
+enum { CONFIG_VALUE_SIZE = 300 };
+typedef void config_difference(void *context, const char *flag, const char *before, const char *now);
+void config_compare(const struct config *before, const struct config *now, config_difference *each, void *context);
 
 /*
  * Writes the URI as it may be shown, cut to `size` bytes: passwords, and each value of an option that is not known to be harmless, become

@@ -10,7 +10,8 @@
 #define SETUP BIT(CONFIG_SETUP)
 #define DUMP BIT(CONFIG_DUMP)
 #define LOCK BIT(CONFIG_LOCK)
-#define ALL (WORKER | ENQUEUE | STATUS | SETUP | DUMP | LOCK)
+#define MONITOR BIT(CONFIG_MONITOR)
+#define ALL (WORKER | ENQUEUE | STATUS | SETUP | DUMP | LOCK | MONITOR)
 #define FIELD(name) .offset = offsetof(struct config, name)
 
 enum { SECOND = 1000, MINUTE = 60 * SECOND, HOUR = 60 * MINUTE, KIB = 1024, MIB = 1024 * KIB };
@@ -31,12 +32,20 @@ const struct option_row config_options[] = {
    .help = "address under which clients and the other members reach a node; a comma list for several; default: the URI's"},
 
   {"Messages", "type", 0, OPTION_TYPES, WORKER, .placeholder = "TYPE", FIELD(types),
-   .help = "serve this type; at least one; may be repeated, or a comma list"},
+   .help = "serve this type; at least one; may be repeated, or a comma list. With a *, such as 'orders.*': all types that match, also "
+           "those to come"},
+  {"Messages", "except", 0, OPTION_TYPES, WORKER, .placeholder = "PATTERN", FIELD(excepts),
+   .help = "leave out the types that match, of those that a --type with a * finds; may be repeated, or a comma list"},
+  {"Messages", "types-max", 0, OPTION_COUNT, WORKER, NULL, 1, 100000, .placeholder = "N", FIELD(types_max),
+   .help = "hold at most N types at the same time, and serve the others in turn; default: no limit for types that are named, and 256 for "
+           "those that a * finds"},
   {"Messages", "type", 0, OPTION_TYPES, ENQUEUE, .placeholder = "TYPE", FIELD(types),
    .help = "type of the messages; with ndjson and bson it is added to a document without a type, and a document of another type is a bad line "
            "(repeated: the allowed types)"},
-  {"Messages", "type", 0, OPTION_TYPES, STATUS | DUMP, .placeholder = "TYPE", FIELD(types),
+  {"Messages", "type", 0, OPTION_TYPES, STATUS | DUMP | MONITOR, .placeholder = "TYPE", FIELD(types),
    .help = "only this type; may be repeated, or a comma list; default: all"},
+  {"Queue", "type", 0, OPTION_TYPES, SETUP, .placeholder = "TYPE", FIELD(types),
+   .help = "the type for --own-collection and --shared-collection; may be repeated, or a comma list"},
   {"Messages", "from", 0, OPTION_ENUM, ENQUEUE, "lines", .choices = {"lines", "ndjson", "bson"}, .placeholder = "FORM", FIELD(from),
    .help = "lines: each line becomes a message's payload; ndjson: Extended JSON, one document a line; bson: documents back to back"},
   {"Messages", "strict", 0, OPTION_BOOL, ENQUEUE, .text = "false", FIELD(strict), .help = "stop at the first bad line"},
@@ -49,6 +58,8 @@ const struct option_row config_options[] = {
            "previous insert is done, up to 1000; 0: each message is a document of its own"},
   {"Messages", "batch-bytes", 0, OPTION_BYTES, WORKER, "8MiB", KIB, 64 * MIB, .placeholder = "SIZE", FIELD(batch_bytes),
    .help = "maximum number of bytes in a block; one document always fits"},
+  {"Messages", "memory", 0, OPTION_BYTES, WORKER, "96MiB", MIB, 1024ll * 1024 * MIB, .placeholder = "SIZE", FIELD(memory_bytes),
+   .help = "memory for the batches and replies of all types together; one document of a type always fits"},
 
   {"Lease", "lease", 0, OPTION_DURATION, WORKER | LOCK, "30s", SECOND, HOUR, .placeholder = "TIME", FIELD(lease_ms),
    .help = "how long a lock is valid without renewal; the default is longer than an election"},
@@ -80,8 +91,9 @@ const struct option_row config_options[] = {
    .help = "end the hold of another process, which learns the --reason; its command is ended"},
   {"Locks", "reason", 0, OPTION_TEXT, LOCK, .placeholder = "TEXT", FIELD(reason), .help = "why --break is right: the holder logs it"},
   {"Locks", "forget", 0, OPTION_TEXT, LOCK, .placeholder = "NAME", FIELD(forget),
-   .help = "remove the lock NAME from the database, instead of running a command: only if no process holds it, and it is not a type "
-           "with files. Its epochs start over"},
+   .help = "remove what the database keeps of the lock NAME: only if no process holds it or waits for it, and it is not a type with "
+           "files. Its epochs do not go back"},
+  {"Locks", "prune", 0, OPTION_BOOL, LOCK, .text = "false", FIELD(prune), .help = "do as --forget does for every lock that no process uses"},
   {"Lease", "poll", 0, OPTION_DURATION, WORKER, "100ms", 1, HOUR, .placeholder = "TIME", FIELD(poll_ms),
    .help = "how often an idle worker polls the queue"},
   {"Lease", "linger", 0, OPTION_DURATION, WORKER, "5s", 0, 24 * HOUR, .placeholder = "TIME", FIELD(linger_ms),
@@ -94,6 +106,27 @@ const struct option_row config_options[] = {
   {"Storage", "adopt", 0, OPTION_TEXT, SETUP, .placeholder = "TYPE", FIELD(adopt),
    .help = "make a new ledger for the files of TYPE in DIR, whose ledger is lost or does not agree with them; shows what it found, and asks "
            "first"},
+  {"Queue", "own-collection", 0, OPTION_BOOL, SETUP, .text = "false", FIELD(own_collection),
+   .help = "make the collection messages.TYPE for each --type, and let workers and producers use it from now on; with many messages this "
+           "saves the server work"},
+  {"Queue", "shared-collection", 0, OPTION_BOOL, SETUP, .text = "false", FIELD(shared_collection),
+   .help = "the reverse, only while messages.TYPE is empty: the type uses messages alone again"},
+  {"Moving", "carry", 0, OPTION_TEXT, SETUP, .placeholder = "TYPE", FIELD(carry),
+   .help = "move the ledger of TYPE, which is paused and drained, to the database of --to-uri, and mark it here as moved; it is paused there, too; "
+           "shows what it found, and asks first"},
+  {"Moving", "to-uri", 0, OPTION_URI, SETUP, .placeholder = "URI", FIELD(to_uri),
+   .help = "with --carry: connection string of the replica set that serves the type from now on"},
+  {"Moving", "to-uri-file", 0, OPTION_FILE, SETUP, .placeholder = "FILE",
+   .help = "read the connection string of --to-uri from FILE, so that no password is on a command line"},
+  {"Moving", "to-db", 0, OPTION_DB, SETUP, .min = 1, .max = 63, .placeholder = "NAME", FIELD(to_db),
+   .help = "with --carry: database there; default: the one in its URI, else pawl"},
+  {"Queue", "list-refused", 0, OPTION_BOOL, SETUP, .text = "false", FIELD(list_refused),
+   .help = "list the documents that no worker can take, each with the reason, and those that were set aside; changes nothing"},
+  {"Queue", "set-aside", 0, OPTION_TEXT, SETUP, .placeholder = "TYPE", FIELD(set_aside),
+   .help = "move the documents of TYPE that no worker can take to the collection refused; @untyped: those without a usable type; a comma "
+           "list for several; shows what it found, and asks first"},
+  {"Queue", "put-back", 0, OPTION_TEXT, SETUP, .placeholder = "TYPE", FIELD(put_back),
+   .help = "move what was set aside back to the queue; asks first"},
   {"Storage", "yes", 0, OPTION_BOOL, SETUP, .text = "false", FIELD(yes), .help = "do not ask"},
   {"Storage", "dir", 0, OPTION_TEXT, DUMP, .placeholder = "DIR", FIELD(dir),
    .help = "read the whole chains of segments in DIR instead of FILEs"},
@@ -109,15 +142,35 @@ const struct option_row config_options[] = {
   {"End", "timeout", 0, OPTION_DURATION, WORKER, "none", 0, 8760ll * HOUR, "none", -1, .placeholder = "TIME", FIELD(timeout_ms),
    .help = "exit 69 if it still runs after this time, with the current batch finished; without --exit-when-empty it always ends this way"},
   {"End", "timeout", 0, OPTION_DURATION, SETUP, "60s", 0, 8760ll * HOUR, "none", -1, .placeholder = "TIME", FIELD(timeout_ms),
-   .help = "how long to wait for the server, and then exit 69; 0s: ask once"},
+   .help = "how long to wait for the server, and then exit 69; 0s: ask once; also how long to wait for each type's lock, from the "
+           "confirmation"},
 
   {"Health", "listen", 0, OPTION_ADDRESS, WORKER, "none", 1, UINT16_MAX, "none", .placeholder = "[ADDR:]PORT", FIELD(listen),
    .help = "answer HTTP there: /healthz, /readyz, and /metrics for Prometheus; without ADDR: all addresses of the machine"},
   {"Health", "health", 0, OPTION_ACTION, WORKER,
    .help = "ask the worker at --listen whether it is alive, and exit 0 if it is, 1 if not; needs no --type"},
 
+  {"Pause", "pause", 0, OPTION_TEXT, STATUS, .placeholder = "TYPE", FIELD(pause),
+   .help = "keep the workers away from this type: the holder ends its block and leaves; --reason says why"},
+  {"Pause", "reason", 0, OPTION_TEXT, STATUS, .placeholder = "TEXT", FIELD(reason), .help = "with --pause: shown wherever the type is shown"},
+  {"Pause", "resume", 0, OPTION_TEXT, STATUS, .placeholder = "TYPE", FIELD(resume), .help = "let the workers of a paused type go on"},
+
+  {"HTTP", "listen", 0, OPTION_ADDRESS, MONITOR, "127.0.0.1:9465", 1, UINT16_MAX, "none", .placeholder = "[ADDR:]PORT", FIELD(listen),
+   .help = "answer HTTP there: the page at /, /metrics for Prometheus, JSON at /api, /healthz; without ADDR: all addresses of the machine"},
+  {"HTTP", "host-name", 0, OPTION_TEXT, MONITOR, .placeholder = "NAME", FIELD(host_names),
+   .help = "answer requests for this host name, too, such as one that a proxy passes on; a comma list for several; *: any. Without it only "
+           "requests for localhost or an IP address are answered, so that no other web page can read this one"},
+  {"HTTP", "interval", 0, OPTION_DURATION, MONITOR, "1s", 200, MINUTE, .placeholder = "TIME", FIELD(interval_ms),
+   .help = "how often it reads the database, however many clients ask; with no request for a minute, each fifth time"},
+
   {"Output", "json", 0, OPTION_BOOL, STATUS, .text = "false", FIELD(json), .help = "one JSON document a type, one a line"},
   {"Output", "watch", 0, OPTION_BOOL, STATUS, .text = "false", FIELD(watch), .help = "show it repeatedly, with rates"},
+  {"Output", "top", 0, OPTION_BOOL, STATUS, .text = "false", FIELD(top),
+   .help = "show it full screen, each second, with what is wrong first; ? there shows the keys"},
+  {"Output", "peek", 0, OPTION_TEXT, STATUS, .placeholder = "TYPE", FIELD(peek),
+   .help = "show the first documents of this type that wait, one line of JSON each; a worker takes them all the same. With --json they are not cut"},
+  {"Output", "limit", 'n', OPTION_COUNT, STATUS, "10", 0, INT64_MAX, "none", -1, .placeholder = "N", FIELD(limit),
+   .help = "with --peek: at most N documents"},
   {"Output", "format", 0, OPTION_WORD, DUMP, "relaxed",
    .choices = {"relaxed", "canonical", "payload", "bson", "hex", "blocks", "summary", "none"}, .placeholder = "FORMAT", FIELD(format),
    .help = "relaxed, canonical: Extended JSON, one message a line; payload: that field alone; bson, hex: the documents as they are; "
@@ -130,6 +183,8 @@ const struct option_row config_options[] = {
   {"Output", "separator", 0, OPTION_SEPARATOR, DUMP, "\\n", .placeholder = "TEXT", FIELD(separator),
    .help = "after each payload, the last one too; knows \\n \\r \\t \\0 \\\\; may be empty"},
   {"Output", "count", 0, OPTION_BOOL, DUMP, .text = "false", FIELD(count), .help = "print only the number of messages; a bundle counts as many as it holds"},
+  {"Output", "timeline", 0, OPTION_TEXT, DUMP, .placeholder = "FILE", FIELD(timeline),
+   .help = "draw who wrote when and how much, a row a type, as a new SVG file (- is standard output), and print nothing else"},
 
   {"Selection", "from-seq", 0, OPTION_COUNT, DUMP, "none", 1, INT64_MAX, "none", -1, .placeholder = "N", FIELD(from_seq),
    .help = "from this document on (a bundle has one seq)"},
@@ -138,6 +193,8 @@ const struct option_row config_options[] = {
   {"Selection", "since", 0, OPTION_TIME, DUMP, .placeholder = "WHEN", FIELD(since),
    .help = "written at or after this time: RFC 3339, or 15m for that long ago"},
   {"Selection", "until", 0, OPTION_TIME, DUMP, .placeholder = "WHEN", FIELD(until), .help = "written before this time"},
+  {"Selection", "where", 0, OPTION_TEXT, DUMP, .placeholder = "FIELD=VALUE", FIELD(where),
+   .help = "only messages in which FIELD has this value; FIELD may be a path such as order.id; those in bundles, too"},
   {"Selection", "limit", 'n', OPTION_COUNT, DUMP, "none", 0, INT64_MAX, "none", -1, .placeholder = "N", FIELD(limit),
    .help = "at most N messages"},
   {"Selection", "tail", 0, OPTION_COUNT, DUMP, "none", 0, INT64_MAX, "none", -1, .placeholder = "N", FIELD(tail),
@@ -145,17 +202,27 @@ const struct option_row config_options[] = {
   {"Selection", "follow", 'f', OPTION_BOOL, DUMP, .text = "false", FIELD(follow), .help = "continue as the file grows; the last block is printed when another follows it"},
   {"Selection", "unconfirmed", 0, OPTION_BOOL, DUMP, .text = "false", FIELD(unconfirmed), .help = "also what is beyond the committed end"},
 
+  {"Checking", "check", 0, OPTION_BOOL, STATUS, .text = "false", FIELD(check),
+   .help = "for cron and Nagios: print one line, and exit 0 if all is well, 1 for a warning, 2 if a limit is exceeded or it cannot be checked"},
+  {"Checking", "max-age", 0, OPTION_DURATION, STATUS, "5m", 0, 8760ll * HOUR, "none", -1, .placeholder = "TIME", FIELD(max_age_ms),
+   .help = "with --check: the oldest document of a type may be so old"},
+  {"Checking", "max-documents", 0, OPTION_COUNT, STATUS, "none", 0, INT64_MAX, "none", -1, .placeholder = "N", FIELD(max_documents),
+   .help = "with --check: how many documents of a type may wait; they are counted only with this option"},
   {"Checking", "strict", 0, OPTION_BOOL, DUMP, .text = "false", FIELD(strict), .help = "leave out what is unconfirmed, and exit 5"},
   {"Checking", "keep-going", 0, OPTION_BOOL, DUMP, .text = "false", FIELD(keep_going), .help = "continue after damage"},
   {"Checking", "verify", 0, OPTION_BOOL, DUMP, .text = "false", FIELD(verify), .help = "check everything; one verdict line a type; with --uri and no --type: each type of the ledger"},
   {"Checking", "deep", 0, OPTION_BOOL, DUMP, .text = "false", FIELD(deep), .help = "with --verify: check inside every document too"},
 
+  {"General", "name", 0, OPTION_NAME, WORKER, .placeholder = "NAME", FIELD(name),
+   .help = "how this worker is called where its host is shown, 1 to 64 bytes: NAME@HOST; default: by its host alone"},
   {"General", "log-level", 0, OPTION_ENUM, ALL & ~STATUS, "info", .choices = {"error", "warn", "info", "debug"}, .placeholder = "LEVEL",
    FIELD(log_level), .help = "log level"},
-  {"General", "log-format", 0, OPTION_ENUM, WORKER | ENQUEUE, "text", .choices = {"text", "json"}, .placeholder = "FORM",
+  {"General", "log-format", 0, OPTION_ENUM, WORKER | ENQUEUE | MONITOR, "text", .choices = {"text", "json"}, .placeholder = "FORM",
    FIELD(log_format), .help = "log format, one line an event"},
+  {"General", "trace", 0, OPTION_TEXT, WORKER, .placeholder = "FIELD", FIELD(trace),
+   .help = "log the value of FIELD, a path such as order.id, for each message that is written, at --log-level debug"},
   {"General", "quiet", 'q', OPTION_ACTION, ALL & ~STATUS, .help = "short for --log-level error"},
-  {"General", "verbose", 'v', OPTION_ACTION, WORKER | ENQUEUE | LOCK, .help = "short for --log-level debug"},
+  {"General", "verbose", 'v', OPTION_ACTION, WORKER | ENQUEUE | LOCK | MONITOR, .help = "short for --log-level debug"},
   {"General", "config", 0, OPTION_FILE, ALL, .placeholder = "FILE", .help = "read options from FILE, one `name = value` a line"},
   {"General", "print-config", 0, OPTION_ACTION, ALL, .help = "show each option, its value and where it came from, and exit"},
   {"General", "help", 'h', OPTION_ACTION, ALL, .help = "show this, and exit"},

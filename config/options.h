@@ -10,6 +10,7 @@ enum option_kind {
   OPTION_TEXT,      /* const char *, not empty */
   OPTION_URI,       /* const char *; shown only through config_uri_redact */
   OPTION_DB,        /* const char *, a database name */
+  OPTION_NAME,      /* const char *, the name of a process (visible.h) */
   OPTION_SEPARATOR, /* const char *, may be empty; \n \r \t \0 \\ as in C */
   OPTION_TIME,      /* const char *, checked by config_parse_time */
   OPTION_WORD,      /* const char *, one of `choices` */
@@ -19,7 +20,7 @@ enum option_kind {
   OPTION_COUNT,     /* int64_t */
   OPTION_MODE,      /* unsigned, octal */
   OPTION_BOOL,      /* bool */
-  OPTION_TYPES,     /* the types, comma list */
+  OPTION_TYPES,     /* types, and patterns of types (type_pattern.h), comma list: `types` with `patterns`, or `excepts` */
   OPTION_ADDRESS,   /* struct config_address */
   OPTION_FILE,      /* a path that config itself opens: no field */
   OPTION_ACTION,    /* a flag only: no value, no field */
@@ -73,10 +74,24 @@ struct program_text {
 extern const struct program_text config_programs[CONFIG_PROGRAMS];
 extern const char *const config_values_text, *const config_sources_text;
 
+/* ---- checks of several options together: false with an error that names them ---- */
+
+enum { REASON_BYTES_MAX = 255 };
+/* Whether a reason for others to read is one; NULL: it is not given. */
+MUST_CHECK bool reason_check(const char *reason, struct error *error);
+/* Whether a type that an option names is one; NULL: it is not given. */
+MUST_CHECK bool type_check(const char *flag, const char *type, struct error *error);
+/* setup_check.c: pawl-setup. */
+MUST_CHECK bool setup_check(const struct config *config, struct error *error);
+/* status_modes.c: what pawl-status is to do. */
+MUST_CHECK bool status_modes_check(const struct config *config, struct error *error);
+
 /* ---- values.c: texts to values and back ---- */
 
 /* Stores the value in its field. `text` must live as long as *config. False: the option does not take it. */
 MUST_CHECK bool value_store(struct config *config, const struct option_row *row, char *text);
+/* false or true, no or yes, 0 or 1, in any case of letters. False: none of these. */
+MUST_CHECK bool value_bool(const char *text, bool *value);
 /* Writes what the option takes: "a duration with its unit from 1s to 1h, e.g. 30s". */
 void value_takes(const struct option_row *row, char *text, size_t size);
 /* Writes the range: "1s to 1h"; empty: the kind has no range. */
@@ -85,6 +100,28 @@ void value_range(const struct option_row *row, char *text, size_t size);
 void value_duration_text(int64_t ms, char *text, size_t size);
 /* True for a database that MongoDB keeps for itself. */
 bool db_reserved(const char *name);
+
+/* ---- config.c ---- */
+
+/* Sets the error about a wrong value. It shows the value, except that of a URI option, which may contain a password. */
+void wrong_value(const struct config *config, int index, struct error *error);
+
+/* ---- uri.c: the options of a connection ---- */
+
+/* Reads the files that hold a URI; before the values are stored. False: `error` names the option, and shows nothing of a URI. */
+MUST_CHECK bool uris_resolve(struct config *config, struct error *error);
+/* The database that a URI names, where its option is not given; after the values are stored. */
+MUST_CHECK bool dbs_resolve(struct config *config, struct error *error);
+
+/* ---- types.c: lists of types ---- */
+
+/* As value_store. */
+MUST_CHECK bool types_store(struct config *config, const struct option_row *row, const char *text);
+bool types_same(const struct config *left, const struct config *right, const struct option_row *row);
+/* In a program that takes no patterns. */
+MUST_CHECK bool types_resolve(struct config *config, struct error *error);
+/* pawl-worker: whether --type and --except go together; and the default of --types-max. */
+MUST_CHECK bool worker_types_derive(struct config *config, struct error *error);
 
 /* ---- sources.c: where texts come from ---- */
 

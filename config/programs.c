@@ -48,30 +48,41 @@ const struct program_text config_programs[CONFIG_PROGRAMS] = {
   [CONFIG_STATUS] = {
     .name = "pawl-status",
     .brief = "shows which worker drains each type, and how much is queued",
-    .usage = "[OPTION]...",
-    .about = "Shows, for each type, what is queued, the holder, and where its file ends.\n"
-             "QUEUED, SEQ and SETTLED count documents, MESSAGES the messages in them (a bundle holds many). It only reads.",
+    .usage = "[OPTION]... | --top | --check | --peek TYPE | --pause TYPE | --resume TYPE",
+    .about = "Shows, for each type, what is queued, how old the oldest is, the holder, and where its file ends.\n"
+             "QUEUED, SEQ and SETTLED count documents, MESSAGES the messages in them (a bundle holds many). It only reads, except with\n"
+             "--pause and --resume, which keep the workers away from a type and let them go on.",
     .examples = "  pawl-status\n"
-                "  pawl-status --type t1 --json",
-    .exits = {{"0", "all was shown"},
-              {"1", "a ledger or lock cannot be read"},
-              {"2", "wrong option, value or configuration; or the database cannot be used as it is, or a right is missing"},
+                "  pawl-status --type t1 --json\n"
+                "  pawl-status --top\n"
+                "  pawl-status --check --max-age 5m --max-documents 100000\n"
+                "  pawl-status --peek t1 -n 3\n"
+                "  pawl-status --pause t1 --reason 'moving the disk'\n"
+                "  pawl-status --resume t1",
+    .exits = {{"0", "all was shown; paused; resumed; --check: all is well"},
+              {"1", "a ledger or lock cannot be read; the type is paused already, or is not paused; --check: a warning"},
+              {"2", "wrong option, value or configuration; the database cannot be used as it is, or a right is missing; --top: no terminal; --check: a limit is exceeded, or it cannot be checked"},
               {"69", "MongoDB could not be reached, or refuses the credentials"}},
   },
   [CONFIG_SETUP] = {
     .name = "pawl-setup",
-    .brief = "prepares MongoDB for pawl; adopts files whose ledger is lost",
+    .brief = "prepares MongoDB, adopts files, sets aside, carries types",
     .usage = "[OPTION]...",
     .about = "Does what is needed once: makes collections and indexes, and initiates a replica set on request.\n"
-             "Run again, it changes nothing.",
+             "Run again, it changes nothing. When asked, it also adopts files, gives a type its own collection, and moves documents out of the\n"
+             "queue that no worker can take.",
     .examples = "  pawl-setup --uri mongodb://db1\n"
                 "  pawl-setup --replica-set rs0 --member 127.0.0.1:27017\n"
-                "  pawl-setup --adopt t1 --dir /srv/pawl",
-    .exits = {{"0", "all is there; adopted"},
-              {"1", "--adopt was declined, or a worker is at work"},
+                "  pawl-setup --adopt t1 --dir /srv/pawl\n"
+                "  pawl-setup --type t1 --own-collection\n"
+                "  pawl-setup --list-refused\n"
+                "  pawl-setup --set-aside t1,@untyped\n"
+                "  pawl-setup --carry t1 --to-uri-file /etc/pawl/uri-b",
+    .exits = {{"0", "all is there; adopted; listed; moved; switched; carried"},
+              {"1", "--adopt, --set-aside, --put-back or --carry was declined, or a worker is at work; or some documents were not moved, and are named; --shared-collection: messages.TYPE is not empty, or not settled"},
               {"2", "wrong option, value or configuration; or the database cannot be used as it is, or a right is missing"},
               {"69", "MongoDB could not be reached within --timeout, or refuses the credentials"},
-              {"74", "these files cannot be adopted; nothing was changed"}},
+              {"74", "these files cannot be adopted, or the ledger of the type to set aside, to switch or to carry cannot be used; nothing was changed"}},
   },
   [CONFIG_DUMP] = {
     .name = "pawl-dump",
@@ -94,7 +105,7 @@ const struct program_text config_programs[CONFIG_PROGRAMS] = {
   [CONFIG_LOCK] = {
     .name = "pawl-lock",
     .brief = "runs a command while it holds a lock in MongoDB",
-    .usage = "[OPTION]... NAME... -- COMMAND... | --document DOCUMENT -- COMMAND... | --hold NAME... | --list | --show NAME | --break NAME --reason TEXT | --forget NAME",
+    .usage = "[OPTION]... NAME... -- COMMAND... | --document DOCUMENT -- COMMAND... | --hold NAME... | --list | --show NAME | --break NAME --reason TEXT | --forget NAME | --prune",
     .about = "Runs COMMAND while it holds the lock NAME: flock(1) across machines. It takes several NAMEs all or none.\n"
              "It waits for the lock, renews it while COMMAND runs, releases it when COMMAND ends, and exits as COMMAND does.\n"
              "If the lock cannot be kept, COMMAND gets SIGTERM after two thirds of the lease and SIGKILL at its end.\n"
@@ -116,6 +127,21 @@ const struct program_text config_programs[CONFIG_PROGRAMS] = {
                   {"PAWL_LOCK_DOCUMENT", "set for COMMAND with --document: the document as it was when it was locked, in Extended JSON, unless that has more than 100 KiB"},
                   {"PAWL_LOCK_SLOT", "set for COMMAND: which slot of each NAME, from 0 on. With --slots the number of PAWL_LOCK_EPOCH rises in each slot"},
                   {"PAWL_LOCK_HELD", "set for COMMAND: its NAMEs and those of each pawl-lock that it runs under. A pawl-lock that finds its own NAME there exits with 2 instead of waiting for itself"}},
+  },
+  [CONFIG_MONITOR] = {
+    .name = "pawl-monitor",
+    .brief = "shows every type on a page, and as metrics for Prometheus",
+    .usage = "[OPTION]...",
+    .about = "Serves a page and metrics of every type in the database, served or not: what waits and how old it is, who holds it and who\n"
+             "waits for it, who held it before, and where its file ends. It only reads, and nothing can be changed through it.\n"
+             "It has neither TLS nor passwords: bind it to localhost, or put a proxy in front.",
+    .examples = "  pawl-monitor\n"
+                "  pawl-monitor --uri-file /etc/pawl/uri --listen 0.0.0.0:9465 --host-name pawl.example.com",
+    .exits = {{"0", "stopped as asked (SIGTERM, SIGINT)"},
+              {"1", "it could not start its threads"},
+              {"2", "wrong option, value or configuration, or it cannot listen at --listen. If the database gives no answer, or cannot be used, "
+               "it says so on the page and in the metrics, and tries again"}},
+    .files = {{"/etc/pawl/monitor.conf, /etc/pawl/uri", "what the service pawl-monitor reads: options, and the connection string"}},
   },
 };
 /* clang-format on */

@@ -138,7 +138,7 @@ static void error_no_value(struct error *error)
   for (int i = 0; index < 0 && config_options[i].flag; i++)
     if (config_options[i].letter == optopt)
       index = i;
-  char takes[300];
+  char takes[500];
   value_takes(&config_options[index], takes, sizeof takes);
   error_set(error, "--%s: got no value: takes %s", config_options[index].flag, takes);
 }

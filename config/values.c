@@ -1,5 +1,6 @@
 /* Converts texts to values: every number is checked for range and overflow, and nothing may follow it. */
 #include "config/options.h"
+#include "visible.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -174,15 +175,20 @@ static bool store_mode(struct config *config, const struct option_row *row, cons
   return true;
 }
 
-static bool store_bool(struct config *config, const struct option_row *row, const char *text)
+bool value_bool(const char *text, bool *value)
 {
   static const char *const words[] = {"false", "true", "no", "yes", "0", "1"};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++)
     if (strcasecmp(text, words[i]) == 0) {
-      *(bool *)field(config, row) = i % 2;
+      *value = i % 2;
       return true;
     }
   return false;
+}
+
+static bool store_bool(struct config *config, const struct option_row *row, const char *text)
+{
+  return value_bool(text, field(config, row));
 }
 
 static bool store_choice(struct config *config, const struct option_row *row, const char *text)
@@ -238,48 +244,6 @@ static bool store_separator(struct config *config, const struct option_row *row,
   return true;
 }
 
-static bool types_has(const struct config *config, const char *name)
-{
-  for (size_t i = 0; i < config->type_count; i++)
-    if (strcmp(config->types[i], name) == 0)
-      return true;
-  return false;
-}
-
-static bool types_add(struct config *config, const char *from, size_t length)
-{
-  char name[TYPE_BYTES_MAX + 1];
-  if (length > TYPE_BYTES_MAX)
-    return false;
-  memcpy(name, from, length);
-  name[length] = '\0';
-  if (!type_name_valid(name))
-    return false;
-  if (!types_has(config, name))
-    memcpy(config->types[config->type_count++], name, sizeof name);
-  return true;
-}
-
-static bool store_types(struct config *config, const char *text)
-{
-  size_t commas = 0;
-  for (const char *at = text; *at; at++)
-    commas += *at == ',';
-  config->types = calloc(commas + 1, sizeof *config->types);
-  config_keep(config, (char *)config->types);
-  for (const char *at = text;; at++) {
-    at += strspn(at, " \t");
-    size_t length = strcspn(at, ","), name = length;
-    while (name > 0 && (at[name - 1] == ' ' || at[name - 1] == '\t'))
-      name--;
-    if (!types_add(config, at, name))
-      return false;
-    at += length;
-    if (*at == '\0')
-      return true;
-  }
-}
-
 /* PORT, ADDR:PORT, [ADDR]:PORT; an IPv6 address needs the brackets, because it contains colons. */
 static bool store_address(struct config *config, const struct option_row *row, const char *text)
 {
@@ -312,6 +276,8 @@ bool value_store(struct config *config, const struct option_row *row, char *text
     return uri_plausible(text) && store_text(config, row, text);
   case OPTION_DB:
     return db_valid(row, text) && store_text(config, row, text);
+  case OPTION_NAME:
+    return process_name_valid(text) && store_text(config, row, text);
   case OPTION_SEPARATOR:
     return store_separator(config, row, text);
   case OPTION_TIME:
@@ -328,7 +294,7 @@ bool value_store(struct config *config, const struct option_row *row, char *text
   case OPTION_BOOL:
     return store_bool(config, row, text);
   case OPTION_TYPES:
-    return store_types(config, text);
+    return types_store(config, row, text);
   case OPTION_ADDRESS:
     return store_address(config, row, text);
   case OPTION_FILE:
@@ -395,6 +361,9 @@ void value_takes(const struct option_row *row, char *text, size_t size)
     snprintf(text, size,
              "a database name: 1 to 63 bytes, no blank and none of / \\ . \" $ * < > : | ?, and not MongoDB's own admin, local and config");
     return;
+  case OPTION_NAME:
+    snprintf(text, size, "1 to 64 bytes of UTF-8, no control or invisible characters, and no blank at either end");
+    return;
   case OPTION_SEPARATOR:
     snprintf(text, size, "a text in which a backslash is followed by one of n r t 0 \\");
     return;
@@ -421,7 +390,8 @@ void value_takes(const struct option_row *row, char *text, size_t size)
     snprintf(text, size, "true or false (or yes, no, 1, 0)");
     return;
   case OPTION_TYPES:
-    snprintf(text, size, "types, each 1 to 128 bytes of A-Z a-z 0-9 _ . -, the first neither . nor -");
+    snprintf(text, size, "types, each 1 to 128 bytes of A-Z a-z 0-9 _ . -, the first neither . nor -%s",
+             option_taken(row, CONFIG_WORKER) ? ", and patterns of these in which * stands for any characters" : "");
     return;
   case OPTION_ADDRESS:
     snprintf(text, size, "a port from 1 to 65535, alone or after a numeric address, e.g. 9464, 127.0.0.1:9464, [::1]:9464, or none");

@@ -74,6 +74,7 @@ static enum outcome read_epoch(struct attempt *attempt, struct lockstore *store,
 {
   struct ledger ledger = {.epoch = told};
   enum outcome outcome = told == 0 ? ledger_read(store, attempt->name, &ledger, error) : OUTCOME_YES;
+  outcome = ledger_moved(outcome, attempt->name, &ledger, error);
   attempt->seen_epoch = ledger.epoch;
   attempt->found_slots = ledger.slots;
   return outcome == OUTCOME_NO ? OUTCOME_YES : outcome; /* no ledger is epoch 0 */
@@ -146,7 +147,7 @@ static enum outcome fence(struct attempt *attempt, struct lockstore *store, stru
                              ? ledger_fence_again(store, attempt->name, &seen, &attempt->lock.owner, FENCER_READER, &before, error)
                              : ledger_fence(store, attempt->name, seen.epoch, &attempt->lock.owner, FENCER_READER, &before, error);
   attempt->sent = true;
-  attempt->token = outcome == OUTCOME_YES ? seen.epoch + 1 : 0;
+  attempt->token = outcome == OUTCOME_YES ? before.epoch + 1 : 0;
   return outcome;
 }
 

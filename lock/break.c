@@ -15,7 +15,8 @@ struct holders {
 static void holder_found(void *context, const char *type, int slot, const struct lock_view *view, const char *problem)
 {
   struct holders *holders = context;
-  if (problem != NULL || strcmp(type, holders->name) != 0 || (holders->slot >= 0 && slot != holders->slot))
+  (void)type;
+  if (problem != NULL || (holders->slot >= 0 && slot != holders->slot))
     return;
   if (holders->count == holders->room) {
     size_t room = holders->room > 0 ? 2 * holders->room : 8;
@@ -40,7 +41,7 @@ static enum pawl_result find(struct pawl *pawl, struct holders *holders, int *sl
   if (outcome == OUTCOME_REFUSED)
     return result_set(error, wrong.reason == ERROR_RIGHT ? PAWL_DENIED : PAWL_REFUSED, "breaking %s: %s", holders->name, wrong.text);
   if (outcome == OUTCOME_YES)
-    outcome = lock_list(pawl->store, holder_found, holders, &wrong);
+    outcome = lock_list(pawl->store, holders->name, holder_found, holders, &wrong);
   if (outcome == OUTCOME_YES)
     outcome = ledger_read(pawl->store, holders->name, &ledger, &wrong);
   if (outcome == OUTCOME_UNKNOWN)

@@ -49,7 +49,7 @@ static struct document_want *want_new(const struct pawl_document *given, struct 
     return NULL;
   }
   size_t collection_bytes = strlen(which.collection) + 1, field_bytes = strlen(field) + 1;
-  struct document_want *want = calloc(1, sizeof *want + collection_bytes + field_bytes);
+  struct document_want *want = aligned_zeros(_Alignof(struct document_want), sizeof *want + collection_bytes + field_bytes);
   if (want == NULL) {
     (void)result_set(error, PAWL_MEMORY, "locking a document: no memory");
     return NULL;

@@ -3,17 +3,14 @@
 #include <stdlib.h>
 
 struct listing {
-  const char *name; /* NULL: all */
   struct pawl_entry *entries;
   size_t count, room;
   bool no_memory;
 };
 
-/* NULL: it is not wanted, or there is no memory for it. */
+/* NULL: there is no memory for it. */
 static struct pawl_entry *entry_add(struct listing *listing, const char *name, const struct lock_holder *who)
 {
-  if (listing->name != NULL && strcmp(listing->name, name) != 0)
-    return NULL;
   if (listing->count == listing->room) {
     size_t room = listing->room > 0 ? 2 * listing->room : 16;
     struct pawl_entry *entries = realloc(listing->entries, room * sizeof *entries);
@@ -26,7 +23,9 @@ static struct pawl_entry *entry_add(struct listing *listing, const char *name, c
   struct pawl_entry *entry = &listing->entries[listing->count++];
   *entry = (struct pawl_entry){.pid = who->pid, .slot = -1};
   snprintf(entry->name, sizeof entry->name, "%s", name);
-  snprintf(entry->host, sizeof entry->host, "%s", who->host);
+  const struct lock_holder_shown shown = lock_holder_show(who);
+  bool fits = who->host[0] != '\0' && strlen(shown.text) < sizeof entry->host; /* never a character in part */
+  memcpy(entry->host, fits ? shown.text : who->host, fits ? strlen(shown.text) + 1 : sizeof entry->host);
   snprintf(entry->program, sizeof entry->program, "%s", who->program);
   return entry;
 }
@@ -41,9 +40,10 @@ static void add_holder(void *context, const char *name, int slot, const struct l
   entry->left_ms = view->left_ms;
 }
 
-static void add_waiter(void *context, const char *name, int place, const struct lock_holder *who)
+static void add_waiter(void *context, const char *name, int place, const struct lock_holder *who, bool counts)
 {
   struct pawl_entry *entry = entry_add(context, name, who);
+  (void)counts;
   if (entry != NULL)
     entry->place = place;
 }
@@ -63,14 +63,14 @@ enum pawl_result pawl_list(struct pawl *pawl, const char *name, struct pawl_entr
                            struct pawl_error *error)
 {
   struct error wrong = {.text = ""};
-  struct listing listing = {.name = name};
+  struct listing listing = {.count = 0};
   if (!handle_is_mine(pawl, error))
     return PAWL_FORKED;
   if (count == NULL || (entries == NULL && room > 0) || (name != NULL && !type_name_valid(name)))
     return result_set(error, PAWL_INVALID, "listing locks: no valid name, or no place for the entries");
-  enum outcome outcome = lock_list(pawl->store, add_holder, &listing, &wrong);
+  enum outcome outcome = lock_list(pawl->store, name, add_holder, &listing, &wrong);
   if (outcome == OUTCOME_YES)
-    outcome = lock_list_waiters(pawl->store, add_waiter, &listing, &wrong);
+    outcome = lock_list_waiters(pawl->store, name, add_waiter, &listing, &wrong);
   enum pawl_result result = PAWL_OK;
   if (outcome != OUTCOME_YES)
     result = result_set(error, result_of_error(&wrong, outcome == OUTCOME_REFUSED), "listing locks: %s", wrong.text);

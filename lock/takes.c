@@ -85,7 +85,8 @@ static void holder_note(struct set *set)
   if (set->attempt.document != NULL)
     error_set(&set->holder, "no document matches that is not locked");
   else if (view->left_ms > 0)
-    error_set(&set->holder, "it is held by %s, pid %" PRId64 " (%s)", view->holder.host, view->holder.pid, view->holder.program);
+    error_set(&set->holder, "it is held by %s, pid %" PRId64 " (%s)", lock_holder_show(&view->holder).text, view->holder.pid,
+              view->holder.program);
   else
     error_set(&set->holder, "others were faster");
 }

@@ -8,7 +8,8 @@
 enum {
   SELDOM_MS = 1000, /* a waiter that is woken, or far from the front, looks no more often than this by itself */
   SPREAD_MS = 200,  /* at the end of a lease those whose turn it is not come a little later, and not together */
-  NEAR_MAX = 16,
+  NEAR_MAX = 16,    /* so many are near the front */
+  FASTEST_MS = 2,   /* the queue moves on by one: a hand-over, and a hold of no length */
 };
 
 /* The process, then this acquisition: so a wake-up finds its process, and a late one is not taken for a new one. */
@@ -141,13 +142,41 @@ static enum outcome see(struct lockstore *store, const char *type, struct acquis
 }
 
 /*
+ * Nobody wakes a waiter that is far from the front. It looks again when it should be well within the near ones, if the queue moves twice as
+ * fast as it did so far; what it takes for slower it doubts, because one waiter that came late makes a fast queue look slow. *With a fixed
+ * pause* a queue of short holds has passed it by then, and all others wait until its call is over.
+ */
+static int64_t far_pause(struct acquisition *mine, const struct wait_queue *queue, int place)
+{
+  int moved = mine->seen_place - place;
+  int64_t passed_ms = queue->now_ms - mine->seen_ms;
+  bool first = mine->seen_ms == 0 || passed_ms < 0;
+  if (first) {
+    mine->pace_ms = FASTEST_MS;
+  } else if (moved > 0) {
+    int64_t half_ms = passed_ms / moved / 2, least_ms = half_ms > FASTEST_MS ? half_ms : FASTEST_MS;
+    mine->pace_ms = least_ms < 2 * mine->pace_ms ? least_ms : 2 * mine->pace_ms;
+  }
+  int64_t ms = (place - NEAR_MAX / 2) * mine->pace_ms;
+  if (first || moved > 0) {
+    mine->seen_place = place;
+    mine->seen_ms = queue->now_ms;
+  } else if (passed_ms > ms) {
+    ms = passed_ms;
+  }
+  return ms < SELDOM_MS ? ms : SELDOM_MS;
+}
+
+/*
  * Until the next look: no later than the known end of the lease, or of the time of the one whose turn it is; and before my entry expires,
  * which a look renews.
  */
-static int64_t pause(struct lockstore *store, const struct acquisition *mine, const struct wait_queue *queue, int next, bool held)
+static int64_t pause(struct lockstore *store, struct acquisition *mine, const struct wait_queue *queue, int place, int next, bool held)
 {
-  bool seldom = (mine->listens || !mine->near) && mine->retry_ms < SELDOM_MS;
-  int64_t ms = seldom ? SELDOM_MS : mine->retry_ms, most = INT64_MAX;
+  int64_t ms = mine->listens && mine->retry_ms < SELDOM_MS ? SELDOM_MS : mine->retry_ms, most = INT64_MAX;
+  mine->near = place < NEAR_MAX;
+  if (!mine->near)
+    ms = far_pause(mine, queue, place);
   if (mine->queued && ms > 2 * WAITER_RENEW_MS)
     ms = 2 * WAITER_RENEW_MS;
   ms = jitter(store, ms);
@@ -182,11 +211,10 @@ enum outcome acquire_look(struct lockstore *store, const char *type, struct acqu
       return OUTCOME_YES;
     if (!mine->tries && queue_enter(store, type, mine, queue, holder, seen.held) && looks < LOOKS_MAX)
       continue;
-    mine->near = (at < 0 ? queue->count : at) < NEAR_MAX;
     int called = wait_queue_to_call(queue, &mine->owner, call_ms(mine), seen.free);
     if (called >= 0)
       next_call(store, type, queue, called, 0);
-    mine->pause_ms = pause(store, mine, queue, next, seen.held);
+    mine->pause_ms = pause(store, mine, queue, at < 0 ? queue->count : at, next, seen.held);
     mine->gone_count = 0; /* a woken waiter takes it without another look, and they may be here by then */
     return OUTCOME_NO;
   }

@@ -39,7 +39,10 @@ struct acquisition {
   struct owner stolen;  /* steal: the owner of the document that is there */
   struct owner gone[8]; /* waiters that do not come any more: removed by the take */
   int gone_count;
-  bool document; /* there is a wait queue, perhaps an empty one */
+  int seen_place; /* far from the front: since when I have been there, by the server's clock, */
+  int64_t seen_ms;
+  int64_t pace_ms; /* and for how long the queue may take, at the least, to move on by one */
+  bool document;   /* there is a wait queue, perhaps an empty one */
 };
 
 static inline void acquire_init(struct acquisition *mine, enum lock_kind kind, int64_t ttl_ms, int64_t retry_ms)

@@ -1,4 +1,5 @@
 #include "lockstore/connection_private.h"
+#include "lockstore/mongo_private.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -143,7 +144,7 @@ void mongo_connection_close(struct mongo_connection *connection)
   connection->client = NULL;
 }
 
-struct mongo_connection *mongo_connection_new(struct mongo *mongo)
+static struct mongo_connection *connection_new(struct mongo *mongo)
 {
   struct mongo_connection *connection = calloc(1, sizeof *connection);
   if (!connection)
@@ -156,13 +157,55 @@ struct mongo_connection *mongo_connection_new(struct mongo *mongo)
   return NULL;
 }
 
-void mongo_connection_free(struct mongo_connection *connection)
+/* The driver tells the server that its sessions are over: dropped, that waits for nothing. */
+static void connection_free(struct mongo_connection *connection)
 {
-  if (!connection)
-    return;
+  mongo_connection_drop(connection);
   mongo_connection_close(connection);
   close(connection->drop);
   free(connection);
+}
+
+struct mongo_connection *mongo_connection_take(struct mongo *mongo)
+{
+  pthread_mutex_lock(&mongo->shared_mutex);
+  struct mongo_connection *connection = mongo->connections;
+  if (connection) {
+    mongo->connections = connection->next;
+    mongo->connection_count--;
+  }
+  pthread_mutex_unlock(&mongo->shared_mutex);
+  if (!connection)
+    return connection_new(mongo);
+  mongo_connection_take_up(connection);
+  return connection;
+}
+
+void mongo_connection_give(struct mongo_connection *connection)
+{
+  enum { KEPT_MAX = 8 };
+  if (!connection)
+    return;
+  struct mongo *mongo = connection->mongo;
+  pthread_mutex_lock(&mongo->shared_mutex);
+  bool kept = connection->client && mongo->connection_count < KEPT_MAX;
+  if (kept) {
+    connection->next = mongo->connections;
+    mongo->connections = connection;
+    mongo->connection_count++;
+  }
+  pthread_mutex_unlock(&mongo->shared_mutex);
+  if (!kept)
+    connection_free(connection);
+}
+
+void mongo_connections_free(struct mongo *mongo)
+{
+  struct mongo_connection *connection;
+  while ((connection = mongo->connections)) {
+    mongo->connections = connection->next;
+    connection_free(connection);
+  }
 }
 
 void mongo_connection_waits(struct mongo_connection *connection, bool for_majority)

@@ -17,9 +17,16 @@
 
 struct mongo_connection;
 
-/* Does not connect. NULL: no memory, or no descriptor. */
-MUST_CHECK struct mongo_connection *mongo_connection_new(struct mongo *mongo);
-void mongo_connection_free(struct mongo_connection *connection); /* NULL is allowed. Only after its sessions are destroyed */
+/*
+ * One that was given back, or a new one; does not connect, and does not block. It is taken up (below). NULL: no memory, or no
+ * descriptor.
+ */
+MUST_CHECK struct mongo_connection *mongo_connection_take(struct mongo *mongo);
+/*
+ * Only after its sessions are destroyed. A few are kept for the next ones who need one, so that many who read now and then share
+ * them; the others are closed. NULL is allowed.
+ */
+void mongo_connection_give(struct mongo_connection *connection);
 
 /*
  * The connection's client, connected to the current primary; connects if it is not connected yet. Commands on it go to that server

@@ -6,8 +6,9 @@
 
 struct mongo_connection {
   struct mongo *mongo;
-  mongoc_client_t *client; /* NULL: not connected */
-  int drop;                /* an eventfd, readable while it is dropped: there is no flag beside it that could say otherwise */
+  struct mongo_connection *next; /* of those that were given back */
+  mongoc_client_t *client;       /* NULL: not connected */
+  int drop;                      /* an eventfd, readable while it is dropped: there is no flag beside it that could say otherwise */
   bool asked, for_majority;
 };
 

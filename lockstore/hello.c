@@ -141,13 +141,40 @@ static bool set_is_right(struct mongo *mongo, struct error *error)
   return reach_wait(mongo->reach, mongo->timeout_ms < REACH_MS ? mongo->timeout_ms : REACH_MS, error);
 }
 
+static int64_t wall_us(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* The server has written `localTime` at some moment between these two. */
+static void clock_compare(struct mongo *mongo, const bson_t *reply, int64_t before_us, int64_t after_us)
+{
+  bson_iter_t at;
+  if (after_us < before_us || after_us - before_us > CLOCK_MS * 1000 || !bson_iter_init_find(&at, reply, "localTime") ||
+      !BSON_ITER_HOLDS_DATE_TIME(&at))
+    return;
+  atomic_store(&mongo->clock_offset_us, before_us + (after_us - before_us) / 2 - bson_iter_date_time(&at) * 1000);
+  atomic_store(&mongo->clock_seen, true);
+}
+
+bool mongo_clock_offset(const struct mongo *mongo, int64_t *offset_us)
+{
+  *offset_us = atomic_load(&mongo->clock_offset_us);
+  return atomic_load(&mongo->clock_seen);
+}
+
 enum outcome mongo_hello(struct mongo *mongo, struct error *error)
 {
   if (!set_is_right(mongo, error))
     return OUTCOME_REFUSED;
   bson_t *command = BCON_NEW("hello", BCON_INT32(1)), reply;
   int code;
+  int64_t before_us = wall_us();
   enum outcome outcome = mongo_command(mongo, "asking MongoDB what it is", command, &reply, &code, error);
+  if (outcome == OUTCOME_YES)
+    clock_compare(mongo, &reply, before_us, wall_us());
   if (outcome == OUTCOME_YES)
     outcome = hello_judge(mongo, &reply, error);
   else if (code == CODE_COMMAND_NOT_FOUND)

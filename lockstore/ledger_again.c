@@ -1,8 +1,8 @@
 #include "lockstore/ledger.h"
 
 /*
- * A fence, a commit or a removal whose answer is not known: the ledger as the majority has it says what became of it. What it shows cannot
- * be rolled back. Only what it leaves open is sent once more, as it was.
+ * A fence or a commit whose answer is not known: the ledger as the majority has it says what became of it. What it shows cannot be rolled
+ * back. Only what it leaves open is sent once more, as it was.
  */
 
 bool ledger_epoch_has_next(const char *type, int64_t epoch, struct error *error)
@@ -18,8 +18,13 @@ static bool owner_is(const struct ledger *ledger, const struct owner *owner)
   return ledger->has_owner && memcmp(&ledger->owner, owner, sizeof *owner) == 0;
 }
 
-static enum outcome read_older(const char *doing, const char *type, struct error *error)
+/* NO: the ledger was forgotten, or somebody has deleted it. The read is linearizable: a primary that was replaced may not know the ledger.
+ */
+static enum outcome read_older(struct lockstore *store, const char *doing, const char *type, enum outcome read, struct error *error)
 {
+  struct ledger now;
+  if (read == OUTCOME_NO && ledger_read_now(store, type, &now, error) == OUTCOME_NO)
+    return OUTCOME_NO;
   error_set(error, "%s: the ledger of %s is read as it was before, from a primary that was replaced", doing, type);
   return OUTCOME_UNKNOWN;
 }
@@ -59,7 +64,9 @@ static void before_restore(struct ledger *before, const struct ledger *seen, enu
 /*
  *   epoch e + 1, my owner       YES: what was there before is what is there now, but for `clean` and `guarded`
  *   epoch e                     the same request again
+ *   e is 0; my owner            YES, whatever the epoch is: it follows on the floor
  *   below e                     UNKNOWN: a primary that was replaced
+ *   no ledger, and none now     NO
  *   anything else               NO
  */
 enum outcome ledger_fence_again(struct lockstore *store, const char *type, const struct ledger *seen, const struct owner *owner,
@@ -72,13 +79,13 @@ enum outcome ledger_fence_again(struct lockstore *store, const char *type, const
   if (outcome != OUTCOME_REFUSED && before->epoch == epoch_seen)
     return fence_repeat(store, type, epoch_seen, owner, fencer, before, error);
   if (outcome != OUTCOME_REFUSED && before->epoch < epoch_seen)
-    outcome = read_older("fencing", type, error);
-  else
-    outcome = outcome == OUTCOME_YES && before->epoch == epoch_seen + 1 && owner_is(before, owner) ? OUTCOME_YES : OUTCOME_NO;
+    outcome = read_older(store, "fencing", type, outcome, error);
+  else if (outcome != OUTCOME_YES || (epoch_seen > 0 && before->epoch != epoch_seen + 1) || !owner_is(before, owner))
+    outcome = OUTCOME_NO;
   if (outcome == OUTCOME_YES && epoch_seen > 0)
     before_restore(before, seen, fencer);
   else
-    *before = (struct ledger){0};
+    *before = (struct ledger){.epoch = outcome == OUTCOME_YES ? before->epoch - 1 : 0};
   return outcome;
 }
 
@@ -92,6 +99,7 @@ static bool end_is(const struct ledger *ledger, const struct committed *end)
  *                         the link before   the same request again
  *                         a third link      NO
  *   epoch below                             UNKNOWN: a primary that was replaced
+ *   no ledger, and none now                 NO
  *   anything else                           NO
  */
 enum outcome ledger_commit_again(struct lockstore *store, const char *type, const struct ledger_commit *commit, struct error *error)
@@ -101,37 +109,11 @@ enum outcome ledger_commit_again(struct lockstore *store, const char *type, cons
   if (outcome == OUTCOME_UNKNOWN)
     return OUTCOME_UNKNOWN;
   if (outcome != OUTCOME_REFUSED && ledger.epoch < commit->epoch)
-    return read_older("committing", type, error);
+    return read_older(store, "committing", type, outcome, error);
   if (outcome != OUTCOME_YES || ledger.epoch != commit->epoch || !owner_is(&ledger, &commit->owner))
     return OUTCOME_NO;
   bool moved = end_is(&ledger, &commit->after), open = end_is(&ledger, &commit->before);
   if (moved && ledger.settled >= commit->settled && (!commit->clean || ledger.clean))
     return OUTCOME_YES;
   return moved || open ? ledger_commit(store, type, commit, error) : OUTCOME_NO;
-}
-
-/*
- *   no ledger                  YES
- *   epoch and owner mine       the same request again; if that matches nothing, it may have met its own first copy: UNKNOWN
- *   epoch below                UNKNOWN: a primary that was replaced
- *   anything else              NO
- */
-enum outcome ledger_forget_again(struct lockstore *store, const char *type, int64_t epoch, const struct owner *owner, struct error *error)
-{
-  struct ledger ledger;
-  enum outcome outcome = ledger_read(store, type, &ledger, error);
-  if (outcome == OUTCOME_UNKNOWN)
-    return OUTCOME_UNKNOWN;
-  if (outcome == OUTCOME_NO)
-    return OUTCOME_YES;
-  if (outcome == OUTCOME_YES && ledger.epoch < epoch)
-    return read_older("forgetting", type, error);
-  if (outcome != OUTCOME_YES || ledger.epoch != epoch || !owner_is(&ledger, owner) || ledger.end.file[0] != '\0')
-    return OUTCOME_NO;
-  outcome = ledger_forget(store, type, epoch, owner, error);
-  if (outcome == OUTCOME_NO) {
-    error_set(error, "forgetting: the ledger of %s has moved, and the majority does not have that yet", type);
-    outcome = OUTCOME_UNKNOWN;
-  }
-  return outcome;
 }

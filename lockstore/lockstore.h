@@ -63,6 +63,12 @@ void lockstore_close(struct lockstore *store);
 /* Random, new for each lockstore. */
 const struct address *lockstore_address(const struct lockstore *store);
 void lockstore_random(struct lockstore *store, void *bytes, size_t size);
+/*
+ * The id of the database, which no other has: that of its collection `ledger`, the same on each member of a replica set. Another one after
+ * the collection was dropped, or restored from a dump. NO: there is no such collection. or it has no id. REFUSED: the right to look is
+ * missing.
+ */
+MUST_CHECK enum outcome lockstore_database_id(struct lockstore *store, uint8_t id[16], struct error *error);
 
 /*
  * Checks server and database, and makes what is missing: the collections `messages`, `locks` and `ledger` with their indexes,
@@ -84,8 +90,14 @@ MUST_CHECK enum outcome lockstore_prepare(struct lockstore *store, struct error 
 bool lockstore_is_known(struct lockstore *store);
 
 /*
- * Checks as lockstore_prepare does, and changes nothing. YES: lockstore_prepare would accept what is there, and make what is
- * missing. REFUSED: it would not. UNKNOWN: no answer, or this user has no right to read it.
+ * Checks the own collection of a type (ledger.h) as lockstore_prepare checks `messages`, and changes nothing. YES: it is there, and of use.
+ * NO: it is missing. REFUSED, and UNKNOWN, as there.
+ */
+MUST_CHECK enum outcome lockstore_own_check(struct lockstore *store, const char *type, struct error *error);
+
+/*
+ * Checks as lockstore_prepare does, and the own collections of types, and changes nothing. YES: lockstore_prepare would accept what is
+ * there, and make what is missing. REFUSED: it would not. UNKNOWN: no answer, or this user has no right to read it.
  */
 MUST_CHECK enum outcome lockstore_inspect(struct lockstore *store, struct error *error);
 

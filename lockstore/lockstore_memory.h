@@ -24,8 +24,10 @@ void memory_server_set_now(struct memory_server *server, int64_t now_ms);
 int64_t memory_server_now(struct memory_server *server);
 /* Away: every call of every lockstore answers UNKNOWN, and has no effect. */
 void memory_server_set_away(struct memory_server *server, bool away);
-/* Puts a ledger there unchecked: of another v, adopted, or inconsistent (reading does not check it either). */
+/* Puts a ledger there unchecked: of a newer pawl, adopted, or inconsistent (reading does not check it either). */
 void memory_server_put_ledger(struct memory_server *server, const char *type, const struct ledger *ledger);
+/* Makes a ledger that is there one that cannot be read. */
+void memory_server_spoil_ledger(struct memory_server *server, const char *type);
 /* Removes the wait queue of the type, as if somebody had deleted the document. */
 void memory_server_forget_queue(struct memory_server *server, const char *type);
 /* Copies the documents of `from` to `to`; the clock of `to` stays. For a server that loses what reached no majority. */

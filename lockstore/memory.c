@@ -1,4 +1,5 @@
 #include "lockstore/memory_private.h"
+#include "type_pattern.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -86,6 +87,15 @@ void memory_server_put_ledger(struct memory_server *server, const char *type, co
   if (!document)
     document = memory_ledger_make(server, type);
   document->ledger = *ledger;
+  document->malformed = false;
+  pthread_mutex_unlock(&server->mutex);
+}
+
+void memory_server_spoil_ledger(struct memory_server *server, const char *type)
+{
+  pthread_mutex_lock(&server->mutex);
+  struct ledger_document *document = memory_ledger_find(server, type);
+  document->ledger.newer = document->malformed = true;
   pthread_mutex_unlock(&server->mutex);
 }
 
@@ -106,6 +116,7 @@ void memory_server_copy(struct memory_server *to, const struct memory_server *fr
   to->queues = array_copy(to->queues, &to->queue_room, from->queues, from->queue_room, sizeof *to->queues);
   to->ledgers = array_copy(to->ledgers, &to->ledger_room, from->ledgers, from->ledger_room, sizeof *to->ledgers);
   to->ledger_count = from->ledger_count;
+  to->floor = from->floor;
   pthread_mutex_unlock(&to->mutex);
 }
 
@@ -135,6 +146,15 @@ const struct address *lockstore_address(const struct lockstore *store)
 }
 
 /* SplitMix64 (Steele, Lea and Flood, 2014): always the same after lockstore_memory_open. */
+/* A twin is in no database. */
+enum outcome lockstore_database_id(struct lockstore *store, uint8_t id[16], struct error *error)
+{
+  (void)store;
+  (void)id;
+  error_set(error, "in memory");
+  return OUTCOME_NO;
+}
+
 void lockstore_random(struct lockstore *store, void *bytes, size_t size)
 {
   for (size_t done = 0; done < size;) {
@@ -205,6 +225,15 @@ enum outcome memory_call_end(struct lockstore *store, bool lost, enum outcome ou
   if (store->answered != NULL)
     store->answered(store->context);
   return outcome;
+}
+
+/* The twin has no queue. */
+enum outcome lockstore_own_check(struct lockstore *store, const char *type, struct error *error)
+{
+  bool lost;
+  (void)type;
+  (void)memory_call_begin(store, &lost);
+  return memory_call_end(store, lost, OUTCOME_YES, error);
 }
 
 enum outcome lockstore_prepare(struct lockstore *store, struct error *error)
@@ -288,7 +317,7 @@ static bool wakeup_is_for(const struct wakeup_reader *reader, const struct wakeu
   if (!document->to_all)
     return memcmp(document->wakeup.owner.bytes, reader->store->address.bytes, ADDRESS_BYTES) == 0;
   for (size_t i = 0; i < reader->type_count; i++)
-    if (strcmp(reader->types[i], document->wakeup.type) == 0)
+    if (type_pattern_matches(reader->types[i], document->wakeup.type))
       return true;
   return false;
 }

@@ -348,7 +348,7 @@ static int lock_compare(const void *a, const void *b)
   return order ? order : (left->slot > right->slot) - (left->slot < right->slot);
 }
 
-enum outcome lock_list(struct lockstore *store, lock_each *each, void *context, struct error *error)
+enum outcome lock_list(struct lockstore *store, const char *type, lock_each *each, void *context, struct error *error)
 {
   bool lost;
   size_t count = 0;
@@ -356,7 +356,7 @@ enum outcome lock_list(struct lockstore *store, lock_each *each, void *context, 
     const struct lock_document **sorted = calloc((size_t)store->server->lock_room + 1, sizeof *sorted);
     assert(sorted);
     for (int i = 0; i < store->server->lock_room; i++)
-      if (store->server->locks[i].type[0])
+      if (store->server->locks[i].type[0] && (type == NULL || strcmp(store->server->locks[i].type, type) == 0))
         sorted[count++] = &store->server->locks[i];
     qsort(sorted, count, sizeof *sorted, lock_compare);
     for (size_t i = 0; i < count; i++) {
@@ -370,15 +370,17 @@ enum outcome lock_list(struct lockstore *store, lock_each *each, void *context, 
 }
 
 /* The twin does not keep who they are. */
-enum outcome lock_list_waiters(struct lockstore *store, waiter_each *each, void *context, struct error *error)
+enum outcome lock_list_waiters(struct lockstore *store, const char *type, waiter_each *each, void *context, struct error *error)
 {
   bool lost;
   if (memory_call_begin(store, &lost) && !lost) {
     for (int i = 0; i < store->server->queue_room; i++) {
-      const struct queue_document *waiting = &store->server->queues[i];
-      for (int place = 0; waiting->type[0] != '\0' && place < waiting->queue.count; place++) {
+      struct queue_document *waiting = &store->server->queues[i];
+      waiting->queue.now_ms = store->server->now_ms;
+      bool wanted = waiting->type[0] != '\0' && (type == NULL || strcmp(type, waiting->type) == 0);
+      for (int place = 0; wanted && place < waiting->queue.count; place++) {
         const struct lock_holder who = {.kind = waiting->queue.waiters[place].kind};
-        each(context, waiting->type, place, &who);
+        each(context, waiting->type, place, &who, waiter_counts(&waiting->queue, &waiting->queue.waiters[place]));
       }
     }
   }

@@ -33,7 +33,8 @@ struct wakeup_document {
 
 struct ledger_document {
   char type[TYPE_BYTES_MAX + 1];
-  struct ledger ledger;
+  struct ledger ledger; /* with `newer` no change matches it */
+  bool malformed;       /* `newer` stands for that */
 };
 
 struct user_document { /* of a user's own collection: only the lock library on the twin has these */
@@ -51,6 +52,7 @@ struct memory_server {
   struct user_document *documents;
   int lock_room, queue_room, ledger_room, document_room; /* of the arrays; what is not used is zero */
   int ledger_count, document_count;
+  int64_t floor;                                      /* of the epochs of ledgers that are made */
   struct wakeup_document wakeups[MEMORY_WAKEUPS_MAX]; /* a ring, like a capped collection */
   int64_t wakeup_count;                               /* ever sent */
   int64_t store_count;                                /* ever opened */

@@ -392,3 +392,12 @@ void mongo_append_read_concern(struct mongo *mongo, bson_t *command, const char 
     BSON_APPEND_TIMESTAMP(&concern, "afterClusterTime", (uint32_t)(latest >> 32), (uint32_t)latest);
   bson_append_document_end(command, &concern);
 }
+
+void mongo_append_read_at(bson_t *command, uint64_t at)
+{
+  bson_t concern;
+  BSON_APPEND_DOCUMENT_BEGIN(command, "readConcern", &concern);
+  BSON_APPEND_UTF8(&concern, "level", "snapshot");
+  BSON_APPEND_TIMESTAMP(&concern, "atClusterTime", (uint32_t)(at >> 32), (uint32_t)at);
+  bson_append_document_end(command, &concern);
+}

@@ -71,6 +71,12 @@ struct mongo *lockstore_mongo(struct lockstore *store);
  */
 MUST_CHECK enum outcome mongo_hello(struct mongo *mongo, struct error *error);
 
+/*
+ * How far this machine's wall clock is ahead of the server's, as the last mongo_hello saw it: right within half the time of that request,
+ * half a second at most, and a millisecond. False: not seen yet. For people and alerts; nothing depends on it.
+ */
+MUST_CHECK bool mongo_clock_offset(const struct mongo *mongo, int64_t *offset_us);
+
 enum mongo_lack { MONGO_LACKS_TIMES, MONGO_LACKS_SNAPSHOTS, MONGO_LACKS };
 /*
  * An answer lacked something that every MongoDB sends. UNKNOWN: ask again. REFUSED: this has lasted for five seconds without a
@@ -181,5 +187,7 @@ void mongo_append_max_time(const struct mongo *mongo, bson_t *command);
  * was seen).
  */
 void mongo_append_read_concern(struct mongo *mongo, bson_t *command, const char *level, bool after);
+/* Appends readConcern snapshot at that cluster time (mongo_operation_time's form); only on a replica set. */
+void mongo_append_read_at(bson_t *command, uint64_t at);
 
 #endif

@@ -167,7 +167,9 @@ struct mongo *mongo_open(const struct lockstore_options *options, struct error *
     return NULL;
   struct mongo *mongo = calloc(1, sizeof *mongo);
   bson_error_t reason = {.message = "out of memory"};
-  if (!mongo)
+  if (mongo)
+    pthread_mutex_init(&mongo->shared_mutex, NULL);
+  else
     error_set(error, "%s", reason.message);
   bool ok = mongo && db_choose(mongo, uri, options->db, error);
   if (ok) {
@@ -197,6 +199,9 @@ struct mongo *mongo_open(const struct lockstore_options *options, struct error *
 void mongo_close(struct mongo *mongo)
 {
   if (mongo) {
+    mongo_transactors_free(mongo);
+    mongo_connections_free(mongo);
+    pthread_mutex_destroy(&mongo->shared_mutex);
     clients_free(mongo->clients);
     reach_free(mongo->reach);
   }

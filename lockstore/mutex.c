@@ -59,6 +59,18 @@ bool lock_kind_parse(const bson_t *document, enum lock_kind *kind)
   return strcmp(text, kinds[*kind]) == 0;
 }
 
+void lock_name_parse(const bson_t *document, char name[PROCESS_NAME_BYTES_MAX + 1])
+{
+  if (!document_text(document, "name", name, PROCESS_NAME_BYTES_MAX + 1) || !process_name_valid(name))
+    name[0] = '\0';
+}
+
+void lock_append_name(bson_t *document, const struct lock_holder *holder)
+{
+  if (holder->name[0] != '\0')
+    BSON_APPEND_UTF8(document, "name", holder->name);
+}
+
 /* ---- requests ---- */
 
 static enum outcome send_counted(struct lockstore *store, const char *doing, bson_t *command, struct error *error)
@@ -75,12 +87,15 @@ static void append_take(bson_t *updates, const char *type, int slot, const struc
                         const struct lock_holder *holder)
 {
   assert(ttl_ms > 0 && ttl_ms <= TTL_MS_MAX);
-  bson_t set = BSON_INITIALIZER, update;
+  bson_t set = BSON_INITIALIZER, from = BSON_INITIALIZER, update;
+  BCON_APPEND(&from, "host", BCON_UTF8(holder->host), "boot", BCON_UTF8(holder->boot), "pid", BCON_INT64(holder->pid), "started",
+              BCON_DATE_TIME(holder->started_wall_ms), "program", BCON_UTF8(holder->program), "kind",
+              BCON_UTF8(lock_kind_name(holder->kind)));
+  lock_append_name(&from, holder);
   /* $literal: a host name may begin with '$'. */
   BCON_APPEND(&set, "acquired_at", BCON_UTF8("$$NOW"), "expires_at", "{", "$add", "[", BCON_UTF8("$$NOW"), BCON_INT64(ttl_ms), "]", "}",
-              "ttl_ms", BCON_INT64(ttl_ms), "holder", "{", "$literal", "{", "host", BCON_UTF8(holder->host), "boot",
-              BCON_UTF8(holder->boot), "pid", BCON_INT64(holder->pid), "started", BCON_DATE_TIME(holder->started_wall_ms), "program",
-              BCON_UTF8(holder->program), "kind", BCON_UTF8(lock_kind_name(holder->kind)), "}", "}");
+              "ttl_ms", BCON_INT64(ttl_ms), "holder", "{", "$literal", BCON_DOCUMENT(&from), "}");
+  bson_destroy(&from);
   bson_append_document_begin(updates, "0", -1, &update);
   BCON_APPEND(&update, "q", "{", "type", BCON_UTF8(type), "slot", BCON_INT32(slot), "owner", OWNER(owner), "}", "u", "[", "{", "$set",
               BCON_DOCUMENT(&set), "}", "]", "upsert", BCON_BOOL(true));
@@ -283,6 +298,7 @@ static void parse_holder(const bson_t *document, struct lock_holder *holder)
     strcpy(holder->program, "?");
   if (!document_int64(&from, "pid", &holder->pid))
     holder->pid = 0;
+  lock_name_parse(&from, holder->name);
   (void)document_date(&from, "started", &holder->started_wall_ms);
   (void)lock_kind_parse(&from, &holder->kind); /* an older pawl has none */
 }

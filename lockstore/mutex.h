@@ -8,6 +8,7 @@
 #define PAWL_LOCKSTORE_MUTEX_H
 
 #include "lockstore/lockstore.h"
+#include "visible.h"
 
 enum lock_kind { LOCK_BY_WORKER, LOCK_BY_TOOL }; /* each kind lets the other have its turn */
 
@@ -15,13 +16,29 @@ struct lock_holder { /* for people: names the holder */
   char host[256];
   char boot[MACHINE_SIZE];
   char program[64];
-  enum lock_kind kind; /* not only for people: whose turn it is depends on it */
+  char name[PROCESS_NAME_BYTES_MAX + 1]; /* given by an operator; empty: none */
+  enum lock_kind kind;                   /* not only for people: whose turn it is depends on it */
   int64_t pid;
   int64_t started_wall_ms; /* start of the process, since 1970 UTC */
 };
 
-/* Fills in this process, with the name of its program. */
+/* Fills in this process, with the name of its program. It has no name. */
 void lock_holder_self(struct lock_holder *holder, enum lock_kind kind, const char *program);
+/*
+ * Which process it is, for people, without its pid: "NAME@HOST", or the host alone where there is no name, or no other one; "?": neither is
+ * known. The processes of one name, such as those of a service with replicas, differ by their hosts.
+ */
+struct lock_holder_shown {
+  char text[PROCESS_NAME_BYTES_MAX + 1 + 256];
+};
+static inline struct lock_holder_shown lock_holder_show(const struct lock_holder *holder)
+{
+  struct lock_holder_shown shown;
+  const char *host = holder->host[0] != '\0' ? holder->host : "?";
+  bool named = holder->name[0] != '\0' && strcmp(holder->name, host) != 0;
+  snprintf(shown.text, sizeof shown.text, "%s%s%s", named ? holder->name : "", named ? "@" : "", host);
+  return shown;
+}
 
 struct lock_view {
   struct owner owner;
@@ -83,11 +100,14 @@ MUST_CHECK enum outcome lock_delete(struct lockstore *store, const char *type, i
  */
 MUST_CHECK enum outcome lock_confirm(struct lockstore *store, const char *type, int slot, const struct owner *owner, struct error *error);
 
-/* For pawl-status: lists every lock, in order of type; as ledger_list does (ledger.h). */
+/* Lists every lock, in order of type, or those of one type (NULL: all); as ledger_list does (ledger.h). */
 typedef void lock_each(void *context, const char *type, int slot, const struct lock_view *view, const char *problem);
-MUST_CHECK enum outcome lock_list(struct lockstore *store, lock_each *each, void *context, struct error *error);
-/* Lists those who wait, in order of type, by their place in the queue, from 0 on. Of `who` host, pid, program and kind are set. */
-typedef void waiter_each(void *context, const char *type, int place, const struct lock_holder *who);
-MUST_CHECK enum outcome lock_list_waiters(struct lockstore *store, waiter_each *each, void *context, struct error *error);
+MUST_CHECK enum outcome lock_list(struct lockstore *store, const char *type, lock_each *each, void *context, struct error *error);
+/*
+ * Lists those who wait, likewise, by their place in the queue, from 0 on. Of `who` host, pid, program, name and kind are set. `counts`: its
+ * entry has not expired; one that has stays in the queue until another process removes it.
+ */
+typedef void waiter_each(void *context, const char *type, int place, const struct lock_holder *who, bool counts);
+MUST_CHECK enum outcome lock_list_waiters(struct lockstore *store, const char *type, waiter_each *each, void *context, struct error *error);
 
 #endif

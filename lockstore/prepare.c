@@ -1,5 +1,7 @@
 #include "bson_array.h"
+#include "lockstore/collections.h"
 #include "lockstore/document.h"
+#include "lockstore/own_collection.h"
 #include "lockstore/store.h"
 
 #include <errno.h>
@@ -11,8 +13,6 @@
  * Opening a lockstore, and preparing the database for it. What is there is looked at first and made only when it is missing, so
  * that a user without the right to make anything can work where all is there.
  */
-
-enum { CODE_UNAUTHORIZED = 13, CODE_NAMESPACE_EXISTS = 48, CODE_INVALID_OPTIONS = 72 };
 
 struct lockstore *lockstore_open(const struct lockstore_options *options, struct error *error)
 {
@@ -75,118 +75,12 @@ static const struct wanted wanted[] = {
 };
 enum { WANTED = sizeof wanted / sizeof *wanted };
 
-/*
- * Sends a command that looks or makes, and destroys it. Without the right to do so, trying again does not help; but a right that was there
- * before, and was taken away, may come back. A duplicate key is refused by the caller, who knows what it means.
- */
-static enum outcome send_command(struct mongo *mongo, const char *doing, bson_t *command, bson_t *reply, int *code, struct error *error)
-{
-  enum outcome outcome = mongo_command(mongo, doing, command, reply, code, error);
-  bson_destroy(command);
-  return outcome == OUTCOME_UNKNOWN && *code == CODE_UNAUTHORIZED && !mongo_was_prepared(mongo) ? OUTCOME_REFUSED : outcome;
-}
-
-/* ---- collections ---- */
-
-static bool collation_simple(const bson_t *options)
-{
-  bson_t collation;
-  char locale[64];
-  return !document_has(options, "collation") ||
-         (document_document(options, "collation", &collation) && document_text(&collation, "locale", locale, sizeof locale) &&
-          strcmp(locale, "simple") == 0);
-}
-
-static enum outcome collection_judge(struct mongo *mongo, const char *name, const bson_t *found, struct error *error)
-{
-  bson_t options;
-  bool capped = false;
-  char kind[32];
-  const char *problem = NULL;
-  if (!document_text(found, "type", kind, sizeof kind) || strcmp(kind, "collection") != 0)
-    problem = "is a view or a time-series collection";
-  else if (document_document(found, "options", &options)) {
-    if (document_bool(&options, "capped", &capped) && capped)
-      problem = "is capped";
-    else if (!collation_simple(&options))
-      problem = "has a collation other than simple";
-    else if (document_has(&options, "expireAfterSeconds"))
-      problem = "has expireAfterSeconds, so that documents vanish by themselves,";
-  }
-  if (strcmp(name, "messages") == 0)
-    mongo_note_clustered(mongo, document_document(found, "options", &options) && document_has(&options, "clusteredIndex"));
-  if (!problem)
-    return OUTCOME_YES;
-  error_set(error, "the collection %s.%s %s: pawl needs a plain one, neither capped nor with a collation or an expiry", mongo_db(mongo),
-            name, problem);
-  return OUTCOME_REFUSED;
-}
-
-/* YES: it is there and usable. NO: it is missing. */
-static enum outcome collection_look(struct mongo *mongo, const char *name, struct error *error)
-{
-  bson_t *command = BCON_NEW("listCollections", BCON_INT32(1), "filter", "{", "name", BCON_UTF8(name), "}"), reply, found;
-  char doing[64];
-  int code;
-  snprintf(doing, sizeof doing, "looking for the collection %s", name);
-  enum outcome outcome = send_command(mongo, doing, command, &reply, &code, error);
-  struct mongo_batch batch;
-  if (outcome == OUTCOME_YES) {
-    mongo_reply_batch(&reply, &batch);
-    outcome = mongo_batch_next(&batch, &found) ? collection_judge(mongo, name, &found, error) : OUTCOME_NO;
-  }
-  bson_destroy(&reply);
-  return outcome;
-}
-
-static enum outcome collection_create(struct mongo *mongo, const char *name, bool clustered, int *code, struct error *error)
-{
-  bson_t *command = BCON_NEW("create", BCON_UTF8(name)), reply;
-  char doing[64];
-  snprintf(doing, sizeof doing, "making the collection %s", name);
-  if (clustered)
-    BCON_APPEND(command, "clusteredIndex", "{", "key", "{", "_id", BCON_INT32(1), "}", "unique", BCON_BOOL(true), "}");
-  mongo_append_write_concern(command);
-  enum outcome outcome = send_command(mongo, doing, command, &reply, code, error);
-  bson_destroy(&reply);
-  return outcome;
-}
-
-/*
- * The queue is clustered where the server can: a message is one record then, not two, and goes for two thirds of the work. Who inserts
- * sees no difference. A newer server whose featureCompatibilityVersion is still 5.0 cannot, and says so.
- */
-static enum outcome collection_make(struct mongo *mongo, const struct wanted *want, struct error *error)
-{
-  int code;
-  bool clustered = want->clustered && mongo_makes_clustered(mongo);
-  enum outcome outcome = collection_create(mongo, want->collection, clustered, &code, error);
-  if (clustered && outcome == OUTCOME_UNKNOWN && code == CODE_INVALID_OPTIONS)
-    outcome = collection_create(mongo, want->collection, false, &code, error);
-  return outcome == OUTCOME_UNKNOWN && code == CODE_NAMESPACE_EXISTS ? OUTCOME_YES : outcome; /* another was faster */
-}
-
-static enum outcome collection_prepare(struct mongo *mongo, const struct wanted *want, struct error *error)
-{
-  const char *name = want->collection;
-  enum outcome outcome = collection_look(mongo, name, error);
-  if (outcome != OUTCOME_NO)
-    return outcome;
-  outcome = collection_make(mongo, want, error);
-  if (outcome != OUTCOME_YES)
-    return outcome;
-  outcome = collection_look(mongo, name, error);
-  if (outcome != OUTCOME_NO)
-    return outcome;
-  error_set(error, "the collection %s was made, and is gone again", name);
-  return OUTCOME_UNKNOWN;
-}
-
 void mongo_make_queue(struct mongo *mongo)
 {
   struct error ignored;
   const struct wanted *messages = &wanted[0];
-  if (collection_look(mongo, messages->collection, &ignored) == OUTCOME_NO && collection_make(mongo, messages, &ignored) != OUTCOME_YES)
+  if (collection_look(mongo, messages->collection, NULL, &ignored) == OUTCOME_NO &&
+      collection_make(mongo, messages->collection, messages->clustered, &ignored) != OUTCOME_YES)
     return; /* the insert makes it, or says what is wrong */
 }
 
@@ -226,7 +120,7 @@ static const char *index_flaw(const bson_t *index, bool unique)
     return "is partial";
   if (index_flag(index, "sparse"))
     return "is sparse";
-  if (!collation_simple(index))
+  if (!collection_collation_simple(index))
     return "has a collation other than simple";
   if (!unique && index_flag(index, "hidden"))
     return "is hidden";
@@ -271,7 +165,7 @@ static enum outcome index_look(struct mongo *mongo, const struct wanted *want, s
   char doing[64];
   int code;
   snprintf(doing, sizeof doing, "looking at the indexes of %s", want->collection);
-  enum outcome outcome = send_command(mongo, doing, command, &reply, &code, error);
+  enum outcome outcome = collection_command(mongo, doing, command, &reply, &code, error);
   struct index_look look = {.wanted = want, .db = mongo_db(mongo), .error = error};
   struct mongo_batch batch;
   bson_t index;
@@ -310,7 +204,7 @@ static enum outcome index_make(struct mongo *mongo, const struct wanted *want, s
   if (mongo_is_replica_set(mongo))
     BSON_APPEND_UTF8(command, "commitQuorum", "majority");
   mongo_append_write_concern(command);
-  enum outcome outcome = send_command(mongo, doing, command, &reply, &code, error);
+  enum outcome outcome = collection_command(mongo, doing, command, &reply, &code, error);
   bson_destroy(&reply);
   if (outcome == OUTCOME_UNKNOWN && (code == INDEX_OPTIONS_CONFLICT || code == INDEX_KEY_SPECS_CONFLICT || code == CANNOT_CREATE_INDEX))
     return OUTCOME_REFUSED;
@@ -361,7 +255,7 @@ static enum outcome snapshots_look(struct mongo *mongo, struct error *error)
   bson_t reply;
   mongo_append_read_concern(mongo, command, "snapshot", true);
   mongo_append_max_time(mongo, command);
-  enum outcome outcome = send_command(mongo, "reading in a snapshot", command, &reply, &code, error);
+  enum outcome outcome = collection_command(mongo, "reading in a snapshot", command, &reply, &code, error);
   if (outcome == OUTCOME_YES && bson_iter_init(&at, &reply) && bson_iter_find_descendant(&at, "cursor.atClusterTime", &time) &&
       BSON_ITER_HOLDS_TIMESTAMP(&time))
     bson_iter_timestamp(&time, &seconds, &increment);
@@ -386,7 +280,7 @@ static enum outcome snapshots_look(struct mongo *mongo, struct error *error)
 /* What is missing is no fault: a worker makes it. */
 static enum outcome inspect_one(struct mongo *mongo, const struct wanted *want, bool *missing, struct error *error)
 {
-  enum outcome outcome = collection_look(mongo, want->collection, error);
+  enum outcome outcome = collection_look(mongo, want->collection, NULL, error);
   *missing = outcome == OUTCOME_NO;
   if (outcome == OUTCOME_YES)
     outcome = index_look(mongo, want, error);
@@ -401,8 +295,18 @@ enum outcome lockstore_inspect(struct lockstore *store, struct error *error)
     outcome = inspect_one(store->mongo, &wanted[i], &missing, error);
   if (outcome == OUTCOME_YES && !missing) /* the last is the ledger */
     outcome = snapshots_look(store->mongo, error);
+  if (outcome == OUTCOME_YES && !missing)
+    outcome = own_collection_inspect(store, error);
   /* That this user may not look says nothing of a worker's. */
   return outcome == OUTCOME_REFUSED && error->reason == ERROR_RIGHT ? OUTCOME_UNKNOWN : outcome;
+}
+
+enum outcome lockstore_own_check(struct lockstore *store, const char *type, struct error *error)
+{
+  const struct queue_name name = queue_name_of(type, SOURCE_OWN);
+  const struct wanted want = {.collection = name.text};
+  enum outcome outcome = collection_look(store->mongo, name.text, NULL, error);
+  return outcome == OUTCOME_YES ? index_look(store->mongo, &want, error) : outcome;
 }
 
 static int64_t now_ms(void)
@@ -422,7 +326,7 @@ static enum outcome prepare(struct lockstore *store, struct error *error)
 {
   enum outcome outcome = mongo_hello(store->mongo, error);
   for (int i = 0; i < WANTED && outcome == OUTCOME_YES; i++)
-    outcome = collection_prepare(store->mongo, &wanted[i], error);
+    outcome = collection_prepare(store->mongo, wanted[i].collection, wanted[i].clustered, error);
   for (int i = 0; i < WANTED && outcome == OUTCOME_YES; i++)
     outcome = index_prepare(store->mongo, &wanted[i], error);
   if (outcome == OUTCOME_YES)

@@ -1,27 +1,37 @@
 #include "lockstore/transaction.h"
+#include "lockstore/mongo_private.h"
 
 #include <stdlib.h>
 
 /*
  * By hand, for the driver's own transactions cannot be given a cluster time. The server writes each one down in its session's record, and
- * that is a conflict if the record was last written after the time that the transaction sees: so a session serves once for a
- * time. They are kept, and serve again for a later one; given back to the driver they could come to somebody whose time is earlier.
+ * that is a conflict if the record was last written after the time that the transaction sees. So the sessions stand in a ring, the one that
+ * was used longest ago first: it serves if it was used by then, and otherwise none does, and another is made. Given back to the driver they
+ * could come to somebody whose time is earlier.
  */
-enum { SESSIONS_MAX = 1024, LEFT_MICROSECONDS = 1000000 };
+enum { SESSIONS_MAX = 4096, LEFT_MICROSECONDS = 1000000 };
+
+struct used_session {
+  mongoc_client_session_t *session;
+  uint64_t used_at; /* its record was written by this operation time */
+};
 
 struct mongo_transactor {
   struct mongo *mongo;
-  mongoc_client_t *client; /* NULL: none came free yet */
-  mongoc_client_session_t *sessions[SESSIONS_MAX];
-  int made, used; /* `used` at the time `at` */
+  struct mongo_transactor *next; /* of those of the mongo that are not in use */
+  mongoc_client_t *client;       /* NULL: none came free yet */
+  struct used_session *ring;     /* SESSIONS_MAX; NULL: none was made yet */
+  int first, count;
+  mongoc_client_session_t *session; /* in use */
   uint64_t at;
   bson_t opts; /* the session */
   int64_t number;
+  bool conflicted; /* the last mongo_transaction_steps */
 };
 
 struct mongo_transactor *mongo_transactor_new(struct mongo *mongo)
 {
-  struct mongo_transactor *transactor = calloc(1, sizeof *transactor);
+  struct mongo_transactor *transactor = aligned_zeros(_Alignof(struct mongo_transactor), sizeof *transactor);
   if (transactor)
     transactor->mongo = mongo;
   return transactor;
@@ -29,11 +39,12 @@ struct mongo_transactor *mongo_transactor_new(struct mongo *mongo)
 
 static void disconnect(struct mongo_transactor *transactor)
 {
-  for (int i = 0; i < transactor->made; i++)
-    mongoc_client_session_destroy(transactor->sessions[i]);
+  for (; transactor->count > 0; transactor->count--) {
+    mongoc_client_session_destroy(transactor->ring[transactor->first].session);
+    transactor->first = (transactor->first + 1) % SESSIONS_MAX;
+  }
   if (transactor->client)
     mongo_client_give(transactor->mongo, transactor->client);
-  transactor->made = transactor->used = 0;
   transactor->client = NULL;
 }
 
@@ -42,26 +53,39 @@ void mongo_transactor_free(struct mongo_transactor *transactor)
   if (!transactor)
     return;
   disconnect(transactor);
+  free(transactor->ring);
   free(transactor);
 }
 
-static mongoc_client_session_t *session_next(struct mongo_transactor *transactor, uint64_t at, bson_error_t *reason)
+/* ---- sessions ---- */
+
+static mongoc_client_session_t *session_make(struct mongo_transactor *transactor, bson_error_t *reason)
 {
-  if (transactor->at != at)
-    transactor->used = 0;
-  transactor->at = at;
-  if (transactor->used == SESSIONS_MAX)
+  if (!transactor->ring && !(transactor->ring = calloc(SESSIONS_MAX, sizeof *transactor->ring)))
     return NULL;
-  if (transactor->used == transactor->made) {
-    mongoc_session_opt_t *options = mongoc_session_opts_new();
-    mongoc_session_opts_set_causal_consistency(options, false);
-    mongoc_client_session_t *session = mongoc_client_start_session(transactor->client, options, reason);
-    mongoc_session_opts_destroy(options);
-    if (!session)
-      return NULL;
-    transactor->sessions[transactor->made++] = session;
-  }
-  return transactor->sessions[transactor->used++];
+  mongoc_session_opt_t *options = mongoc_session_opts_new();
+  mongoc_session_opts_set_causal_consistency(options, false);
+  mongoc_client_session_t *session = mongoc_client_start_session(transactor->client, options, reason);
+  mongoc_session_opts_destroy(options);
+  return session;
+}
+
+/* One that was not used after `at`; NULL: none is left, or none can be made. */
+static mongoc_client_session_t *session_take(struct mongo_transactor *transactor, uint64_t at, bson_error_t *reason)
+{
+  const struct used_session *oldest = transactor->count > 0 ? &transactor->ring[transactor->first] : NULL;
+  if (!oldest || oldest->used_at > at)
+    return transactor->count < SESSIONS_MAX ? session_make(transactor, reason) : NULL;
+  transactor->first = (transactor->first + 1) % SESSIONS_MAX;
+  transactor->count--;
+  return oldest->session;
+}
+
+/* What it has written, if anything, was seen by now: this process knows the operation times of all replies. */
+static void session_give(struct mongo_transactor *transactor)
+{
+  int last = (transactor->first + transactor->count++) % SESSIONS_MAX;
+  transactor->ring[last] = (struct used_session){transactor->session, mongo_operation_time(transactor->mongo)};
 }
 
 static void append_transaction(const struct mongo_transactor *transactor, bson_t *command)
@@ -119,23 +143,148 @@ static enum outcome transaction_run(struct mongo_transactor *transactor, const c
   return outcome == OUTCOME_YES ? OUTCOME_YES : transaction_abort(transactor, doing, true);
 }
 
-enum outcome mongo_transaction(struct mongo_transactor *transactor, const char *doing, bson_t *command, uint64_t at, int64_t expected,
-                               struct error *error)
+static void transaction_over(struct mongo_transactor *transactor)
+{
+  bson_destroy(&transactor->opts);
+  if (transactor->session)
+    session_give(transactor);
+  transactor->session = NULL;
+}
+
+/* Takes a session for that time, with its `opts`, until transaction_over. False: there is none. */
+static bool transaction_begin(struct mongo_transactor *transactor, const char *doing, uint64_t at, struct error *error)
 {
   bson_error_t reason = {.message = "too many at one time"};
   if (transactor->client && mongo_client_is_left(transactor->mongo, transactor->client))
     disconnect(transactor);
   if (!transactor->client && !(transactor->client = mongo_client_take(transactor->mongo, doing, error)))
-    return OUTCOME_NO;
-  mongoc_client_session_t *session = session_next(transactor, at, &reason);
-  enum outcome outcome = OUTCOME_NO;
+    return false;
+  transactor->at = at;
+  transactor->session = session_take(transactor, at, &reason);
   bson_init(&transactor->opts);
   transactor->number = mongo_transaction_number(transactor->mongo);
-  if (session && mongoc_client_session_append(session, &transactor->opts, &reason))
+  if (transactor->session && mongoc_client_session_append(transactor->session, &transactor->opts, &reason))
+    return true;
+  transaction_over(transactor);
+  error_set(error, "%s: %s", doing, reason.message);
+  return false;
+}
+
+/* ---- several commands ---- */
+
+/* Whether a find has found this document, and no other. */
+static bool found_it(const bson_t *reply, const bson_t *document)
+{
+  struct mongo_batch batch;
+  bson_t found, more;
+  return mongo_reply_batch(reply, &batch) && mongo_batch_next(&batch, &found) && found.len == document->len &&
+         memcmp(bson_get_data(&found), bson_get_data(document), found.len) == 0 && !mongo_batch_next(&batch, &more);
+}
+
+static enum outcome step_run(struct mongo_transactor *transactor, const struct mongo_step *step, bool first, int *code, struct error *error)
+{
+  bson_t reply;
+  int64_t count = 0;
+  if (first) {
+    mongo_append_read_concern(transactor->mongo, step->command, "snapshot", true);
+    BSON_APPEND_BOOL(step->command, "startTransaction", true);
+  }
+  append_transaction(transactor, step->command);
+  enum outcome outcome =
+      mongo_client_command(transactor->mongo, transactor->client, step->doing, step->command, &transactor->opts, &reply, code, error);
+  if (outcome == OUTCOME_YES && step->result != NULL && !found_it(&reply, step->result)) {
+    error_set(error, "%s: what was written is not what is read", step->doing);
+    outcome = OUTCOME_NO;
+  } else if (outcome == OUTCOME_YES && step->result == NULL &&
+             (!mongo_reply_count(&reply, step->doing, &count, error) || count != step->expected)) {
+    error_set(error, "%s: %lld documents instead of %lld", step->doing, (long long)count, (long long)step->expected);
+    outcome = OUTCOME_NO;
+  }
+  bson_destroy(&reply);
+  return outcome;
+}
+
+static bool is_conflict(int code)
+{
+  enum { LOCK_TIMEOUT = 24, WRITE_CONFLICT = 112, SNAPSHOT_UNAVAILABLE = 246, NO_SUCH_TRANSACTION = 251 };
+  return code == LOCK_TIMEOUT || code == WRITE_CONFLICT || code == SNAPSHOT_UNAVAILABLE || code == NO_SUCH_TRANSACTION;
+}
+
+bool mongo_transaction_conflicted(const struct mongo_transactor *transactor)
+{
+  return transactor->conflicted;
+}
+
+static enum outcome steps_run(struct mongo_transactor *transactor, const struct mongo_step *steps, size_t count, struct error *error)
+{
+  int code = 0;
+  transactor->conflicted = false;
+  for (size_t i = 0; i < count; i++) {
+    enum outcome outcome = step_run(transactor, &steps[i], i == 0, &code, error);
+    if (outcome == OUTCOME_YES)
+      continue;
+    transactor->conflicted = outcome == OUTCOME_UNKNOWN && is_conflict(code);
+    if (outcome == OUTCOME_UNKNOWN && code == 0) /* no answer: an abort would have none, either; without a commit nothing is done */
+      return OUTCOME_UNKNOWN;
+    return transaction_abort(transactor, steps[i].doing, false);
+  }
+  static const char doing[] = "committing the transaction";
+  enum outcome outcome = transaction_end(transactor, doing, "commitTransaction", &code, error);
+  return outcome == OUTCOME_YES ? OUTCOME_YES : transaction_abort(transactor, doing, true);
+}
+
+enum outcome mongo_transaction_steps(struct mongo_transactor *transactor, const struct mongo_step *steps, size_t count, struct error *error)
+{
+  /* No snapshot of the past: any session serves again. */
+  if (!transaction_begin(transactor, steps[0].doing, UINT64_MAX, error))
+    return OUTCOME_NO;
+  enum outcome outcome = steps_run(transactor, steps, count, error);
+  transaction_over(transactor);
+  return outcome;
+}
+
+/* ---- one command, from any thread ---- */
+
+static struct mongo_transactor *transactor_take(struct mongo *mongo)
+{
+  pthread_mutex_lock(&mongo->shared_mutex);
+  struct mongo_transactor *transactor = mongo->transactors;
+  if (transactor)
+    mongo->transactors = transactor->next;
+  pthread_mutex_unlock(&mongo->shared_mutex);
+  return transactor ? transactor : mongo_transactor_new(mongo);
+}
+
+static void transactor_give(struct mongo *mongo, struct mongo_transactor *transactor)
+{
+  pthread_mutex_lock(&mongo->shared_mutex);
+  transactor->next = mongo->transactors;
+  mongo->transactors = transactor;
+  pthread_mutex_unlock(&mongo->shared_mutex);
+}
+
+void mongo_transactors_free(struct mongo *mongo)
+{
+  struct mongo_transactor *transactor;
+  while ((transactor = mongo->transactors)) {
+    mongo->transactors = transactor->next;
+    mongo_transactor_free(transactor);
+  }
+}
+
+enum outcome mongo_transaction(struct mongo *mongo, const char *doing, bson_t *command, uint64_t at, int64_t expected, struct error *error)
+{
+  struct mongo_transactor *transactor = transactor_take(mongo);
+  if (!transactor) {
+    error_set(error, "%s: no memory", doing);
+    return OUTCOME_NO;
+  }
+  enum outcome outcome = OUTCOME_NO;
+  if (transaction_begin(transactor, doing, at, error)) {
     outcome = transaction_run(transactor, doing, command, expected, error);
-  else
-    error_set(error, "%s: %s", doing, reason.message);
-  bson_destroy(&transactor->opts);
+    transaction_over(transactor);
+  }
+  transactor_give(mongo, transactor);
   return outcome;
 }
 

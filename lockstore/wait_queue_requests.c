@@ -51,12 +51,14 @@ static enum outcome send_one(struct lockstore *store, const char *doing, bson_t 
 enum outcome wait_queue_join(struct lockstore *store, const char *type, const struct waiter *me, const struct lock_holder *who,
                              const struct lock_view *held, struct error *error)
 {
-  bson_t change = BSON_INITIALIZER;
+  bson_t change = BSON_INITIALIZER, from = BSON_INITIALIZER;
   char last[24];
   snprintf(last, sizeof last, "queue.%d", WAITERS_MAX - 1);
+  BCON_APPEND(&from, "host", BCON_UTF8(who->host), "pid", BCON_INT64(who->pid), "program", BCON_UTF8(who->program));
+  lock_append_name(&from, who);
   BCON_APPEND(&change, "$push", "{", "queue", "{", "owner", OWNER(&me->owner), "kind", BCON_UTF8(lock_kind_name(me->kind)), "at",
-              BCON_DATE_TIME(me->at_ms), "ttl_ms", BCON_INT64(me->ttl_ms), "who", "{", "host", BCON_UTF8(who->host), "pid",
-              BCON_INT64(who->pid), "program", BCON_UTF8(who->program), "}", "}", "}");
+              BCON_DATE_TIME(me->at_ms), "ttl_ms", BCON_INT64(me->ttl_ms), "who", BCON_DOCUMENT(&from), "}", "}");
+  bson_destroy(&from);
   if (held)
     BCON_APPEND(&change, "$setOnInsert", "{", "last", "{", "owner", OWNER(&held->owner), "kind",
                 BCON_UTF8(lock_kind_name(held->holder.kind)), "}", "}");

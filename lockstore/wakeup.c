@@ -3,6 +3,7 @@
 #include "lockstore/document.h"
 #include "lockstore/ledger.h"
 #include "lockstore/store.h"
+#include "type_pattern.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -109,6 +110,21 @@ static bool connect_session(struct wakeup_reader *reader, struct error *error)
   return false;
 }
 
+/* A pattern of types as a regular expression: only `.` means something else there. */
+static void append_pattern(bson_t *array, const char *key, const char *pattern)
+{
+  char text[2 * TYPE_BYTES_MAX + 3] = "^", *to = text + 1;
+  for (const char *at = pattern; *at; at++) {
+    if (*at == '.')
+      *to++ = '\\';
+    if (*at == '*')
+      *to++ = '.';
+    *to++ = *at;
+  }
+  strcpy(to, "$");
+  bson_append_regex(array, key, -1, text, "");
+}
+
 /* Those for me; and of those for all, the ones of these types. */
 static void filter_make(bson_t *filter, const struct address *me, const char *const *types, size_t type_count)
 {
@@ -122,7 +138,10 @@ static void filter_make(bson_t *filter, const struct address *me, const char *co
   BSON_APPEND_ARRAY_UNSAFE_BEGIN(&among, "$in", &array);
   for (size_t i = 0; i < type_count; i++) {
     snprintf(key, sizeof key, "%zu", i);
-    BSON_APPEND_UTF8(&array, key, types[i]);
+    if (type_pattern_is_plain(types[i]))
+      BSON_APPEND_UTF8(&array, key, types[i]);
+    else
+      append_pattern(&array, key, types[i]);
   }
   bson_append_array_end(&among, &array);
   bson_append_document_end(&all, &among);
@@ -133,7 +152,7 @@ static void filter_make(bson_t *filter, const struct address *me, const char *co
 struct wakeup_reader *wakeup_reader_open(struct lockstore *store, const struct lockstore_options *options, const char *const *types,
                                          size_t type_count, struct error *error)
 {
-  struct wakeup_reader *reader = calloc(1, sizeof *reader);
+  struct wakeup_reader *reader = aligned_zeros(_Alignof(struct wakeup_reader), sizeof *reader);
   if (!reader) {
     error_set(error, "out of memory");
     return NULL;

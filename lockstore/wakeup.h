@@ -41,7 +41,8 @@ enum outcome wakeup_send_broken(struct lockstore *store, const char *type, const
 struct wakeup_reader;
 
 /*
- * For the wake-ups to this process (to the store's address), and for those to all that serve one of the types (there may be none).
+ * For the wake-ups to this process (to the store's address), and for those to all that serve one of the types (there may be none; one with
+ * a `*` is a pattern, type_pattern.h).
  * Does not connect. `options` as for the store, with await_ms: how long wakeup_reader_next waits on the server. The store must outlive
  * the reader. NULL: `error` says why.
  */

@@ -196,6 +196,7 @@ enum file_status file_place(const char *dir, struct file_place *place, struct er
   place->local = file_system_local((unsigned long)(uint32_t)fs.f_type);
   /* A file system that does not report its size (ramfs, some on FUSE) does not count as full. */
   place->free_bytes = space.f_blocks == 0 ? INT64_MAX : (int64_t)(space.f_bavail * space.f_frsize);
+  place->size_bytes = space.f_blocks == 0 ? INT64_MAX : (int64_t)(space.f_blocks * space.f_frsize);
   return FILE_OK;
 }
 

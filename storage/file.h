@@ -77,6 +77,7 @@ MUST_CHECK enum file_status file_local(struct file *file, bool *local, struct er
 struct file_place {
   bool local;         /* as file_local; a single file of another file system can be mounted into it */
   int64_t free_bytes; /* for an unprivileged writer; INT64_MAX: the file system does not report its size */
+  int64_t size_bytes; /* of the whole file system; the same */
 };
 MUST_CHECK enum file_status file_place(const char *dir, struct file_place *place, struct error *error);
 

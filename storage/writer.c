@@ -1,5 +1,6 @@
 #include "storage/writer.h"
 #include "storage/body.h"
+#include "storage/foreign.h"
 
 #include <assert.h>
 #include <bson/bson.h>
@@ -219,6 +220,37 @@ static void segment_begin(struct writer *writer, struct file *file, const struct
   memset(&writer->path, 0, sizeof writer->path);
 }
 
+/*
+ * `T.bin`, or the epoch's name where a holder that died has left a bare header under it. If that is another database's, so is the type;
+ * without a whole header it cannot be told, and whoever writes it looks afterwards.
+ */
+static enum writer_status first_create(struct writer *writer, const uint8_t uuid[16], struct file *file, int64_t *name_epoch,
+                                       struct error *error)
+{
+  *name_epoch = 0;
+  enum writer_status status = name_create(writer, 0, file, error);
+  if (status != WRITER_NAME_SPENT)
+    return status;
+  if (writer->marked && foreign_look(writer->options.dir, writer->options.type, uuid, error) == FOREIGN_FOUND)
+    return WRITER_NAME_TAKEN;
+  *name_epoch = writer->epoch;
+  return name_create(writer, writer->epoch, file, error);
+}
+
+/* After the own header: of two that do this at the same time at least one sees the other. `T.bin` has the precedence. */
+static enum writer_status first_look(const struct writer *writer, const uint8_t uuid[16], int64_t name_epoch, struct error *error)
+{
+  switch (foreign_look(writer->options.dir, writer->options.type, uuid, error)) {
+  case FOREIGN_NONE:
+    return WRITER_OK;
+  case FOREIGN_FOUND:
+    return name_epoch == 0 ? WRITER_NAME_SPENT : WRITER_NAME_TAKEN;
+  case FOREIGN_FAILED:
+    return WRITER_FAILED;
+  }
+  return WRITER_FAILED;
+}
+
 enum writer_status writer_create(struct writer *writer, const char *reason, const uint8_t uuid[16], size_t block_bytes, int64_t now_us,
                                  struct error *error)
 {
@@ -229,13 +261,14 @@ enum writer_status writer_create(struct writer *writer, const char *reason, cons
   if (status != WRITER_OK)
     return status;
   bool first = writer->end.file[0] == 0;
-  status = name_create(writer, first ? 0 : writer->epoch, &file, error);
-  if (first && status == WRITER_NAME_SPENT)
-    status = name_create(writer, writer->epoch, &file, error);
+  int64_t name_epoch = writer->epoch;
+  status = first ? first_create(writer, uuid, &file, &name_epoch, error) : name_create(writer, name_epoch, &file, error);
   if (status != WRITER_OK)
     return status;
   header_make(writer, reason, uuid, now_us, &header);
   status = header_write(writer, &file, &header, error);
+  if (status == WRITER_OK && first && writer->marked)
+    status = first_look(writer, uuid, name_epoch, error);
   if (status != WRITER_OK) {
     /* Its commit was not sent. If the file cannot be removed, it stays as a bare header, which is harmless. */
     (void)(file_close(&file, &ignored) == FILE_OK && file_unlink(writer->options.dir, file.name, &ignored) == FILE_OK);

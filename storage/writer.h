@@ -42,6 +42,7 @@ struct writer {
   bool created;     /* this epoch made the segment */
   bool opened;      /* the epoch's OPEN is written, or not needed */
   bool local;       /* as in writer_start */
+  bool marked;      /* the caller says which database a first segment is for: foreign_mark; another's is looked for */
   bool foreign;     /* another kernel wrote the bytes at the end, or they came through another view of the file: PAD first */
   struct segment_header header;
   struct committed end;   /* after the last block written; not necessarily committed yet */
@@ -86,7 +87,9 @@ MUST_CHECK enum writer_status writer_cut(struct writer *writer, struct error *er
  * Makes the next segment: `T.bin` for the first (`T@<epoch>.bin` if a bare header has that name), else `T@<epoch>.bin`. Syncs header and
  * directory, and closes the old segment. Where guards count, it takes the new segment's guard. After WRITER_OK writer->end is that of the
  * new segment; the caller must commit it before it appends. `block_bytes`: the size of the documents that come first. WRITER_NO_SPACE
- * unless there is room for them, too: otherwise each retry would leave one more segment without a block. `now_us`: µs since 1970 UTC.
+ * unless there is room for them, too: otherwise each retry would leave one more segment without a block. `now_us`: µs since 1970 UTC. With
+ * `marked`, the first segment is made only if no worker of another database makes one there: NAME_TAKEN; or NAME_SPENT, where that one has
+ * come later and may give way.
  */
 MUST_CHECK enum writer_status writer_create(struct writer *writer, const char *reason, const uint8_t uuid[16], size_t block_bytes,
                                             int64_t now_us, struct error *error);

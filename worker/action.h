@@ -11,6 +11,7 @@
 #include "base.h"
 #include "lockstore/acquire.h"
 #include "lockstore/ledger.h"
+#include "worker/latency.h"
 #include "worker/work_item.h"
 
 /*
@@ -21,7 +22,7 @@
 enum action_kind {
   /* activity MAIN */
   ACTION_POLL,   /* is there a message? YES, NO; REFUSED: the database check failed */
-  ACTION_CHECK,  /* ledger, files, ledger again: YES (ledger), CHANGED, REFUSED (ledger did not move), NEWER */
+  ACTION_CHECK,  /* ledger, files, ledger again: YES (ledger), CHANGED, REFUSED (ledger did not move), NEWER, PAUSED (no look at files) */
   ACTION_LOOK,   /* may the mutex be taken? YES: it is its turn, NO: busy, and it waits (acquisition), REFUSED */
   ACTION_TAKE,   /* YES, NO: another was faster */
   ACTION_FENCE,  /* YES (ledger as it was), NO, FAILED: not sent; always returns the place */
@@ -66,6 +67,7 @@ struct action {
   uint64_t number; /* rises with every action of the consumer */
   int64_t epoch;   /* mine; 0: none yet. UNLOCK: the epoch for the wake-up; 0: none */
   struct owner owner;
+  int64_t lease_ms; /* of the lock that it takes or renews; it may change between two actions */
 
   struct acquisition acquisition; /* LOOK, TAKE, LEAVE: comes back in the completion; UNLOCK */
   bool calls;                     /* LEAVE: the next waiter is called */
@@ -79,6 +81,11 @@ struct action {
   int64_t settled;                /* SETTLE: begin after this seq */
   struct work_item *item;         /* APPEND, DELETE: comes back in the completion */
   bool begin;                     /* READ: a new pass */
+  enum queue_source source;       /* READ, with `begin`: of this collection; SETTLE: where what is committed lies */
+  uint64_t read_at;               /* READ, with `begin`, SOURCE_OWN: at the cluster time of the pass of `messages` before it */
+  bool own;                       /* POLL: look in the type's own collection, too */
+  bool asks_own;                  /* POLL: whether it has one is not known yet: ask the ledger */
+  int64_t ask_documents;          /* READ: ask the server for no more at once; 0: take what is left of the last answer (jobs.h) */
   bool tail;                      /* POLL: a tail poll is enough */
   bool write_close;               /* CLOSE: append CLOSE first. The commit follows if it sets `clean` */
   bool again;                     /* FENCE: it was sent before, and the answer is unknown */
@@ -98,6 +105,7 @@ enum result {
   RESULT_CHANGED,  /* the ledger moved during the check of the files */
   RESULT_REFUSED,  /* the storage, a document or the database cannot be used */
   RESULT_NEWER,    /* a newer pawl is needed */
+  RESULT_PAUSED,   /* the ledger says that the type is paused */
   RESULT_NO_SPACE, /* nothing was written */
   RESULT_SPENT,    /* the epoch's segment name is taken */
   RESULT_FAILED,   /* the disk reported an error */
@@ -113,23 +121,29 @@ struct completion {
   enum result result;
   bool asked;                     /* the result tells whether the database answers */
   struct error error;             /* unless YES or NO; POLL and READ: if set with YES or NO, it names a document that cannot be taken */
+  int64_t lease_ms;               /* the action's */
   int64_t sent_ms;                /* TAKE, RENEW: when the request was about to be sent, boot-time clock */
   struct ledger ledger;           /* CHECK, FENCE */
   struct acquisition acquisition; /* LOOK, TAKE, LEAVE */
   bool awaited;                   /* RENEW: a tool waits for the mutex */
+  uint64_t read_at;               /* READ: the cluster time of the pass; 0: it is not known, or there is none */
+  bool own;                       /* POLL, with asks_own: it has its own collection, and that was looked in */
   bool tail;                      /* POLL: it was a tail poll */
   bool tail_next;                 /* POLL: the next one can be a tail poll */
   int64_t took_ms;                /* POLL, READ: time until the answer */
-  enum place place;               /* FENCE */
-  int64_t settled;                /* SETTLE YES: the new value */
-  bool created;                   /* BEGIN: a new segment, which ends at `end` */
-  bool guarded;                   /* BEGIN: the file is local, and its guard is held */
-  bool unnamed;                   /* BEGIN: it left a segment of this epoch that the ledger does not name */
-  struct committed end;           /* BEGIN, APPEND, CLOSE */
-  struct work_item *item;         /* READ: new; APPEND, DELETE: given back */
-  bool judged;                    /* the action's `judge` */
-  bool adoptable;                 /* with a refusal: pawl-setup --adopt may help */
-  bool missed_is_there;           /* CHECK: the action's `missed` segment exists by now */
+  int64_t took_us[LATENCIES_PERFORMED]; /* BEGIN, APPEND, COMMIT, CLOSE, DELETE: how long each of these took; 0: it was not done */
+  enum place place;                     /* FENCE */
+  int64_t settled;                      /* SETTLE YES: the new value */
+  bool created;                         /* BEGIN: a new segment, which ends at `end` */
+  bool guarded;                         /* BEGIN: the file is local, and its guard is held */
+  bool unnamed;                         /* BEGIN: it left a segment of this epoch that the ledger does not name */
+  struct committed end;                 /* BEGIN, APPEND, CLOSE */
+  int64_t answer_bytes;                 /* READ: of the last answer of the pass, as long as documents are left in it */
+  int64_t left_bytes;                   /* READ: of these documents */
+  struct work_item *item;               /* READ: new; APPEND, DELETE: given back */
+  bool judged;                          /* the action's `judge` */
+  bool adoptable;                       /* with a refusal: pawl-setup --adopt may help */
+  bool missed_is_there;                 /* CHECK: the action's `missed` segment exists by now */
 };
 
 #endif

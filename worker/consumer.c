@@ -42,6 +42,13 @@ static void main_done(struct turn *turn, const struct completion *completion)
   }
 }
 
+static void latencies_count(struct core *core, const struct completion *completion)
+{
+  for (int latency = 0; latency < LATENCIES_PERFORMED; latency++)
+    if (completion->took_us[latency] > 0)
+      latency_count(&core->counts.latencies, (enum latency)latency, completion->took_us[latency]);
+}
+
 static void completion_handle(struct turn *turn, const struct completion *completion)
 {
   struct core *core = turn->core;
@@ -51,6 +58,7 @@ static void completion_handle(struct turn *turn, const struct completion *comple
     return;
   }
   core->activity[activity].running = false;
+  latencies_count(core, completion);
   if (activity == ACTIVITY_MAIN)
     main_done(turn, completion);
   else if (activity == ACTIVITY_READ)
@@ -83,6 +91,7 @@ static void wake_handle(struct turn *turn, const struct event *event)
   bool mine = memcmp(&event->owner, &turn->seek->acquisition.owner, sizeof event->owner) == 0;
   switch (event->about) {
   case WAKEUP_MESSAGE:
+    turn->seek->woken = turn->core->state == STATE_IDLE;
     if (turn->core->state != STATE_WAITING) /* there the lock is what is missing */
       wake(turn);
     return;
@@ -146,6 +155,17 @@ static void stop_handle(struct turn *turn)
   turn->core->stopping = true;
 }
 
+/* What is under way goes on as it began; a pause in hand is not longer than the new one. */
+static void configure(struct turn *turn, const struct consumer_options *options)
+{
+  struct core *core = turn->core;
+  bool lease_differs = core->options.lease_ms != options->lease_ms;
+  core->options = *options;
+  if (lease_differs)
+    lease_changed(turn);
+  wake(turn);
+}
+
 static void event_handle(struct turn *turn, const struct event *event)
 {
   switch (event->kind) {
@@ -162,6 +182,9 @@ static void event_handle(struct turn *turn, const struct event *event)
     return;
   case EVENT_NOTIFICATIONS:
     notifications_handle(turn, event->notified);
+    return;
+  case EVENT_CONFIGURE:
+    configure(turn, event->options);
     return;
   case EVENT_COUNT:
     assert(!"no event");
@@ -247,7 +270,12 @@ bool consumer_holds(const struct consumer *consumer)
 
 int64_t consumer_lease_end_ms(const struct consumer *consumer)
 {
-  return lease_end_ms(&consumer->lease, consumer->core.options.lease_ms);
+  return lease_end_ms(&consumer->lease);
+}
+
+int64_t consumer_bytes(const struct consumer *consumer)
+{
+  return epoch_bytes(&consumer->epoch);
 }
 
 bool consumer_sees_nothing(const struct consumer *consumer)
@@ -255,12 +283,31 @@ bool consumer_sees_nothing(const struct consumer *consumer)
   return consumer->core.state == STATE_DRAINING ? consumer->epoch.empty_since_ms >= 0 : consumer->pace.empty;
 }
 
+/* After a pass that found nothing: the rest of its release needs no message, and the last poll need not wait for it. */
+static bool lets_go_of_nothing(const struct consumer *consumer)
+{
+  const struct core *core = &consumer->core;
+  return (core->state == STATE_RELEASING || core->state == STATE_UNLOCKING) && core->after == STATE_IDLE &&
+         consumer->pace.empty_until_ms >= 0;
+}
+
+/*
+ * A pass has begun after all that the earlier ones found was written and deleted, and has found nothing so far. It goes over all that was
+ * deleted, and the last poll may do so beside it. Not where the holder is to linger.
+ */
+static bool looks_for_more(const struct consumer *consumer)
+{
+  const struct core *core = &consumer->core;
+  bool begins = core->activity[ACTIVITY_READ].running && !consumer->epoch.pass_open;
+  return core->state == STATE_DRAINING && core->options.linger_ms == 0 && consumer->epoch.wrote && begins;
+}
+
 bool consumer_is_quiet(const struct consumer *consumer)
 {
   const struct core *core = &consumer->core;
   bool runs = core->activity[ACTIVITY_MAIN].running, polls = runs && core->activity[ACTIVITY_MAIN].kind == ACTION_POLL;
   bool waits = core->state == STATE_IDLE || core->state == STATE_WAITING;
-  return waits && consumer->pace.empty && (polls || !runs);
+  return (waits && consumer->pace.empty && (polls || !runs)) || lets_go_of_nothing(consumer) || looks_for_more(consumer);
 }
 
 bool consumer_is_over(const struct consumer *consumer)
@@ -279,7 +326,7 @@ bool consumer_trusts(const struct consumer *consumer, int64_t now_ms, struct err
   if (consumer->epoch.no_space)
     error_set(why, "%s waits for space: the file system of its storage is full", consumer->core.type);
   else if (consumer->core.state == STATE_BACKING_OFF)
-    error_set(why, "%s pauses: writing to its storage failed, the log says how", consumer->core.type);
+    error_set(why, "%s backs off: writing to its storage failed, the log says how", consumer->core.type);
   else
     return true;
   return false;

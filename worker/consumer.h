@@ -29,15 +29,17 @@ enum event_kind {
   EVENT_STOP,          /* finish the current batch and leave */
   EVENT_WAKE,          /* a wake-up: poll, or read the lock, at once; it may be late, doubled or wrong */
   EVENT_NOTIFICATIONS, /* wake-ups come from now on, or no longer */
+  EVENT_CONFIGURE,     /* other options from now on */
   EVENT_COUNT,
 };
 
 struct event {
   enum event_kind kind;
-  struct completion *completion; /* EVENT_COMPLETION; its item passes to the consumer */
-  enum wakeup_about about;       /* EVENT_WAKE */
-  struct owner owner;            /* EVENT_WAKE: the acquisition that it is for, unless it is about messages */
-  bool notified;                 /* EVENT_NOTIFICATIONS */
+  struct completion *completion;          /* EVENT_COMPLETION; its item passes to the consumer */
+  enum wakeup_about about;                /* EVENT_WAKE */
+  struct owner owner;                     /* EVENT_WAKE: the acquisition that it is for, unless it is about messages */
+  bool notified;                          /* EVENT_NOTIFICATIONS */
+  const struct consumer_options *options; /* EVENT_CONFIGURE; copied */
 };
 
 struct consumer { /* the machines, each with its own fields */
@@ -70,13 +72,19 @@ int64_t consumer_until_ms(const struct consumer *consumer);
 bool consumer_holds(const struct consumer *consumer);
 /* While it has the lock: when the lease ends unless it is renewed. */
 int64_t consumer_lease_end_ms(const struct consumer *consumer);
+/* How much its batches have in memory. */
+int64_t consumer_bytes(const struct consumer *consumer);
 /* Whether the last poll found nothing. */
 bool consumer_sees_nothing(const struct consumer *consumer);
 
 /* Whether the last check of the storage succeeded, and no action hangs. False: `why` is filled, and names the type. */
 MUST_CHECK bool consumer_trusts(const struct consumer *consumer, int64_t now_ms, struct error *why);
 
-/* Idle or waiting, and the last poll found nothing. The next poll may be under way: of many types some always poll. */
+/*
+ * Whether the last poll of --exit-when-empty may be made: idle or waiting, and its own poll found nothing; or all that was read is written
+ * and deleted, and a pass looks for more; or it releases the lock after a pass that found nothing. The next poll may be under way: of many
+ * types some always poll.
+ */
 bool consumer_is_quiet(const struct consumer *consumer);
 /* Whether it is stopped or done, and runs nothing; a renewal may still run, because its answer does not matter any more. */
 bool consumer_is_over(const struct consumer *consumer);

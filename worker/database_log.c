@@ -38,6 +38,10 @@ void database_log_action(struct database_log *log, const struct completion *comp
   unsigned kind = 1u << asked;
   bool away = completion->result == RESULT_UNKNOWN, refused = away && completion->error.reason != ERROR_OTHER;
   struct error text;
+  if (away) {
+    log->last = completion->error;
+    log->last_ms = clock_boot_ms();
+  }
   if (refused && !(log->refused & kind)) {
     error_set(&text, "%.800s; trying again", why);
     say(CONFIG_LOG_WARN, "database", text.text);

@@ -14,6 +14,8 @@ struct database_log {
   unsigned refused;                 /* kinds of action, as bits, that it refuses: user, password, rights */
   int64_t refused_ms[ACTION_COUNT]; /* when it did so last */
   bool denied;                      /* and what it said last is that a right is missing */
+  struct error last;                /* the last request that failed, and */
+  int64_t last_ms;                  /* when; 0: none did */
   struct error described;           /* what was logged last of what the server is */
 };
 

@@ -82,6 +82,7 @@ static void begin_done(struct turn *turn, const struct completion *completion)
     return;
   case RESULT_CHANGED:
   case RESULT_NEWER:
+  case RESULT_PAUSED:
   case RESULT_FAILED:
   case RESULT_LEFT:
   case RESULT_COUNT:
@@ -100,12 +101,21 @@ static void block_count(struct turn *turn, const struct committed *end)
   turn->core->commit_ms = turn->moment->now_ms;
 }
 
+static void durable_count(struct turn *turn, const struct work_item *item)
+{
+  int64_t oldest_s = work_item_oldest_s(item);
+  if (oldest_s >= 0)
+    latency_count(&turn->core->counts.latencies, LATENCY_DURABLE, turn->moment->wall_us - oldest_s * 1000000);
+}
+
 static void block_committed(struct turn *turn, const struct committed *end)
 {
   struct epoch *epoch = turn->epoch;
   struct work_item *item = epoch->current;
   block_count(turn, end);
+  durable_count(turn, item);
   epoch->committed = *end;
+  epoch->from = item->source;
   turn->core->seq_seen = epoch->committed.seq;
   item->seq_last = epoch->committed.seq;
   batch_deinit(&item->batch); /* only the ids are wanted from here on */
@@ -129,6 +139,7 @@ static void append_done(struct turn *turn, const struct completion *completion)
 {
   struct epoch *epoch = turn->epoch;
   epoch->current = completion->item;
+  epoch->writing_bytes = 0;
   if (completion->result == RESULT_NO_SPACE) {
     no_space(turn, completion->error.text);
   } else if (completion->result == RESULT_YES) {
@@ -187,8 +198,9 @@ static void append_start(struct turn *turn)
   struct epoch *epoch = turn->epoch;
   struct action *action = turn_start(turn, ACTION_APPEND);
   action->item = epoch->current;
-  epoch->current = NULL;
+  epoch->writing_bytes = work_item_bytes(epoch->current);
   leave_commit_fill(turn, &action->commit);
+  epoch->current = NULL;
 }
 
 /* Nothing of a block is under way. */
@@ -274,6 +286,23 @@ static void item_read(struct turn *turn, struct work_item *item)
   pace_passed(turn);
 }
 
+/*
+ * Of a type with its own collection `messages` comes first. True: it was read to its end, and the own collection follows, at the same
+ * cluster time.
+ */
+static bool pass_goes_on(struct epoch *epoch, const struct completion *completion)
+{
+  bool shared = epoch->pass_source == SOURCE_SHARED;
+  if (completion->result == RESULT_YES)
+    return false;
+  epoch->pass_source = SOURCE_SHARED;
+  if (completion->result != RESULT_NO || !shared || !epoch->before.own)
+    return false;
+  epoch->pass_source = SOURCE_OWN;
+  epoch->pass_at = completion->read_at;
+  return true;
+}
+
 void drain_read(struct turn *turn, const struct completion *completion)
 {
   struct epoch *epoch = turn->epoch;
@@ -284,9 +313,12 @@ void drain_read(struct turn *turn, const struct completion *completion)
   if (completion->item != NULL)
     item_read(turn, completion->item);
   if (completion->result == RESULT_UNKNOWN) {
+    epoch->pass_source = SOURCE_SHARED;
     pass_lost(turn, completion);
     return;
   }
+  if (pass_goes_on(epoch, completion))
+    return;
   epoch->read_unknown_row = 0;
   if (completion->result != RESULT_NO || epoch->pass_documents > 0)
     return;
@@ -305,13 +337,21 @@ static void read_step(struct turn *turn)
       turn_start(turn, ACTION_READ);
     return;
   }
-  /* A pass begins only when nothing is on its way: else committed messages, not yet deleted, would be seen again. */
+  /*
+   * A pass begins only when nothing is on its way: else committed messages, not yet deleted, would be seen again. Its second collection
+   * also: what is to be settled lies in one, the ledger's `from`.
+   */
   bool all_deleted = writes_nothing(turn) && epoch->ready_count == 0 && epoch->committed_count == 0 && turn_deletes(turn) == 0;
   if (!all_deleted || turn->moment->now_ms < epoch->read_ms)
     return;
-  epoch->pass_documents = 0;
-  turn->core->woken = false;
-  turn_start(turn, ACTION_READ)->begin = true;
+  if (epoch->pass_source == SOURCE_SHARED) {
+    epoch->pass_documents = 0;
+    turn->core->woken = false;
+  }
+  struct action *action = turn_start(turn, ACTION_READ);
+  action->begin = true;
+  action->source = epoch->pass_source;
+  action->read_at = epoch->pass_at;
 }
 
 void drain_deleted(struct turn *turn, const struct completion *completion)

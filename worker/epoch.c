@@ -23,6 +23,16 @@ void epoch_drop_items(struct epoch *epoch)
   epoch->ready_count = epoch->committed_count = 0;
 }
 
+int64_t epoch_bytes(const struct epoch *epoch)
+{
+  int64_t bytes = epoch->writing_bytes + work_item_bytes(epoch->current);
+  for (int i = 0; i < epoch->ready_count; i++)
+    bytes += work_item_bytes(epoch->ready[i]);
+  for (int i = 0; i < epoch->committed_count; i++)
+    bytes += work_item_bytes(epoch->committed_items[i]);
+  return bytes;
+}
+
 void epoch_forget(struct turn *turn)
 {
   epoch_drop_items(turn->epoch);
@@ -34,12 +44,16 @@ void epoch_start(struct turn *turn, const struct completion *completion)
 {
   struct epoch *epoch = turn->epoch;
   struct core *core = turn->core;
-  core->epoch = ++core->epoch_seen;
+  core->epoch = core->epoch_seen = completion->ledger.epoch + 1;
+  core->own_seen = completion->ledger.own;
+  core->own_known = true;
   core->seq_seen = completion->ledger.end.seq;
   core->settled = completion->ledger.settled;
   core->counts.acquisitions += !epoch->rolling;
+  core->counts.unclean += !epoch->rolling && !completion->ledger.clean && completion->ledger.has_owner;
   epoch->before = completion->ledger;
   epoch->committed = completion->ledger.end;
+  epoch->from = completion->ledger.from;
   epoch->place = completion->place;
   turn_enter(turn, STATE_OPENING, "the epoch is mine");
 }
@@ -57,7 +71,7 @@ static void open_start(struct turn *turn)
 static void takeover_log(struct turn *turn)
 {
   const struct ledger *before = &turn->epoch->before;
-  const char *shutdown = before->clean ? "clean" : before->epoch == 0 ? "none" : "unclean";
+  const char *shutdown = before->clean ? "clean" : !before->has_owner ? "none" : "unclean";
   turn_log(turn, LEVEL_INFO, "takeover",
            "acquired epoch %" PRId64 " at seq %" PRId64 " (previous shutdown %s, %" PRId64 " deletes pending)", turn->core->epoch,
            before->end.seq, shutdown, before->end.seq - before->settled);
@@ -130,6 +144,12 @@ static void settled(struct turn *turn, const struct completion *completion)
   }
 }
 
+static void takeover_count(struct turn *turn)
+{
+  if (!turn->epoch->rolling)
+    latency_count(&turn->core->counts.latencies, LATENCY_TAKEOVER, 1000 * (turn->moment->now_ms - turn->core->turn_ms));
+}
+
 static void settle_step(struct turn *turn)
 {
   const struct epoch *epoch = turn->epoch;
@@ -140,11 +160,13 @@ static void settle_step(struct turn *turn)
   } else if (leave_for_tool(turn)) {
     leave_release(turn, STATE_IDLE, "a tool waits for the lock");
   } else if (turn->core->settled >= epoch->committed.seq) {
+    takeover_count(turn);
     turn_enter(turn, STATE_DRAINING, "all committed messages are settled");
   } else if (turn_main_ready(turn) && lease_alive(turn)) {
     struct action *action = turn_start(turn, ACTION_SETTLE);
     action->end = epoch->committed;
     action->settled = turn->core->settled;
+    action->source = epoch->from;
     action->judge = trust_judges(turn, epoch->settle_refused_since_ms);
   }
 }

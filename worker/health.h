@@ -4,8 +4,7 @@
  *
  * One thread, the loop's; health_listen and health_ask may be called from any. Only health_ask blocks.
  *
- * A client can take only a few kilobytes: the number of connections is limited, a new one beyond it closes the oldest, and none
- * lives longer than 10 s.
+ * A client can take only a few kilobytes: port.h says how connections are limited. None lives longer than 10 s.
  */
 #ifndef PAWL_WORKER_HEALTH_H
 #define PAWL_WORKER_HEALTH_H

@@ -1,11 +1,15 @@
 /*
  * jobs: performs the actions of all types on threads (worker/executor.h), and gives the completions back to the loop's thread,
- * to which everything here belongs. Deletes and polls have threads of their own, for all types together; renewals that become
- * due while one is under way wait for its end, and go together in one request.
+ * to which everything here belongs. All types share the threads, and wait in one line for them: a type has at most an action of
+ * MAIN and a READ in it, so none passes another by more than these. Deletes and polls have threads of their own, for all types
+ * together, and so have the renewals, which nothing may delay: those that become due while one is under way wait for its end,
+ * and go together in one request. READs that ask the server wait for memory (worker/budget.h), in the order in which they were
+ * submitted.
  */
 #ifndef PAWL_WORKER_JOBS_H
 #define PAWL_WORKER_JOBS_H
 
+#include "worker/budget.h"
 #include "worker/executor.h"
 #include "worker/perform.h"
 
@@ -14,20 +18,25 @@
 struct action_job;
 
 struct jobs {
+  struct budget budget;
+  struct action_job *reads, **reads_last; /* that wait for memory; oldest first */
   struct executor *executor, *poller, *deleter, *renewer;
   atomic_bool stopping; /* polls that wait for a thread are not made any more */
   struct job renew;
   struct action_job **waiting, **running; /* renewals */
   struct renewal *renewals;               /* of those that run */
-  size_t waiting_count, running_count;
+  size_t waiting_count, waiting_room, running_count, running_room;
 };
 
-/* How many connections all threads can use at the same time. */
-int jobs_connections(size_t type_count);
+/* How many connections the threads may use at the same time, whatever the number of types. */
+int jobs_connections(void);
 /* `notify` is called by any thread when something is to be taken. False: no memory, or no threads; the process can only exit. */
-MUST_CHECK bool jobs_start(struct jobs *jobs, size_t type_count, void (*notify)(void *context), void *context, struct error *error);
+MUST_CHECK bool jobs_start(struct jobs *jobs, int64_t memory_bytes, void (*notify)(void *context), void *context, struct error *error);
 
-/* `of`: given back with the completion. A renewal waits for jobs_renew. */
+/*
+ * Any number of types may come and go: a type may go once none of its actions is under way. `of`: given back with the
+ * completion. A renewal waits for jobs_renew.
+ */
 void jobs_submit(struct jobs *jobs, struct performer *performer, void *of, const struct action *action);
 void jobs_renew(struct jobs *jobs);
 
@@ -36,6 +45,21 @@ struct jobs_taker {
   void (*other)(void *context, struct job *job); /* one that the caller submitted to jobs->executor */
   void *context;
 };
+/* Before its actions are submitted: how much the batches of the type have in memory (consumer_bytes). */
+void jobs_hold(struct jobs *jobs, struct performer *performer, int64_t bytes);
+/* The type goes: none of its actions is under way. */
+void jobs_forget(struct jobs *jobs, struct performer *performer);
+/* The reply of the type's READ is not needed any more (performer_drop_read); one that waits for memory does not wait on. */
+void jobs_drop_read(struct jobs *jobs, struct performer *performer);
+/* Begins READs for which there is memory, and adds threads where actions last. Returns when it is to be called again at the latest
+ * (clock_boot_ms). */
+MUST_CHECK int64_t jobs_tend(struct jobs *jobs);
+struct jobs_state {
+  struct executor_state threads; /* for the actions but deletes, polls and renewals */
+  int64_t memory_used, memory_most;
+};
+void jobs_look(const struct jobs *jobs, struct jobs_state *state);
+
 /* Takes what is done. The taker may submit. */
 void jobs_take(struct jobs *jobs, const struct jobs_taker *taker);
 

@@ -3,13 +3,22 @@
 
 #include <inttypes.h>
 
+/* What was sent may be another lease than is wanted by now. */
+static int64_t next_renewal_ms(const struct turn *turn, const struct completion *completion, int64_t lease_ms)
+{
+  bool changed = completion->lease_ms != turn->core->options.lease_ms;
+  return changed ? turn->moment->now_ms : completion->sent_ms + lease_renew_ms(lease_ms);
+}
+
 void lease_taken(struct turn *turn, const struct completion *completion)
 {
-  int64_t lease_ms = turn->core->options.lease_ms;
+  int64_t lease_ms = completion->lease_ms;
   *turn->lease = (struct lease){.held = true,
                                 .taken_number = completion->number,
                                 .safe_until_ms = completion->sent_ms + lease_safe_ms(lease_ms),
-                                .renew_ms = completion->sent_ms + lease_renew_ms(lease_ms)};
+                                .end_ms = completion->sent_ms + lease_ms,
+                                .renew_ms = next_renewal_ms(turn, completion, lease_ms),
+                                .least_ms = INT64_MAX};
 }
 
 void lease_lose(struct turn *turn)
@@ -27,22 +36,36 @@ bool lease_alive(const struct turn *turn)
   return !turn->lease->lost && turn->moment->now_ms < turn->lease->safe_until_ms;
 }
 
-int64_t lease_end_ms(const struct lease *lease, int64_t lease_ms)
+int64_t lease_end_ms(const struct lease *lease)
 {
-  return lease->safe_until_ms + lease_ms - lease_safe_ms(lease_ms);
+  return lease->end_ms;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+  return a < b ? a : b;
+}
+
+void lease_changed(struct turn *turn)
+{
+  struct lease *lease = turn->lease;
+  if (lease->held && !lease->lost)
+    lease->renew_ms = smaller(lease->renew_ms, turn->moment->now_ms);
 }
 
 void lease_renewed(struct turn *turn, const struct completion *completion)
 {
   struct lease *lease = turn->lease;
-  int64_t lease_ms = turn->core->options.lease_ms;
+  int64_t lease_ms = smaller(completion->lease_ms, lease->least_ms);
   if (!lease->held || completion->number < lease->taken_number)
     return;
   if (completion->result == RESULT_YES) {
     lease->safe_until_ms = completion->sent_ms + lease_safe_ms(lease_ms);
-    lease->renew_ms = completion->sent_ms + lease_renew_ms(lease_ms);
+    lease->end_ms = completion->sent_ms + lease_ms;
+    lease->renew_ms = next_renewal_ms(turn, completion, lease_ms);
     lease->awaited = completion->awaited;
   } else if (completion->result != RESULT_NO) {
+    lease->least_ms = lease_ms;
     lease->renew_ms = turn->moment->now_ms + turn_jitter(turn, lease_ms / 12);
   } else if (turn->core->state != STATE_UNLOCKING) { /* there it came behind the delete */
     lease->lost = true;
@@ -73,6 +96,13 @@ static bool stalled(struct turn *turn)
   return true;
 }
 
+/* A renewal with a shorter lease also shortens the one that is there, answered or not. */
+static void lease_shorten(struct lease *lease, int64_t now_ms, int64_t lease_ms)
+{
+  lease->safe_until_ms = smaller(lease->safe_until_ms, now_ms + lease_safe_ms(lease_ms));
+  lease->end_ms = smaller(lease->end_ms, now_ms + lease_ms);
+}
+
 void lease_step(struct turn *turn)
 {
   struct lease *lease = turn->lease;
@@ -84,13 +114,15 @@ void lease_step(struct turn *turn)
    * Over by this machine's clock, which counts from before the request: nothing will bring it back. Leaving now closes the file, so
    * that the next holder can go on in it.
    */
-  if (turn->moment->now_ms >= lease_end_ms(lease, lease_ms)) {
+  if (turn->moment->now_ms >= lease_end_ms(lease)) {
     lease->lost = true;
     turn_log(turn, LEVEL_WARN, "lost", "the lease expired, and no renewal was answered");
   } else if (stalled(turn))
     lease->renew_ms = turn->moment->now_ms + lease_renew_ms(lease_ms) / 4;
-  else
+  else {
+    lease_shorten(lease, turn->moment->now_ms, lease_ms);
     turn_start(turn, ACTION_RENEW);
+  }
 }
 
 int64_t lease_wake_ms(const struct lease *lease, bool renewing)

@@ -12,7 +12,9 @@ struct lease {
   bool awaited; /* a tool waits for it */
   bool logged_stall;
   int64_t safe_until_ms; /* two thirds of the lease: no new block and no delete after that */
+  int64_t end_ms;        /* all of it: the lock may be another's */
   int64_t renew_ms;      /* when the next renewal is due */
+  int64_t least_ms;      /* the shortest lease of a renewal without an answer, which may still come late; INT64_MAX: none */
   uint64_t taken_number; /* of the TAKE: a renewal with a lower number belongs to an earlier lock */
 };
 
@@ -22,6 +24,8 @@ void lease_taken(struct turn *turn, const struct completion *completion);
 void lease_renewed(struct turn *turn, const struct completion *completion);
 /* A wake-up says that another has stolen the lock: a renewal finds out. */
 void lease_warned(struct turn *turn);
+/* The option has changed: the database is told at once. */
+void lease_changed(struct turn *turn);
 /* Renews, if that is due; notes when the lease is over. */
 void lease_step(struct turn *turn);
 /* It is known to be another's. */
@@ -32,7 +36,7 @@ void lease_drop(struct turn *turn);
 /* Whether a holder may begin something that needs the lock: not when the lock is lost, nor after two thirds of the lease. */
 bool lease_alive(const struct turn *turn);
 /* When it ends unless it is renewed, by this machine's clock. */
-int64_t lease_end_ms(const struct lease *lease, int64_t lease_ms);
+int64_t lease_end_ms(const struct lease *lease);
 /* When the timer is due; INT64_MAX: not. */
 int64_t lease_wake_ms(const struct lease *lease, bool renewing);
 

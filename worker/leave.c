@@ -2,6 +2,8 @@
 #include "worker/lease.h"
 #include "worker/trust.h"
 
+#include <assert.h>
+
 /* ---- decisions ---- */
 
 void leave_by(struct turn *turn, enum leave leave, enum consumer_state after, const char *why)
@@ -59,6 +61,9 @@ void leave_commit_fill(const struct turn *turn, struct ledger_commit *commit)
   commit->before = commit->after = epoch->committed;
   commit->settled = turn->core->settled;
   commit->guarded = epoch->guarded;
+  commit->from = epoch->current != NULL ? epoch->current->source : epoch->from;
+  /* Else it would not be known where the messages before this block are still to be deleted. */
+  assert(epoch->current == NULL || commit->from == epoch->from || commit->settled == epoch->committed.seq);
 }
 
 void leave_commit_start(struct turn *turn)

@@ -6,19 +6,24 @@
 #include <unistd.h>
 
 static const char *log_program = "pawl";
-static enum config_log_level log_level = CONFIG_LOG_INFO;
-static enum config_log_format log_format = CONFIG_FORMAT_TEXT;
+static _Atomic enum config_log_level log_level = CONFIG_LOG_INFO;
+static _Atomic enum config_log_format log_format = CONFIG_FORMAT_TEXT;
 static bool log_journal;
 static char *log_kept; /* NULL: lines are written */
 static size_t log_kept_size;
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
+void log_change(enum config_log_level level, enum config_log_format format)
+{
+  log_level = level;
+  log_format = format;
+}
+
 void log_init(const char *program, enum config_log_level level, enum config_log_format format)
 {
   log_program = program;
-  log_level = level;
-  log_format = format;
+  log_change(level, format);
   log_journal = config_journal();
 }
 
@@ -108,20 +113,34 @@ static void line_write(const struct line *line)
   }
 }
 
-void log_line(enum config_log_level level, const struct log_subject *subject, const char *event, const char *text)
+bool log_wants(enum config_log_level level)
+{
+  return level <= log_level;
+}
+
+static void subject_write(enum config_log_level level, const struct log_subject *subject, const char *event, const char *text)
 {
   struct line line = {.used = 0};
-  if (level > log_level)
-    return;
   line_add(&line, "%s", config_priority(level));
   (log_format == CONFIG_FORMAT_JSON ? line_json : line_text)(&line, level, subject, event, text);
   line_write(&line);
 }
 
+void log_line(enum config_log_level level, const struct log_subject *subject, const char *event, const char *text)
+{
+  if (log_wants(level))
+    subject_write(level, subject, event, text);
+}
+
+void log_report(const struct log_subject *subject, const char *event, const char *text)
+{
+  subject_write(CONFIG_LOG_INFO, subject, event, text);
+}
+
 void log_say(enum config_log_level level, const char *event, const char *text)
 {
   struct line line = {.used = 0};
-  if (level > log_level)
+  if (!log_wants(level))
     return;
   line_add(&line, "%s", config_priority(level));
   if (log_format == CONFIG_FORMAT_JSON)

@@ -14,6 +14,11 @@
 /* Call it before the first line. `program` is borrowed for ever. */
 void log_init(const char *program, enum config_log_level level, enum config_log_format format);
 
+/* Sets level and form anew. */
+void log_change(enum config_log_level level, enum config_log_format format);
+/* Whether lines of this level are written. */
+bool log_wants(enum config_log_level level);
+
 /* The subject of a line; type NULL: the whole process. */
 struct log_subject {
   const char *type;
@@ -22,6 +27,8 @@ struct log_subject {
 
 /* Writes a service's line. `event` is a short word for filters; `text` is for people. */
 void log_line(enum config_log_level level, const struct log_subject *subject, const char *event, const char *text);
+/* The same at info, whatever the level is: for what somebody has asked for. */
+void log_report(const struct log_subject *subject, const char *event, const char *text);
 /* Writes a tool's line, for the person who started it: in text form "PROGRAM: TEXT". */
 void log_say(enum config_log_level level, const char *event, const char *text);
 /* From now on lines go to `text`, cut to `size`, so that the caller can print them later. NULL: lines are written again. One thread. */

@@ -1,25 +1,34 @@
 /*
  * metrics: a worker's metrics, in the text format of Prometheus, and whether the worker is ready.
  *
- * Pure except for memory. It reads the consumers, so only the loop's thread may call it. docs/monitoring.md lists the metrics.
+ * Pure except for memory, and for what metrics_text asks the kernel about the process. It reads the consumers, so only the loop's thread
+ * may call it. docs/metrics.md lists the metrics.
  */
 #ifndef PAWL_WORKER_METRICS_H
 #define PAWL_WORKER_METRICS_H
 
 #include "base.h"
 #include "worker/consumer.h"
+#include "worker/space.h"
 
 /* The state of a worker at one moment. All pointers are borrowed. */
 struct metrics_view {
   const struct consumer *const *consumers;
   size_t consumer_count;
-  int64_t now_ms;          /* boot-time clock */
-  int64_t started_wall_us; /* start of the process */
-  bool asked;              /* MongoDB has answered, or failed to answer, at least once */
-  bool away;               /* MongoDB did not answer the last request */
-  bool refuses;            /* MongoDB refuses a request: user, password, rights */
-  bool wakes;              /* wake-ups come */
+  size_t listed_count;                     /* the first ones are of types that are served for good, the others were found */
+  const struct consumer_counts *forgotten; /* of types that were found, and are not served at present; NULL: none are looked for */
+  int64_t now_ms;                          /* boot-time clock */
+  int64_t started_wall_us;                 /* start of the process */
+  bool asked;                              /* MongoDB has answered, or failed to answer, at least once */
+  bool away;                               /* MongoDB did not answer the last request */
+  bool refuses;                            /* MongoDB refuses a request: user, password, rights */
+  bool wakes;                              /* wake-ups come */
   bool stopping;
+  bool clock_seen; /* clock_offset_us: how far this machine's wall clock is ahead of the database server's */
+  int64_t clock_offset_us;
+  struct space_view space;                         /* of the file system of --dir */
+  int64_t memory_used_bytes, memory_max_bytes;     /* of --memory */
+  int threads, threads_max, lasting, jobs_waiting; /* for the actions of all types; worker/executor.h */
 };
 
 /* All metrics, on the heap; *bytes is their size. NULL: no memory. */

@@ -19,6 +19,7 @@ struct notifications {
   bool going;
   struct notification news[QUEUED_MAX]; /* a ring */
   size_t first, count;
+  bool dropped;
   void (*notify)(void *context);
   void *context;
 };
@@ -39,6 +40,8 @@ static void tell(struct notifications *notifications, enum notification_kind kin
       news->wakeup = *wakeup;
     if (error)
       news->error = *error;
+  } else {
+    notifications->dropped = true;
   }
   pthread_mutex_unlock(&notifications->mutex);
   notifications->notify(notifications->context);
@@ -136,6 +139,15 @@ void notifications_go(struct notifications *notifications)
   notifications->going = true;
   pthread_cond_broadcast(&notifications->changed);
   pthread_mutex_unlock(&notifications->mutex);
+}
+
+bool notifications_dropped(struct notifications *notifications)
+{
+  pthread_mutex_lock(&notifications->mutex);
+  bool dropped = notifications->dropped;
+  notifications->dropped = false;
+  pthread_mutex_unlock(&notifications->mutex);
+  return dropped;
 }
 
 bool notifications_take(struct notifications *notifications, struct notification *news)

@@ -34,6 +34,8 @@ MUST_CHECK struct notifications *notifications_start(struct wakeup_reader *reade
                                                      struct error *error);
 /* Starts the work; later calls have no effect. */
 void notifications_go(struct notifications *notifications);
+/* Whether wake-ups were dropped since the last call, because too many came at once. */
+MUST_CHECK bool notifications_dropped(struct notifications *notifications);
 /* False: there is nothing at the moment. */
 MUST_CHECK bool notifications_take(struct notifications *notifications, struct notification *news);
 #endif

@@ -26,7 +26,10 @@ static int64_t rest_ms(const struct turn *turn, const struct completion *complet
 
 void pace_poll_start(struct turn *turn)
 {
-  turn_start(turn, ACTION_POLL)->tail = turn->moment->now_ms < turn->pace->poll_all_ms;
+  struct action *action = turn_start(turn, ACTION_POLL);
+  action->tail = turn->moment->now_ms < turn->pace->poll_all_ms;
+  action->own = turn->core->own_seen;
+  action->asks_own = !turn->core->own_known && !action->own;
   turn->core->woken = false;
 }
 

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <time.h>
 
 enum result result_of_outcome(enum outcome outcome)
 {
@@ -38,6 +39,12 @@ void performer_until(struct performer *performer, int64_t until_ms)
   atomic_store(&performer->until_ms, until_ms);
 }
 
+void performer_batches(struct performer *performer, int64_t messages, int64_t bytes)
+{
+  atomic_store(&performer->batch_messages, messages);
+  atomic_store(&performer->batch_bytes, bytes);
+}
+
 static enum result of_check(enum check_status status)
 {
   switch (status) {
@@ -59,28 +66,25 @@ enum outcome perform_prepare(struct performer *performer, struct error *error)
   bool known = performer->prepared && lockstore_is_known(store);
   enum outcome prepared = known ? OUTCOME_YES : lockstore_prepare(store, error);
   performer->prepared = prepared == OUTCOME_YES;
+  performer->own_prepared = known && performer->own_prepared;
   return prepared;
 }
 
-static enum result perform_poll(struct performer *performer, const struct action *action, struct completion *completion)
+/* A missing one is not made: it may have been renamed. An insert makes it, too. */
+enum outcome perform_prepare_source(struct performer *performer, enum queue_source source, struct error *error)
 {
   const char *type = performer->options.writer.type;
-  enum outcome outcome = perform_prepare(performer, &completion->error);
-  if (outcome != OUTCOME_YES)
-    return perform_asked(completion, outcome);
-  int64_t began_ms = clock_boot_ms();
-  completion->tail = action->tail && performer->mark.set;
-  outcome = queue_poll(performer->options.store, &type, 1, false, &performer->mark, action->tail, &completion->error);
-  completion->took_ms = clock_boot_ms() - began_ms;
-  completion->tail_next = performer->mark.set;
-  if (outcome == OUTCOME_UNKNOWN) /* perhaps the index is gone with its database: it is made again */
-    performer->prepared = false;
-  return perform_asked(completion, outcome);
-}
-
-enum outcome perform_last_poll(struct lockstore *store, const char *const *types, size_t count, struct error *error)
-{
-  return queue_poll(store, types, count, true, NULL, false, error);
+  enum outcome prepared = perform_prepare(performer, error);
+  if (prepared != OUTCOME_YES || source == SOURCE_SHARED || performer->own_prepared)
+    return prepared;
+  prepared = lockstore_own_check(performer->options.store, type, error);
+  performer->own_prepared = prepared == OUTCOME_YES;
+  if (prepared != OUTCOME_NO)
+    return prepared;
+  error_set(error, "the collection %s.%s is missing, which the ledger names as that of %s: pawl-setup --type %s --own-collection makes it",
+            performer->options.database, queue_name_of(type, SOURCE_OWN).text, type, type);
+  error->reason = ERROR_ANSWERED;
+  return OUTCOME_UNKNOWN;
 }
 
 void perform_name_database(const struct performer *performer, struct error *error)
@@ -101,9 +105,20 @@ enum result perform_judged(const struct performer *performer, const struct actio
 /* The ledger of a newer pawl is no fault of the storage. */
 static enum result of_ledger(enum outcome outcome, const struct ledger *ledger)
 {
-  if (outcome == OUTCOME_REFUSED && ledger->v > 1)
+  if (outcome == OUTCOME_REFUSED && ledger->newer)
     return RESULT_NEWER;
   return outcome == OUTCOME_NO ? RESULT_YES : result_of_outcome(outcome); /* no ledger is epoch 0 */
+}
+
+static enum result paused(const char *type, const struct ledger_pause *pause, struct error *error)
+{
+  struct tm tm;
+  char at[32];
+  time_t seconds = (time_t)(pause->at_ms / 1000);
+  if (!gmtime_r(&seconds, &tm) || strftime(at, sizeof at, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+    strcpy(at, "?");
+  error_set(error, "%s is paused since %s, by %s: %s. pawl-status --resume %s ends it", type, at, pause->by, pause->reason, type);
+  return RESULT_PAUSED;
 }
 
 static bool is_there(const char *dir, const char *name)
@@ -126,6 +141,10 @@ static enum result ledger_and_files(const struct performer *performer, bool judg
   enum result result = of_ledger(ledger_read(performer->options.store, options->type, ledger, &completion->error), ledger);
   if (result != RESULT_YES)
     return result;
+  if (ledger_moved(OUTCOME_YES, options->type, ledger, &completion->error) == OUTCOME_REFUSED)
+    return RESULT_PAUSED;
+  if (ledger->paused)
+    return paused(options->type, &ledger->pause, &completion->error);
   if (ledger->slots > 0) {
     error_set(&completion->error, "%s is a lock with %d slots, not a type: one of them needs another name", options->type, ledger->slots);
     return RESULT_REFUSED;
@@ -233,15 +252,23 @@ enum result perform_refused_or_fenced(struct performer *performer, const struct 
 
 static enum result perform_open(struct performer *performer, const struct action *action, struct completion *completion)
 {
-  assert(!performer->writer_open);
+  assert(performer->writer == NULL);
   const struct ledger *ledger = &action->ledger;
   const struct writer_start start = {.epoch = action->epoch,
                                      .local = action->place == PLACE_LOCAL,
                                      .end = &ledger->end,
                                      .machine = ledger->machine,
                                      .vouched = ledger_vouched(ledger)};
-  enum check_status status = writer_open(&performer->writer, &performer->options.writer, &start, &completion->error);
-  performer->writer_open = status == CHECK_OK;
+  struct writer_options options = performer->options.writer;
+  options.lease_ms = action->lease_ms;
+  struct writer *writer = calloc(1, sizeof *writer);
+  if (writer == NULL)
+    abort(); /* a few kilobytes, as for the action itself */
+  enum check_status status = writer_open(writer, &options, &start, &completion->error);
+  if (status == CHECK_OK)
+    performer->writer = writer;
+  else
+    free(writer);
   /* No earlier holder has deleted anything as long as there is no file. */
   performer->way_unclear = performer->way_unclear || (!ledger->clean && ledger->end.file[0] != 0);
   if (status == CHECK_OK)
@@ -253,35 +280,41 @@ static enum result perform_open(struct performer *performer, const struct action
 
 /* ---- beside the block ---- */
 
-static enum outcome pass_begin(struct performer *performer, struct completion *completion)
+static enum outcome pass_begin(struct performer *performer, const struct action *action, struct completion *completion)
 {
-  const struct performer_options *options = &performer->options;
-  const char *type = options->writer.type;
-  enum outcome outcome = perform_prepare(performer, &completion->error);
+  const struct queue_part part = {.type = performer->options.writer.type, .source = action->source, .read_at = action->read_at};
+  struct queue_mark *mark = action->source == SOURCE_OWN ? &performer->own_mark : &performer->mark;
+  enum outcome outcome = perform_prepare_source(performer, action->source, &completion->error);
   queue_pass_close(performer->pass, !performer->unanswered);
   performer->pass = NULL;
   if (outcome != OUTCOME_YES)
     return outcome;
   if (performer->reader != NULL)
-    performer->pass = queue_pass_open(performer->reader, type, options->batch_messages, options->batch_bytes, &performer->mark);
+    performer->pass =
+        queue_pass_open(performer->reader, &part, atomic_load(&performer->batch_messages), atomic_load(&performer->batch_bytes), mark);
   if (performer->pass == NULL)
-    error_set(&completion->error, "reading the queue: no memory");
+    error_set(&completion->error, "reading the queue: no memory, or too many open files");
   return performer->pass != NULL ? OUTCOME_YES : OUTCOME_UNKNOWN;
 }
 
 static enum result perform_read(struct performer *performer, const struct action *action, struct completion *completion)
 {
-  enum outcome outcome = action->begin ? pass_begin(performer, completion) : OUTCOME_YES;
+  enum outcome outcome = action->begin ? pass_begin(performer, action, completion) : OUTCOME_YES;
   int64_t began_ms = clock_boot_ms();
   if (outcome == OUTCOME_YES)
-    outcome = queue_pass_next(performer->pass, &completion->item, &completion->error);
+    outcome = queue_pass_next(performer->pass, action->ask_documents, &completion->item, &completion->error);
   completion->took_ms = clock_boot_ms() - began_ms;
+  /* It lasts, and what is in `messages` would hide it. */
+  completion->asked = action->source == SOURCE_OWN && outcome == OUTCOME_UNKNOWN && completion->error.reason == ERROR_ANSWERED;
+  completion->read_at = performer->pass != NULL ? queue_pass_read_at(performer->pass) : 0;
   if (outcome == OUTCOME_UNKNOWN)
-    performer->prepared = false;
+    performer->prepared = performer->own_prepared = false;
   if (outcome != OUTCOME_YES) {
     queue_pass_close(performer->pass, !performer->unanswered);
     performer->pass = NULL;
   }
+  if (performer->pass != NULL)
+    queue_pass_holds(performer->pass, &completion->answer_bytes, &completion->left_bytes);
   return result_of_outcome(outcome);
 }
 
@@ -334,6 +367,7 @@ static void completion_begin(struct completion *completion, const struct action 
   completion->kind = action->kind;
   completion->activity = action->activity;
   completion->number = action->number;
+  completion->lease_ms = action->lease_ms;
 }
 
 void perform(struct performer *performer, const struct action *action, struct completion *completion)
@@ -358,7 +392,7 @@ void perform_renewals(const struct renewal *renewals, size_t count)
   for (size_t i = 0; i < count && locks != NULL; i++) {
     const struct performer_options *options = &renewals[i].performer->options;
     locks[i] = (struct lock_renewal){
-        .type = options->writer.type, .kind = LOCK_BY_WORKER, .owner = renewals[i].action->owner, .ttl_ms = options->lease_ms};
+        .type = options->writer.type, .kind = LOCK_BY_WORKER, .owner = renewals[i].action->owner, .ttl_ms = renewals[i].action->lease_ms};
   }
   error_set(&error, "renewing the locks: no memory");
   enum outcome outcome = locks != NULL ? lock_renew_all(renewals[0].performer->options.store, locks, count, &error) : OUTCOME_UNKNOWN;
@@ -379,6 +413,7 @@ void performer_init(struct performer *performer, const struct performer_options 
 {
   memset(performer, 0, sizeof *performer);
   performer->options = *options;
+  performer_batches(performer, options->batch_messages, options->batch_bytes);
   performer->reader = queue_reader_new(options->store);
 }
 
@@ -400,10 +435,11 @@ void performer_deinit(struct performer *performer)
   queue_pass_close(performer->pass, !performer->unanswered);
   performer->pass = NULL;
   queue_reader_free(performer->reader);
-  if (performer->writer_open && writer_close(&performer->writer, &ignored) != WRITER_OK) {
+  if (performer->writer != NULL && writer_close(performer->writer, &ignored) != WRITER_OK) {
     /* The process ends: what was not committed comes again. */
   }
-  performer->writer_open = false;
-  for (int i = 0; i < DELETES_MAX; i++)
-    range_deleter_free(performer->deleters[i]);
+  free(performer->writer);
+  performer->writer = NULL;
+  queue_mark_deinit(&performer->mark);
+  queue_mark_deinit(&performer->own_mark);
 }

@@ -2,7 +2,8 @@
  * perform: performs one action of a consumer, and reports the result. It knows the lockstore, the queue and the storage, and
  * decides nothing.
  *
- * One `struct performer` per type, the caller's memory; it holds what stays open between actions: the writer and the pass.
+ * One `struct performer` per type, the caller's memory; it holds what stays open between actions, the writer and the pass. From
+ * CLOSE to the next OPEN it holds neither descriptor nor connection.
  * Actions of different activities may run at the same time, on different threads; of one activity only one at a time (the
  * consumer guarantees that). Every action blocks: on the database for at most the connection's time-out, on the disk without a
  * limit.
@@ -13,6 +14,8 @@
 #include "base.h"
 #include "storage/writer.h"
 #include "worker/action.h"
+#include "worker/budget.h"
+#include "worker/message_trace.h"
 #include "worker/queue.h"
 
 #include <stdatomic.h>
@@ -22,23 +25,26 @@ struct performer_options {
   const char *database;         /* its name, for texts; borrowed */
   struct writer_options writer; /* with the type */
   struct lock_holder holder;
-  int64_t lease_ms;
   int64_t batch_messages, batch_bytes;
-  uint32_t range_messages_min; /* smaller batches are deleted by their `_id`s, which is faster than a transaction then */
+  const struct message_trace *trace; /* borrowed; NULL: no field of the messages is traced */
+  uint32_t range_messages_min;       /* smaller batches are deleted by their `_id`s, which is faster than a transaction then */
 };
 
 struct performer {
   struct performer_options options;
   atomic_bool prepared;     /* collections and indexes were checked; cleared when the queue cannot be read, or a delete fails */
+  atomic_bool own_prepared; /* and the own collection; cleared likewise */
   atomic_bool unanswered;   /* the last request got no answer */
   atomic_bool way_unclear;  /* an abandoned transaction may be open: a delete had no answer, or a holder died */
   _Atomic int64_t until_ms; /* performer_until */
-  struct writer writer;     /* of MAIN */
-  bool writer_open;
-  struct queue_reader *reader;                 /* of READ; NULL: no memory */
-  struct queue_pass *pass;                     /* of READ and CLOSE */
-  struct queue_mark mark;                      /* of POLL and READ, of which one runs at a time */
-  struct range_deleter *deleters[DELETES_MAX]; /* one for each DELETE; NULL: not needed yet */
+  _Atomic int64_t batch_messages, batch_bytes;
+  struct writer *writer;       /* of MAIN, from OPEN to CLOSE; NULL: none */
+  struct budget_share share;   /* the submitter's (jobs.h): how much memory the type has, */
+  int64_t answer_bytes;        /* of that the last answer, and the batches that will be made of it */
+  struct queue_reader *reader; /* of READ; NULL: no memory */
+  struct queue_pass *pass;     /* of READ and CLOSE */
+  /* Of POLL and READ, of which one runs at a time: of `messages`, and of the type's own collection. */
+  struct queue_mark mark, own_mark;
 };
 
 void performer_init(struct performer *performer, const struct performer_options *options);
@@ -50,6 +56,8 @@ void performer_deinit(struct performer *performer);
  * what is synced is still committed. 0: not at all, until the next call.
  */
 void performer_until(struct performer *performer, int64_t until_ms);
+/* From any thread: the size of the batches of the passes that begin after this. */
+void performer_batches(struct performer *performer, int64_t messages, int64_t bytes);
 /* From any thread: the reply of the running READ is not needed any more; READ soon returns UNKNOWN. */
 void performer_drop_read(struct performer *performer);
 /* Only by the thread that drops, before it lets another thread perform a READ that begins a pass. */

@@ -1,19 +1,11 @@
 #include "storage/chain.h"
+#include "worker/clock.h"
 #include "worker/fault.h"
 #include "worker/perform_private.h"
 
 #include <inttypes.h>
 
 /* ---- deleting ---- */
-
-/* Each delete that may run beside others has one of its own, for the life of the process. */
-static struct range_deleter *deleter_of(struct performer *performer, enum activity activity)
-{
-  struct range_deleter **deleter = &performer->deleters[activity - ACTIVITY_DELETE];
-  if (*deleter == NULL)
-    *deleter = range_deleter_new(performer->options.store);
-  return *deleter;
-}
 
 static void delete_hopeless(struct error *error)
 {
@@ -29,16 +21,16 @@ static void delete_hopeless(struct error *error)
  *   fewer, and none of them is there  YES: they were gone
  *   fewer, and one is there           once more; then LEFT: the next pass would write it again, and without end
  */
-static enum result delete_by_ids(struct performer *performer, const bson_t *ids, struct error *error)
+static enum result delete_by_ids(struct performer *performer, enum queue_source source, const bson_t *ids, struct error *error)
 {
   enum { TRIES = 2 };
-  const char *type = performer->options.writer.type;
+  const struct queue_part part = {.type = performer->options.writer.type, .source = source};
   for (int tries = 1;; tries++) {
     int64_t removed = 0;
-    enum outcome outcome = queue_delete(performer->options.store, type, ids, &removed, error);
+    enum outcome outcome = queue_delete(performer->options.store, &part, ids, &removed, error);
     if (outcome != OUTCOME_YES || removed >= work_item_ids_named(ids))
       return result_of_outcome(outcome);
-    enum outcome left = queue_find_left(performer->options.store, type, ids, error);
+    enum outcome left = queue_find_left(performer->options.store, &part, ids, error);
     if (left != OUTCOME_YES)
       return left == OUTCOME_NO ? RESULT_YES : RESULT_UNKNOWN;
     if (tries == TRIES) {
@@ -49,11 +41,16 @@ static enum result delete_by_ids(struct performer *performer, const bson_t *ids,
 }
 
 /* The same after a delete that may have left a transaction open; and it is noted if this one may. */
-static enum result ids_delete(struct performer *performer, const bson_t *ids, struct completion *completion)
+static enum result ids_delete(struct performer *performer, enum queue_source source, const bson_t *ids, struct completion *completion)
 {
   if (atomic_exchange(&performer->way_unclear, false))
     queue_clear_way(performer->options.store);
-  return delete_by_ids(performer, ids, &completion->error);
+  enum result result = RESULT_YES;
+  if (source != SOURCE_OWN)
+    result = delete_by_ids(performer, SOURCE_SHARED, ids, &completion->error);
+  if (result == RESULT_YES && source != SOURCE_SHARED)
+    result = delete_by_ids(performer, SOURCE_OWN, ids, &completion->error);
+  return result;
 }
 
 static enum result deleted(struct performer *performer, enum result result, struct completion *completion)
@@ -63,15 +60,15 @@ static enum result deleted(struct performer *performer, enum result result, stru
     fault_point(FAULT_DELETED);
   } else {
     performer->way_unclear = true;
-    performer->prepared = false;
+    performer->prepared = performer->own_prepared = false;
   }
   return result;
 }
 
 /* The database check: where it fails nothing can be deleted. */
-static enum result prepare(struct performer *performer, struct completion *completion)
+static enum result prepare(struct performer *performer, enum queue_source source, struct completion *completion)
 {
-  enum outcome prepared = perform_prepare(performer, &completion->error);
+  enum outcome prepared = perform_prepare_source(performer, source, &completion->error);
   if (prepared == OUTCOME_YES)
     return RESULT_YES; /* perhaps nothing was sent */
   enum result result = perform_asked(completion, prepared);
@@ -82,11 +79,9 @@ static enum result prepare(struct performer *performer, struct completion *compl
 static enum outcome range_delete(struct performer *performer, const struct action *action, struct error *error)
 {
   struct work_item *item = action->item;
-  struct range_deleter *deleter =
-      item->read_at != 0 && item->documents >= performer->options.range_messages_min ? deleter_of(performer, action->activity) : NULL;
-  if (deleter == NULL)
+  if (item->read_at == 0 || item->documents < performer->options.range_messages_min)
     return OUTCOME_NO;
-  enum outcome outcome = queue_delete_range(deleter, performer->options.writer.type, item, error);
+  enum outcome outcome = queue_delete_range(performer->options.store, performer->options.writer.type, item, error);
   item->read_at = 0; /* after any other answer always by their `_id`s */
   if (outcome == OUTCOME_YES)
     item->ids_deleted = item->ids_count - 1; /* with this one all of them */
@@ -97,11 +92,14 @@ enum result perform_delete(struct performer *performer, const struct action *act
 {
   struct work_item *item = completion->item = action->item;
   /* No pass begins before it is done: so what a delete needs, and a pass would have seen missing, is made again here. */
-  enum result prepared = prepare(performer, completion);
+  enum result prepared = prepare(performer, item->source, completion);
   if (prepared != RESULT_YES)
     return prepared;
+  int64_t began_us = clock_boot_us();
   enum outcome outcome = range_delete(performer, action, &completion->error);
-  enum result result = outcome == OUTCOME_NO ? ids_delete(performer, item->ids[item->ids_deleted], completion) : result_of_outcome(outcome);
+  enum result result =
+      outcome == OUTCOME_NO ? ids_delete(performer, item->source, item->ids[item->ids_deleted], completion) : result_of_outcome(outcome);
+  completion->took_us[LATENCY_DELETE] = clock_boot_us() - began_us;
   return deleted(performer, result, completion);
 }
 
@@ -154,6 +152,7 @@ static enum result settle_find(const struct performer *performer, const struct a
   struct chain chain;
   struct chain_reader at;
   item->seq_last = action->settled;
+  item->source = action->source;
   enum read_status loaded = chain_load(&chain, options->dir, options->type, &action->end, action->settled + 1, error);
   enum result result = loaded == READ_NEWER ? RESULT_NEWER : RESULT_REFUSED;
   if (loaded == READ_OK) {
@@ -169,13 +168,13 @@ static enum result settle_delete(struct performer *performer, struct work_item *
 {
   if (!perform_may_go_on(performer))
     return RESULT_STOPPED;
-  enum result prepared = prepare(performer, completion);
+  enum result prepared = prepare(performer, item->source, completion);
   if (prepared != RESULT_YES)
     return prepared;
   for (size_t i = 0; i < item->ids_count; i++) {
     if (!perform_may_go_on(performer))
       return RESULT_STOPPED;
-    enum result result = deleted(performer, ids_delete(performer, item->ids[i], completion), completion);
+    enum result result = deleted(performer, ids_delete(performer, item->source, item->ids[i], completion), completion);
     if (result != RESULT_YES)
       return result;
   }

@@ -1,5 +1,5 @@
 /*
- * perform_private: shared by perform.c (the way to the lock, the epoch, reading), perform_delete.c (deleting and settling) and
+ * perform_private: shared by perform.c (the way to the lock, the epoch, reading), perform_poll.c, perform_delete.c (deleting, settling) and
  * perform_write.c (what is written to the file and committed). Private to these files.
  */
 #ifndef PAWL_WORKER_PERFORM_PRIVATE_H
@@ -19,6 +19,8 @@ bool perform_may_go_on(const struct performer *performer);
  * away.
  */
 MUST_CHECK enum outcome perform_prepare(struct performer *performer, struct error *error);
+/* The same, with the type's own collection unless the source is SOURCE_SHARED. UNKNOWN also: that is missing, which `error` says. */
+MUST_CHECK enum outcome perform_prepare_source(struct performer *performer, enum queue_source source, struct error *error);
 /* Adds the database's name to what is said of a ledger: the wrong one is as likely as the wrong directory. */
 void perform_name_database(const struct performer *performer, struct error *error);
 /* Of a refusal that is the last before the verdict: finds out also whether files that the ledger does not fit could be adopted. */
@@ -36,6 +38,7 @@ enum result perform_verify(struct performer *performer, const struct action *act
 enum result perform_refused_or_fenced(struct performer *performer, const struct action *action, enum result refused,
                                       struct completion *completion);
 
+enum result perform_poll(struct performer *performer, const struct action *action, struct completion *completion);
 enum result perform_settle(struct performer *performer, const struct action *action, struct completion *completion);
 enum result perform_delete(struct performer *performer, const struct action *action, struct completion *completion);
 

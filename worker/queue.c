@@ -1,7 +1,10 @@
 #include "worker/queue.h"
 #include "bson_array.h"
+#include "lockstore/hasten.h"
 #include "lockstore/mongo.h"
 #include "worker/queue_private.h"
+
+#include <stdlib.h>
 
 static void append_no_array(bson_t *test)
 {
@@ -76,8 +79,11 @@ uint64_t queue_read_at(const bson_t *reply)
 }
 
 /* Of a collection that is missing, dropped or renamed: it reads as empty. */
-const char queue_no_snapshot[] =
-    "reading the queue: the server's answer is empty and names no snapshot; is the collection messages missing?";
+void queue_no_snapshot(const struct queue_name *collection, struct error *error)
+{
+  error_set(error, "reading the queue: the server's answer is empty and names no snapshot; is the collection %s missing?",
+            collection->text);
+}
 
 /* ---- polls ---- */
 
@@ -88,9 +94,15 @@ void queue_describe(struct lockstore *store, struct error *text)
 
 void queue_mark_set(struct queue_mark *mark, const struct element *id)
 {
+  mark->refused_seen = false;
   mark->set = id->type == BSON_TYPE_OID;
   if (mark->set)
     bson_oid_init_from_data(&mark->id, id->value);
+}
+
+void queue_mark_deinit(struct queue_mark *mark)
+{
+  free(mark->named);
 }
 
 /* FNV-1a. */
@@ -103,7 +115,7 @@ static uint64_t id_hash(const struct element *id)
 }
 
 /* Each is named once a process, and of very many only the first, so that they do not drown the log. True: `error` names it. */
-bool queue_name_refused(struct queue_mark *mark, const struct element *id, const char *flaw, struct error *error)
+bool queue_name_refused(struct queue_mark *mark, const struct element *id, const char *field, const char *flaw, struct error *error)
 {
   uint64_t hash = id_hash(id);
   if (mark == NULL || mark->named_count == QUEUE_NAMED_MAX)
@@ -111,9 +123,11 @@ bool queue_name_refused(struct queue_mark *mark, const struct element *id, const
   for (int i = 0; i < mark->named_count; i++)
     if (mark->named[i] == hash)
       return false;
+  if (mark->named == NULL && (mark->named = calloc(QUEUE_NAMED_MAX, sizeof *mark->named)) == NULL)
+    return false;
   mark->named[mark->named_count++] = hash;
-  error_set(error, "cannot take the document with _id %s: its _id %s. It stays in the queue, and the messages around it are taken%s",
-            message_id_show(id).text, flaw, mark->named_count == QUEUE_NAMED_MAX ? "; no more such documents will be named" : "");
+  error_set(error, "cannot take the document with _id %s: its %s %s. It stays in the queue, and the messages around it are taken%s",
+            message_id_show(id).text, field, flaw, mark->named_count == QUEUE_NAMED_MAX ? "; no more such documents will be named" : "");
   return true;
 }
 
@@ -121,33 +135,59 @@ bool queue_name_refused(struct queue_mark *mark, const struct element *id, const
  * A find, of `_id`s alone and one reply. `command` has what it needs beside that, and is destroyed. YES: *documents walks over them inside
  * *reply, which the caller destroys in any case.
  */
-enum outcome queue_find_ids(struct mongo *mongo, const char *doing, bson_t *command, int32_t limit, bool snapshot, bson_t *reply,
-                            bson_iter_t *documents, struct error *error)
+enum outcome queue_find_ids(struct mongo *mongo, const struct queue_find *find, bson_t *command, bson_t *reply, bson_iter_t *documents,
+                            struct error *error)
 {
+  const struct queue_name collection = queue_name_of(find->type, find->source);
   bson_t projection;
   struct mongo_batch batch;
   int code = 0;
-  queue_append_hint(command);
+  queue_append_part_hint(command, find->source);
   BSON_APPEND_DOCUMENT_BEGIN(command, "projection", &projection);
   BSON_APPEND_INT32(&projection, "_id", 1);
+  if (find->source == SOURCE_OWN)
+    BSON_APPEND_INT32(&projection, "type", 1);
   bson_append_document_end(command, &projection);
-  BSON_APPEND_INT32(command, "limit", limit);
-  BSON_APPEND_INT32(command, "batchSize", limit); /* else 101 */
+  BSON_APPEND_INT32(command, "limit", find->limit);
+  BSON_APPEND_INT32(command, "batchSize", find->limit); /* else 101 */
   BSON_APPEND_BOOL(command, "singleBatch", true);
-  enum outcome outcome = mongo_command(mongo, doing, command, reply, &code, error);
-  queue_explain(code, error);
+  enum outcome outcome = mongo_command(mongo, find->doing, command, reply, &code, error);
+  if (find->source == SOURCE_SHARED)
+    queue_explain(code, error);
   bson_destroy(command);
   if (outcome == OUTCOME_YES && !mongo_reply_batch(reply, &batch)) {
-    error_set(error, "%s: the server's answer has no cursor", doing);
+    error_set(error, "%s: the server's answer has no cursor", find->doing);
     return OUTCOME_UNKNOWN;
   }
   if (outcome != OUTCOME_YES)
     return OUTCOME_UNKNOWN;
   bson_iter_t first = *documents = batch.documents;
-  if (!snapshot || !mongo_is_replica_set(mongo) || queue_read_at(reply) != 0 || bson_iter_next(&first))
+  if (!find->snapshot || !mongo_is_replica_set(mongo) || queue_read_at(reply) != 0 || bson_iter_next(&first))
     return OUTCOME_YES;
-  error_set(error, queue_no_snapshot);
+  queue_no_snapshot(&collection, error);
   return OUTCOME_UNKNOWN;
+}
+
+bool queue_sight_add(struct queue_sight *sight, const bson_iter_t *found, const char *own_type, struct element *id)
+{
+  const uint8_t *document = NULL;
+  const char *field = "_id";
+  uint32_t bytes = 0;
+  if (!BSON_ITER_HOLDS_DOCUMENT(found))
+    return false;
+  bson_iter_document(found, &bytes, &document);
+  const char *flaw = message_id_find(document, bytes, id);
+  if (flaw == NULL && own_type != NULL) {
+    flaw = queue_type_flaw(document, bytes, own_type);
+    field = "type";
+  }
+  if (flaw == NULL && sight->mark != NULL && !sight->found)
+    queue_mark_set(sight->mark, id);
+  sight->any = true;
+  sight->found = sight->found || flaw == NULL;
+  if (flaw != NULL && sight->named.text[0] == 0)
+    (void)queue_name_refused(sight->mark, id, field, flaw, &sight->named);
+  return true;
 }
 
 enum { LOOK_SOME = 1000, LOOK_BYTES_MANY = 1024 * 1024 };
@@ -157,36 +197,24 @@ struct look { /* for messages, by their `_id`s alone */
   const char *const *types;
   size_t count;
   bool linearizable;
-  const bson_oid_t *from;  /* no smaller `_id`; NULL: all */
-  struct queue_mark *mark; /* or NULL */
-  bool any, found;         /* there are documents; one of them can be taken */
-  bool more;               /* perhaps there are more than were looked at */
-  bool paged;              /* the type's, page by page */
-  bson_t place;            /* {type, _id}: where the next page begins; empty: at the beginning */
-  struct error named;      /* the text for one that cannot be taken */
+  bool pinned;            /* all requests see the queue at one moment, not before anything that this process has seen */
+  uint64_t read_at;       /* that moment, after the first answer */
+  const bson_oid_t *from; /* no smaller `_id`; NULL: all */
+  struct queue_sight sight;
+  bool more;    /* perhaps there are more than were looked at */
+  bool paged;   /* the type's, page by page */
+  bson_t place; /* {type, _id}: where the next page begins; empty: at the beginning */
 };
 
 static void look_judge(struct look *look, const bson_iter_t *found)
 {
-  const uint8_t *document = NULL;
-  uint32_t bytes = 0;
   struct element id;
-  if (!BSON_ITER_HOLDS_DOCUMENT(found))
+  if (!queue_sight_add(&look->sight, found, NULL, &id) || !look->paged)
     return;
-  bson_iter_document(found, &bytes, &document);
-  const char *flaw = message_id_find(document, bytes, &id);
-  if (flaw == NULL && look->mark != NULL && !look->found)
-    queue_mark_set(look->mark, &id);
-  look->any = true;
-  look->found = look->found || flaw == NULL;
-  if (flaw != NULL && look->named.text[0] == 0)
-    (void)queue_name_refused(look->mark, &id, flaw, &look->named);
-  if (look->paged) {
-    bson_reinit(&look->place);
-    BSON_APPEND_UTF8(&look->place, "type", look->types[0]);
-    if (!message_id_append(&look->place, "_id", &id))
-      look->found = true; /* no memory to look on: a pass will */
-  }
+  bson_reinit(&look->place);
+  BSON_APPEND_UTF8(&look->place, "type", look->types[0]);
+  if (!message_id_append(&look->place, "_id", &id))
+    look->sight.found = true; /* no memory to look on: a pass will */
 }
 
 /* By the index's keys, for a filter compares only values of one kind. The end is the first key behind the type's own. */
@@ -206,19 +234,35 @@ static enum outcome look_ask(struct look *look, int32_t limit, bool greatest, st
 {
   bson_t command = BSON_INITIALIZER, sort, reply;
   bson_iter_t documents;
+  struct hasten hasten;
+  const struct queue_find find = {
+      .doing = "looking at the queue", .source = SOURCE_SHARED, .limit = limit, .snapshot = !look->linearizable};
   int seen = 0;
+  /*
+   * Forwards the server would go over what was deleted twice: to the end of the index, and as nothing is there back to its beginning (seen
+   * on 6.0.5, in its count of entries skipped).
+   */
+  bool backwards = look->linearizable && !look->paged;
   BSON_APPEND_UTF8(&command, "find", "messages");
   queue_append_filter(&command, look->types, look->count, look->from, !look->paged);
   if (look->paged)
     append_place(&command, look);
-  if (greatest) {
+  if (greatest || backwards) {
     BSON_APPEND_DOCUMENT_BEGIN(&command, "sort", &sort);
+    if (backwards)
+      BSON_APPEND_INT32(&sort, "type", -1);
     BSON_APPEND_INT32(&sort, "_id", -1);
     bson_append_document_end(&command, &sort);
   }
-  mongo_append_read_concern(look->mongo, &command, look->linearizable ? "linearizable" : "snapshot", false);
-  enum outcome outcome =
-      queue_find_ids(look->mongo, "looking at the queue", &command, limit, !look->linearizable, &reply, &documents, error);
+  if (look->read_at != 0)
+    mongo_append_read_at(&command, look->read_at);
+  else
+    mongo_append_read_concern(look->mongo, &command, look->linearizable ? "linearizable" : "snapshot", look->pinned);
+  hasten_begin(&hasten, look->mongo, look->linearizable);
+  enum outcome outcome = queue_find_ids(look->mongo, &find, &command, &reply, &documents, error);
+  hasten_end(&hasten);
+  if (outcome == OUTCOME_YES && look->pinned && look->read_at == 0)
+    look->read_at = queue_read_at(&reply);
   for (; outcome == OUTCOME_YES && bson_iter_next(&documents); seen++)
     look_judge(look, &documents);
   look->more = seen == limit || (seen > 1 && reply.len >= LOOK_BYTES_MANY);
@@ -239,12 +283,28 @@ static enum outcome look_through(struct look *look, const char *const *type, str
   bson_init(&look->place);
   do {
     outcome = look_ask(look, LOOK_SOME, false, error);
-  } while (outcome == OUTCOME_YES && !look->found && look->more);
+  } while (outcome == OUTCOME_YES && !look->sight.found && look->more);
   bson_destroy(&look->place);
   return outcome;
 }
 
 /* One document is enough, and behind one that cannot be taken a thousand; if none of these can be, all of them. */
+static enum outcome look_run(struct look *look, bool greatest, struct error *error)
+{
+  const char *const *types = look->types;
+  size_t count = look->count;
+  error->text[0] = 0;
+  enum outcome outcome = look_ask(look, 1, greatest, error);
+  if (outcome == OUTCOME_YES && look->sight.any && !look->sight.found)
+    outcome = look_ask(look, LOOK_SOME, false, error);
+  for (size_t i = 0; i < count && outcome == OUTCOME_YES && !look->sight.found && look->sight.any && (i > 0 || look->more); i++)
+    outcome = look_through(look, &types[i], error);
+  if (outcome != OUTCOME_YES)
+    return outcome;
+  *error = look->sight.named;
+  return look->sight.found ? OUTCOME_YES : OUTCOME_NO;
+}
+
 enum outcome queue_poll(struct lockstore *store, const char *const *types, size_t count, bool linearizable, struct queue_mark *mark,
                         bool tail, struct error *error)
 {
@@ -255,20 +315,19 @@ enum outcome queue_poll(struct lockstore *store, const char *const *types, size_
                       .count = count,
                       .linearizable = linearizable,
                       .from = from_mark ? &from : NULL,
-                      .mark = mark};
+                      .sight.mark = mark};
   int named_count = mark != NULL ? mark->named_count : 0;
-  error->text[0] = 0;
   /* The greatest, for the mark; and what a holder is draining meanwhile is deleted from the other end. */
-  enum outcome outcome = look_ask(&look, 1, mark != NULL && !from_mark, error);
-  if (outcome == OUTCOME_YES && look.any && !look.found)
-    outcome = look_ask(&look, LOOK_SOME, false, error);
-  for (size_t i = 0; i < count && outcome == OUTCOME_YES && !look.found && look.any && (i > 0 || look.more); i++)
-    outcome = look_through(&look, &types[i], error);
-  if (outcome == OUTCOME_YES) {
-    *error = look.named;
-    return look.found ? OUTCOME_YES : OUTCOME_NO;
-  }
-  if (mark != NULL)
+  enum outcome outcome = look_run(&look, mark != NULL && !from_mark, error);
+  if (outcome != OUTCOME_YES && outcome != OUTCOME_NO && mark != NULL)
     mark->named_count = named_count; /* the text is lost: it is named again */
+  return outcome;
+}
+
+enum outcome queue_poll_at(struct lockstore *store, const char *const *types, size_t count, uint64_t *read_at, struct error *error)
+{
+  struct look look = {.mongo = lockstore_mongo(store), .types = types, .count = count, .pinned = true};
+  enum outcome outcome = look_run(&look, false, error);
+  *read_at = look.read_at;
   return outcome;
 }

@@ -27,9 +27,11 @@ enum { QUEUE_NAMED_MAX = 64 };
 struct queue_mark {
   bool set;
   bson_oid_t id;
-  uint64_t named[QUEUE_NAMED_MAX]; /* hashes of their `_id`s */
+  uint64_t *named; /* hashes of their `_id`s, QUEUE_NAMED_MAX; NULL: none was named yet */
   int named_count;
+  bool refused_seen; /* SOURCE_OWN: what cannot be taken was looked for since the last message was read */
 };
+void queue_mark_deinit(struct queue_mark *mark);
 
 /*
  * Polls the queues of the types. YES: there is a message of one of them. NO: there is none, but perhaps documents that cannot
@@ -41,16 +43,32 @@ struct queue_mark {
 MUST_CHECK enum outcome queue_poll(struct lockstore *store, const char *const *types, size_t count, bool linearizable,
                                    struct queue_mark *mark, bool tail, struct error *error);
 
+/* The same of the type's own collection. A missing one is UNKNOWN on a replica set, never NO. */
+MUST_CHECK enum outcome queue_poll_own(struct lockstore *store, const char *type, struct queue_mark *mark, bool tail, struct error *error);
 /*
- * Deletes the messages of the type with these `_id`s (an array of raw values). YES: acknowledged; *removed of them were there.
+ * --exit-when-empty, of types with their own collections: polls `messages` and these at one moment, which is not before anything that this
+ * process has seen.
+ */
+MUST_CHECK enum outcome queue_poll_both(struct lockstore *store, const char *const *types, size_t count, struct error *error);
+
+/* The messages of a type in one collection. */
+struct queue_part {
+  const char *type;
+  enum queue_source source; /* not SOURCE_BOTH */
+  uint64_t read_at;         /* of a pass, SOURCE_OWN: the cluster time of the pass of `messages` before it; 0: a standalone server */
+};
+
+/*
+ * Deletes the messages of the part with these `_id`s (an array of raw values). YES: acknowledged; *removed of them were there.
  * If that is fewer than named, queue_find_left tells whether the others were gone, or were there and not found.
  */
-MUST_CHECK enum outcome queue_delete(struct lockstore *store, const char *type, const bson_t *ids, int64_t *removed, struct error *error);
+MUST_CHECK enum outcome queue_delete(struct lockstore *store, const struct queue_part *part, const bson_t *ids, int64_t *removed,
+                                     struct error *error);
 /*
- * Reads messages with these `_id`s, by exactly the filter of the delete, in a snapshot that is not older than what this process
+ * Reads messages with these `_id`s, by the filter of the delete, in a snapshot that is not older than what this process
  * has seen acknowledged. YES: one is there, and `error` names it. NO: none is.
  */
-MUST_CHECK enum outcome queue_find_left(struct lockstore *store, const char *type, const bson_t *ids, struct error *error);
+MUST_CHECK enum outcome queue_find_left(struct lockstore *store, const struct queue_part *part, const bson_t *ids, struct error *error);
 
 /*
  * Ends abandoned transactions. Call it before a delete after an unknown answer, or of what a dead holder left: such a
@@ -58,25 +76,21 @@ MUST_CHECK enum outcome queue_find_left(struct lockstore *store, const char *typ
  */
 void queue_clear_way(struct lockstore *store);
 
-struct range_deleter; /* holds a connection; one thread at a time */
-/* NULL: no memory. */
-MUST_CHECK struct range_deleter *range_deleter_new(struct lockstore *store);
-void range_deleter_free(struct range_deleter *deleter); /* NULL is allowed */
 /*
  * Deletes an item's messages by the range of their `_id`s, which costs the server much less. It runs in a transaction that sees
  * the queue as the item's pass did, so messages that came later into the range stay. YES: deleted, and nothing else was. NO:
  * nothing was deleted, and this way is not possible: delete by `_id`s. UNKNOWN: perhaps deleted. Only if item->read_at is not
  * 0.
  */
-MUST_CHECK enum outcome queue_delete_range(struct range_deleter *deleter, const char *type, const struct work_item *item,
-                                           struct error *error);
+MUST_CHECK enum outcome queue_delete_range(struct lockstore *store, const char *type, const struct work_item *item, struct error *error);
 
 /*
- * Shared by all passes: a connection of its own, and the number of documents in a request. After a reply that did not come the
- * next request asks for a quarter, down to one; after a quick reply for twice as many, up to a batch.
+ * Shared by all passes of a type: a connection, from the first pass until it rests, and the number of documents in a request.
+ * After a reply that did not come the next request asks for a quarter, down to one; after a quick reply for twice as many, up to
+ * a batch.
  */
 struct queue_reader;
-/* Does not connect. NULL: no memory, or no descriptor. */
+/* It rests, and holds no descriptor. NULL: no memory. */
 MUST_CHECK struct queue_reader *queue_reader_new(struct lockstore *store);
 void queue_reader_free(struct queue_reader *reader); /* NULL is allowed. Only after its pass */
 /* The awaited reply is not needed any more: queue_pass_next answers UNKNOWN at once, and again until queue_reader_take_up. From
@@ -84,27 +98,37 @@ void queue_reader_free(struct queue_reader *reader); /* NULL is allowed. Only af
 void queue_reader_drop(struct queue_reader *reader);
 /*
  * Call it before a pass is opened, on the thread that drops, so that it does not undo a drop that comes while the pass is being
- * opened.
+ * opened. Does not block.
  */
 void queue_reader_take_up(struct queue_reader *reader);
+/* Gives its connection back, until the next take-up. Only when it has no pass, and nobody drops. */
+void queue_reader_rest(struct queue_reader *reader);
 
 /*
- * One pass: the queue of a type at one moment of the cluster's time, by rising `_id`, read to its end. That moment lies after
- * everything that this process has seen acknowledged (afterClusterTime). A reader has one pass at a time.
+ * One pass: the messages of a part at one moment of the cluster's time, by rising `_id`, read to its end. That moment lies after
+ * everything that this process has seen acknowledged (afterClusterTime); of SOURCE_OWN it is part->read_at. A reader has one pass at a
+ * time.
  */
 struct queue_pass;
-/* NULL: no memory. Sends nothing yet. Reading sets `mark`, which must outlive the pass. */
-MUST_CHECK struct queue_pass *queue_pass_open(struct queue_reader *reader, const char *type, int64_t batch_messages, int64_t batch_bytes,
-                                              struct queue_mark *mark);
+/* NULL: no memory, or no descriptor. Sends nothing yet. Reading sets `mark`, which must outlive the pass. */
+MUST_CHECK struct queue_pass *queue_pass_open(struct queue_reader *reader, const struct queue_part *part, int64_t batch_messages,
+                                              int64_t batch_bytes, struct queue_mark *mark);
+/* Its cluster time, once it is known; 0: not known, or a standalone server. */
+uint64_t queue_pass_read_at(const struct queue_pass *pass);
 /*
  * Reads the next batch. YES: *item (the caller frees it) has at least one message, and is within the caps unless a single
  * message is larger; or *item is NULL, and `error` names a document that cannot be taken and was not named before. The pass
  * goes on without such documents. NO: the pass is over. UNKNOWN: it ended early, for any reason; the next pass reads the rest.
  *
+ * A request asks for `ask_documents` at most. 0: none is sent, and if nothing is left of the last answer, *item is NULL and
+ * `error` untouched.
+ *
  * No request is sent twice, because the cursor would skip what it sent in a lost reply. On a replica set an answer without
  * documents is NO only with the cluster time of its snapshot: a missing collection reads as empty, too, but without that time.
  */
-MUST_CHECK enum outcome queue_pass_next(struct queue_pass *pass, struct work_item **item, struct error *error);
+MUST_CHECK enum outcome queue_pass_next(struct queue_pass *pass, int64_t ask_documents, struct work_item **item, struct error *error);
+/* What the pass has in memory: its last answer, unless that is used up, and the bytes of the documents that are left in it. */
+void queue_pass_holds(const struct queue_pass *pass, int64_t *answer_bytes, int64_t *left_bytes);
 /*
  * `answers`: the server answers, and is asked to close the cursor; otherwise the cursor ends by the server's own time-out. NULL
  * is allowed.

@@ -4,21 +4,37 @@
 #include "worker/queue.h"
 #include "worker/queue_private.h"
 
-#include <stdlib.h>
+/* A delete command in the making: {delete: collection, deletes: [{q: filter, limit: 0, hint}, …]}. */
+struct deletes {
+  bson_t command, list;
+  enum queue_source source;
+  int count;
+};
 
-/* {delete: "messages", deletes: [{q: filter, limit: 0, hint}]}; the filter is destroyed. */
-static void append_delete(bson_t *command, bson_t *filter)
+static void deletes_begin(struct deletes *deletes, const struct queue_part *part)
 {
-  bson_t deletes, entry;
-  BSON_APPEND_UTF8(command, "delete", "messages");
-  BSON_APPEND_ARRAY_UNSAFE_BEGIN(command, "deletes", &deletes);
-  BSON_APPEND_DOCUMENT_BEGIN(&deletes, "0", &entry);
+  bson_init(&deletes->command);
+  deletes->source = part->source;
+  deletes->count = 0;
+  BSON_APPEND_UTF8(&deletes->command, "delete", queue_name_of(part->type, part->source).text);
+  BSON_APPEND_ARRAY_UNSAFE_BEGIN(&deletes->command, "deletes", &deletes->list);
+}
+
+static void deletes_add(struct deletes *deletes, const bson_t *filter)
+{
+  char key[16];
+  bson_t entry;
+  snprintf(key, sizeof key, "%d", deletes->count++);
+  BSON_APPEND_DOCUMENT_BEGIN(&deletes->list, key, &entry);
   BSON_APPEND_DOCUMENT(&entry, "q", filter);
   BSON_APPEND_INT32(&entry, "limit", 0);
-  queue_append_hint(&entry);
-  bson_append_document_end(&deletes, &entry);
-  bson_append_array_end(command, &deletes);
-  bson_destroy(filter);
+  queue_append_part_hint(&entry, deletes->source);
+  bson_append_document_end(&deletes->list, &entry);
+}
+
+static void deletes_end(struct deletes *deletes)
+{
+  bson_append_array_end(&deletes->command, &deletes->list);
 }
 
 /* For the log: one that a delete has named and not removed. */
@@ -33,42 +49,117 @@ static void name_left(const bson_iter_t *found, struct error *error)
   error_set(error, "deleting the message with _id %s: MongoDB removes nothing, and the message is in the queue", message_id_show(&id).text);
 }
 
-static void ids_filter(bson_t *filter, const char *type, const bson_t *ids)
+/* False: they are not all ObjectIds, or there are none. */
+static bool ids_bounds(const bson_t *ids, struct element *least, struct element *greatest)
 {
-  bson_t id;
-  BSON_APPEND_UTF8(filter, "type", type);
-  BSON_APPEND_DOCUMENT_BEGIN(filter, "_id", &id);
-  BSON_APPEND_ARRAY(&id, "$in", ids);
-  bson_append_document_end(filter, &id);
+  struct elements elements;
+  struct element id;
+  bool any = false;
+  elements_init(&elements, bson_get_data(ids), ids->len);
+  for (; elements_next(&elements, &id); any = true) {
+    if (id.type != BSON_TYPE_OID)
+      return false;
+    if (!any || memcmp(id.value, least->value, id.bytes) < 0)
+      *least = id;
+    if (!any || memcmp(id.value, greatest->value, id.bytes) > 0)
+      *greatest = id;
+  }
+  return any;
 }
 
-enum outcome queue_delete(struct lockstore *store, const char *type, const bson_t *ids, int64_t *removed, struct error *error)
+/*
+ * In `messages` the index has the type first. In an own collection `$in` alone goes over all of a clustered one, so the bounds go with it;
+ * they are the server's order only among values of one kind.
+ */
+static void ids_filter(bson_t *filter, const struct queue_part *part, const bson_t *ids)
 {
-  bson_t command = BSON_INITIALIZER, filter = BSON_INITIALIZER, reply;
+  bson_t id = BSON_INITIALIZER;
+  struct element least, greatest;
+  if (part->source == SOURCE_SHARED)
+    BSON_APPEND_UTF8(filter, "type", part->type);
+  else
+    queue_append_part(filter, part->type, part->source);
+  BSON_APPEND_ARRAY(&id, "$in", ids);
+  if (part->source == SOURCE_OWN && ids_bounds(ids, &least, &greatest) && message_id_append(&id, "$gte", &least))
+    (void)message_id_append(&id, "$lte", &greatest); /* without memory for it: slower */
+  BSON_APPEND_DOCUMENT(filter, "_id", &id);
+  bson_destroy(&id);
+}
+
+/* Destroys the command. */
+static enum outcome delete_send(struct lockstore *store, struct deletes *deletes, int64_t *removed, struct error *error)
+{
+  bson_t reply;
   int code = 0;
-  ids_filter(&filter, type, ids);
-  append_delete(&command, &filter);
-  mongo_append_write_concern(&command);
-  enum outcome outcome = mongo_command(lockstore_mongo(store), "deleting messages", &command, &reply, &code, error);
-  queue_explain(code, error);
-  *removed = 0;
-  if (outcome == OUTCOME_YES && !mongo_reply_count(&reply, "deleting messages", removed, error))
+  int64_t count = 0;
+  deletes_end(deletes);
+  mongo_append_write_concern(&deletes->command);
+  enum outcome outcome = mongo_command(lockstore_mongo(store), "deleting messages", &deletes->command, &reply, &code, error);
+  if (deletes->source == SOURCE_SHARED)
+    queue_explain(code, error);
+  if (outcome == OUTCOME_YES && !mongo_reply_count(&reply, "deleting messages", &count, error))
     outcome = OUTCOME_UNKNOWN;
+  *removed += count;
   bson_destroy(&reply);
-  bson_destroy(&command);
+  bson_destroy(&deletes->command);
   return outcome == OUTCOME_YES ? OUTCOME_YES : OUTCOME_UNKNOWN;
 }
 
-enum outcome queue_find_left(struct lockstore *store, const char *type, const bson_t *ids, struct error *error)
+/* Each by an equality of its own: kinds of `_id`s whose bounds are not known here. */
+static enum outcome delete_each(struct lockstore *store, const struct queue_part *part, const bson_t *ids, int64_t *removed,
+                                struct error *error)
 {
+  enum { TOGETHER = 100, TOGETHER_BYTES = 2 * 1024 * 1024 }; /* each is a write of its own for the server */
+  struct elements elements;
+  struct element id;
+  struct deletes deletes;
+  bool open = false;
+  enum outcome outcome = OUTCOME_YES;
+  elements_init(&elements, bson_get_data(ids), ids->len);
+  while (outcome == OUTCOME_YES && elements_next(&elements, &id)) {
+    bson_t filter = BSON_INITIALIZER;
+    queue_append_part(&filter, part->type, part->source);
+    if (!open)
+      deletes_begin(&deletes, part);
+    open = true;
+    if (message_id_append(&filter, "_id", &id))
+      deletes_add(&deletes, &filter);
+    bson_destroy(&filter);
+    if (deletes.count < TOGETHER && deletes.list.len < TOGETHER_BYTES)
+      continue;
+    outcome = delete_send(store, &deletes, removed, error);
+    open = false;
+  }
+  return open ? delete_send(store, &deletes, removed, error) : outcome;
+}
+
+enum outcome queue_delete(struct lockstore *store, const struct queue_part *part, const bson_t *ids, int64_t *removed, struct error *error)
+{
+  struct deletes deletes;
+  struct element least, greatest;
+  bson_t filter = BSON_INITIALIZER;
+  *removed = 0;
+  if (part->source == SOURCE_OWN && !ids_bounds(ids, &least, &greatest))
+    return delete_each(store, part, ids, removed, error);
+  ids_filter(&filter, part, ids);
+  deletes_begin(&deletes, part);
+  deletes_add(&deletes, &filter);
+  bson_destroy(&filter);
+  return delete_send(store, &deletes, removed, error);
+}
+
+enum outcome queue_find_left(struct lockstore *store, const struct queue_part *part, const bson_t *ids, struct error *error)
+{
+  const struct queue_find find = {
+      .doing = "looking for deleted messages", .type = part->type, .source = part->source, .limit = 1, .snapshot = true};
   struct mongo *mongo = lockstore_mongo(store);
   bson_t command = BSON_INITIALIZER, filter = BSON_INITIALIZER, reply;
   bson_iter_t documents;
-  ids_filter(&filter, type, ids);
-  BSON_APPEND_UTF8(&command, "find", "messages");
+  ids_filter(&filter, part, ids);
+  BSON_APPEND_UTF8(&command, "find", queue_name_of(part->type, part->source).text);
   BSON_APPEND_DOCUMENT(&command, "filter", &filter);
   mongo_append_read_concern(mongo, &command, "snapshot", true);
-  enum outcome outcome = queue_find_ids(mongo, "looking for deleted messages", &command, 1, true, &reply, &documents, error);
+  enum outcome outcome = queue_find_ids(mongo, &find, &command, &reply, &documents, error);
   if (outcome == OUTCOME_YES && bson_iter_next(&documents))
     name_left(&documents, error);
   else if (outcome == OUTCOME_YES)
@@ -86,39 +177,24 @@ void queue_clear_way(struct lockstore *store)
     return;
 }
 
-struct range_deleter {
-  struct mongo_transactor *transactor;
-};
-
-struct range_deleter *range_deleter_new(struct lockstore *store)
+enum outcome queue_delete_range(struct lockstore *store, const char *type, const struct work_item *item, struct error *error)
 {
-  struct range_deleter *deleter = calloc(1, sizeof *deleter);
-  if (deleter == NULL || (deleter->transactor = mongo_transactor_new(lockstore_mongo(store))) != NULL)
-    return deleter;
-  free(deleter);
-  return NULL;
-}
-
-void range_deleter_free(struct range_deleter *deleter)
-{
-  if (deleter != NULL)
-    mongo_transactor_free(deleter->transactor);
-  free(deleter);
-}
-
-enum outcome queue_delete_range(struct range_deleter *deleter, const char *type, const struct work_item *item, struct error *error)
-{
-  bson_t command = BSON_INITIALIZER, filter = BSON_INITIALIZER, range = BSON_INITIALIZER;
+  const struct queue_part part = {.type = type, .source = item->source};
+  bson_t filter = BSON_INITIALIZER, range = BSON_INITIALIZER;
+  struct deletes deletes;
   struct element first, last;
   enum outcome outcome = OUTCOME_NO;
   bool usable = work_item_range(item, &first, &last) && first.bytes + last.bytes <= WORK_ITEM_IDS_BYTES_MAX &&
                 message_id_append(&range, "$gte", &first) && message_id_append(&range, "$lte", &last);
-  queue_append_type(&filter, &type, 1);
+  queue_append_part(&filter, type, item->source);
   BSON_APPEND_DOCUMENT(&filter, "_id", &range);
-  append_delete(&command, &filter);
+  deletes_begin(&deletes, &part);
+  deletes_add(&deletes, &filter);
+  deletes_end(&deletes);
   if (usable)
-    outcome = mongo_transaction(deleter->transactor, "deleting messages", &command, item->read_at, item->documents, error);
+    outcome = mongo_transaction(lockstore_mongo(store), "deleting messages", &deletes.command, item->read_at, item->documents, error);
   bson_destroy(&range);
-  bson_destroy(&command);
+  bson_destroy(&filter);
+  bson_destroy(&deletes.command);
   return outcome;
 }

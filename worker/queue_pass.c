@@ -10,7 +10,7 @@
 
 struct queue_reader {
   struct mongo *mongo;
-  struct mongo_connection *connection;
+  struct mongo_connection *connection; /* NULL: at rest, or none could be had */
   struct ask ask;
 };
 
@@ -18,6 +18,11 @@ struct queue_pass {
   struct queue_reader *reader;
   struct mongo *mongo;
   char type[TYPE_BYTES_MAX + 1];
+  enum queue_source source;
+  struct queue_name collection;
+  uint64_t part_at; /* SOURCE_OWN: the cluster time to read at */
+  bool any;         /* it has read a message */
+  bool names;       /* SOURCE_OWN: the messages are over; what is read now is of another type, and is named */
   struct work_item_caps caps;
   struct queue_mark *mark; /* borrowed */
   mongoc_client_t *client; /* the connection's; the cursor lives in the session that made it */
@@ -25,9 +30,12 @@ struct queue_pass {
   int64_t cursor;   /* 0: none, or read to its end */
   uint64_t read_at; /* its cluster time, as the server tells it; 0: it does not */
   bool begun, failed;
-  bson_t reply; /* the documents of the last answer */
+  int64_t ask_documents; /* of this call */
+  int64_t left_bytes;    /* of the documents of the last answer from `next` on */
+  bson_t reply;          /* the documents of the last answer */
   bool has_reply, has_next;
-  bson_iter_t next; /* the next of them */
+  bson_iter_t next;        /* the next of them */
+  int64_t reply_documents; /* that were before it */
 };
 
 struct queue_reader *queue_reader_new(struct lockstore *store)
@@ -37,28 +45,34 @@ struct queue_reader *queue_reader_new(struct lockstore *store)
     return NULL;
   reader->mongo = lockstore_mongo(store);
   ask_init(&reader->ask);
-  reader->connection = mongo_connection_new(reader->mongo);
-  if (reader->connection != NULL)
-    return reader;
-  free(reader);
-  return NULL;
+  return reader;
 }
 
 void queue_reader_free(struct queue_reader *reader)
 {
   if (reader != NULL)
-    mongo_connection_free(reader->connection);
+    queue_reader_rest(reader);
   free(reader);
 }
 
 void queue_reader_drop(struct queue_reader *reader)
 {
-  mongo_connection_drop(reader->connection);
+  if (reader->connection != NULL)
+    mongo_connection_drop(reader->connection);
 }
 
 void queue_reader_take_up(struct queue_reader *reader)
 {
-  mongo_connection_take_up(reader->connection);
+  if (reader->connection != NULL)
+    mongo_connection_take_up(reader->connection);
+  else
+    reader->connection = mongo_connection_take(reader->mongo);
+}
+
+void queue_reader_rest(struct queue_reader *reader)
+{
+  mongo_connection_give(reader->connection);
+  reader->connection = NULL;
 }
 
 /* A reply did not come. */
@@ -69,18 +83,26 @@ static void pass_ask_less(struct queue_pass *pass)
     ask_less(&pass->reader->ask, pass->caps.documents);
 }
 
-struct queue_pass *queue_pass_open(struct queue_reader *reader, const char *type, int64_t batch_messages, int64_t batch_bytes,
+struct queue_pass *queue_pass_open(struct queue_reader *reader, const struct queue_part *part, int64_t batch_messages, int64_t batch_bytes,
                                    struct queue_mark *mark)
 {
-  struct queue_pass *pass = calloc(1, sizeof *pass);
+  struct queue_pass *pass = reader->connection != NULL ? aligned_zeros(_Alignof(struct queue_pass), sizeof *pass) : NULL;
   if (pass == NULL)
     return NULL;
   pass->reader = reader;
   pass->mongo = reader->mongo;
-  snprintf(pass->type, sizeof pass->type, "%s", type);
+  snprintf(pass->type, sizeof pass->type, "%s", part->type);
+  pass->source = part->source;
+  pass->collection = queue_name_of(part->type, part->source);
+  pass->part_at = part->read_at;
   pass->caps = (struct work_item_caps){.documents = batch_messages, .bytes = batch_bytes};
   pass->mark = mark;
   return pass;
+}
+
+uint64_t queue_pass_read_at(const struct queue_pass *pass)
+{
+  return pass->read_at;
 }
 
 static enum outcome pass_send(struct queue_pass *pass, const bson_t *command, struct error *error)
@@ -91,13 +113,15 @@ static enum outcome pass_send(struct queue_pass *pass, const bson_t *command, st
   if (pass->has_reply)
     bson_destroy(&pass->reply);
   pass->has_reply = pass->has_next = false;
+  pass->reply_documents = 0;
   if (!mongoc_client_session_append(pass->session, &opts, &cause)) {
     error_set(error, "reading the queue: %s", cause.message);
     bson_destroy(&opts);
     return OUTCOME_UNKNOWN;
   }
   enum outcome outcome = mongo_client_command(pass->mongo, pass->client, "reading the queue", command, &opts, &pass->reply, &code, error);
-  queue_explain(code, error);
+  if (pass->source == SOURCE_SHARED)
+    queue_explain(code, error);
   bson_destroy(&opts);
   pass->has_reply = true;
   if (outcome != OUTCOME_YES) {
@@ -122,6 +146,7 @@ static enum outcome pass_command(struct queue_pass *pass, const bson_t *command,
   }
   pass->cursor = batch.cursor;
   pass->next = batch.documents;
+  pass->left_bytes = pass->reply.len;
   pass->has_next = bson_iter_next(&pass->next);
   return OUTCOME_YES;
 }
@@ -147,27 +172,90 @@ static enum outcome pass_connect(struct queue_pass *pass, struct error *error)
   return OUTCOME_YES;
 }
 
-static enum outcome pass_find(struct queue_pass *pass, struct error *error)
+/* For one request. */
+static int64_t documents_asked(struct queue_pass *pass)
+{
+  const struct ask *ask = &pass->reader->ask;
+  int64_t count = ask_fitting(ask, ask_count(ask, pass->caps.documents), pass->caps.bytes), most = pass->ask_documents;
+  pass->ask_documents = 0;
+  return count < most ? count : most;
+}
+
+/*
+ * The next document, of so many bytes, is in an item, or passed over. An answer that is used up is freed. Those that are only to be named
+ * come without their contents.
+ */
+static void pass_advance(struct queue_pass *pass, uint32_t bytes)
+{
+  pass->reply_documents++;
+  pass->left_bytes -= bytes;
+  pass->has_next = bson_iter_next(&pass->next);
+  if (pass->has_next)
+    return;
+  if (!pass->names)
+    ask_got(&pass->reader->ask, pass->reply_documents, pass->reply.len);
+  bson_destroy(&pass->reply);
+  pass->has_reply = false;
+}
+
+/* The messages of the part, by rising `_id`. */
+static void append_find(struct queue_pass *pass, bson_t *command)
 {
   const char *type = pass->type;
-  bson_t command = BSON_INITIALIZER, sort;
+  bson_t filter, sort;
+  BSON_APPEND_UTF8(command, "find", pass->collection.text);
+  BSON_APPEND_DOCUMENT_BEGIN(command, "filter", &filter);
+  queue_append_part(&filter, type, pass->source);
+  bson_append_document_end(command, &filter);
+  BSON_APPEND_DOCUMENT_BEGIN(command, "sort", &sort);
+  BSON_APPEND_INT32(&sort, "_id", 1);
+  bson_append_document_end(command, &sort);
+  queue_append_part_hint(command, pass->source);
+  BSON_APPEND_INT64(command, "batchSize", documents_asked(pass));
+  if (pass->source == SOURCE_OWN)
+    queue_append_read_at(pass->mongo, command, pass->part_at);
+  else
+    mongo_append_read_concern(pass->mongo, command, "snapshot", true);
+}
+
+/* What is in an own collection and is none of its type's: the first of them, for the log. */
+static void append_find_others(struct queue_pass *pass, bson_t *command)
+{
+  bson_t filter, list, one, projection;
+  BSON_APPEND_UTF8(command, "find", pass->collection.text);
+  BSON_APPEND_DOCUMENT_BEGIN(command, "filter", &filter);
+  BSON_APPEND_ARRAY_UNSAFE_BEGIN(&filter, "$nor", &list);
+  BSON_APPEND_DOCUMENT_BEGIN(&list, "0", &one);
+  queue_append_part(&one, pass->type, pass->source);
+  bson_append_document_end(&list, &one);
+  bson_append_array_end(&filter, &list);
+  bson_append_document_end(command, &filter);
+  BSON_APPEND_DOCUMENT_BEGIN(command, "projection", &projection);
+  BSON_APPEND_INT32(&projection, "_id", 1);
+  bson_append_document_end(command, &projection);
+  BSON_APPEND_INT32(command, "limit", QUEUE_NAMED_MAX);
+  BSON_APPEND_BOOL(command, "singleBatch", true);
+  pass->ask_documents = 0;
+  queue_append_read_at(pass->mongo, command, pass->part_at);
+}
+
+static enum outcome pass_find(struct queue_pass *pass, struct error *error)
+{
+  bson_t command = BSON_INITIALIZER;
+  enum outcome outcome = pass->session != NULL ? OUTCOME_YES : pass_connect(pass, error);
   pass->begun = true;
-  enum outcome outcome = pass_connect(pass, error);
+  if (outcome == OUTCOME_YES && pass->source == SOURCE_OWN && pass->part_at == 0 && mongo_is_replica_set(pass->mongo)) {
+    error_set(error, "reading the queue: the cluster time of the pass of messages is not known");
+    outcome = OUTCOME_UNKNOWN;
+  }
   if (outcome == OUTCOME_YES) {
-    BSON_APPEND_UTF8(&command, "find", "messages");
-    queue_append_filter(&command, &type, 1, NULL, true);
-    BSON_APPEND_DOCUMENT_BEGIN(&command, "sort", &sort);
-    BSON_APPEND_INT32(&sort, "_id", 1);
-    bson_append_document_end(&command, &sort);
-    queue_append_hint(&command);
-    BSON_APPEND_INT64(&command, "batchSize", ask_count(&pass->reader->ask, pass->caps.documents));
-    mongo_append_read_concern(pass->mongo, &command, "snapshot", true);
+    (pass->names ? append_find_others : append_find)(pass, &command);
     mongo_connection_waits(pass->reader->connection, true);
     outcome = pass_command(pass, &command, error);
     if (outcome == OUTCOME_YES)
       pass->read_at = queue_read_at(&pass->reply);
     if (outcome == OUTCOME_YES && !pass->has_next && pass->read_at == 0 && mongo_is_replica_set(pass->mongo)) {
-      error_set(error, "%s", queue_no_snapshot);
+      queue_no_snapshot(&pass->collection, error);
       outcome = OUTCOME_UNKNOWN;
     }
   }
@@ -180,8 +268,8 @@ static enum outcome pass_more(struct queue_pass *pass, struct error *error)
   bson_t command = BSON_INITIALIZER;
   mongo_connection_waits(pass->reader->connection, false);
   BSON_APPEND_INT64(&command, "getMore", pass->cursor);
-  BSON_APPEND_UTF8(&command, "collection", "messages");
-  BSON_APPEND_INT64(&command, "batchSize", ask_count(&pass->reader->ask, pass->caps.documents));
+  BSON_APPEND_UTF8(&command, "collection", pass->collection.text);
+  BSON_APPEND_INT64(&command, "batchSize", documents_asked(pass));
   enum outcome outcome = pass_command(pass, &command, error);
   bson_destroy(&command);
   return outcome;
@@ -203,11 +291,15 @@ static bool pass_over(struct queue_pass *pass, struct error *error)
   uint32_t bytes = 0;
   struct element id;
   while (pass->has_next && pass_document(pass, &document, &bytes)) {
-    const char *flaw = message_id_find(document, bytes, &id);
-    if (flaw == NULL)
+    const char *flaw = message_id_find(document, bytes, &id), *field = "_id";
+    if (flaw == NULL && !pass->names)
       return false;
-    bool named = queue_name_refused(pass->mark, &id, flaw, error);
-    pass->has_next = bson_iter_next(&pass->next);
+    if (pass->names) {
+      flaw = "is not that of the collection";
+      field = "type";
+    }
+    bool named = queue_name_refused(pass->mark, &id, field, flaw, error);
+    pass_advance(pass, bytes);
     if (named)
       return true;
   }
@@ -219,7 +311,7 @@ static enum outcome pass_fill(struct queue_pass *pass, struct work_item *item, s
 {
   struct element id;
   /* A reply's documents are shorter than the reply; what is too short is grown. */
-  size_t room = pass->reply.len < pass->caps.bytes ? pass->reply.len : (size_t)pass->caps.bytes;
+  size_t room = (size_t)(pass->left_bytes < pass->caps.bytes ? pass->left_bytes : pass->caps.bytes);
   if (!batch_reserve(&item->batch, room)) {
     error_set(error, "reading the queue: no memory for a batch of %zu bytes", room);
     return OUTCOME_UNKNOWN;
@@ -239,9 +331,18 @@ static enum outcome pass_fill(struct queue_pass *pass, struct work_item *item, s
     if (put != ITEM_PUT)
       break;
     queue_mark_set(pass->mark, &id);
-    pass->has_next = bson_iter_next(&pass->next);
+    pass->any = true;
+    pass_advance(pass, bytes);
   }
   return OUTCOME_YES;
+}
+
+/* Once after each time that the messages have run out: then what is left is little, and nothing else would tell of it. */
+static bool pass_looks_for_others(struct queue_pass *pass)
+{
+  if (pass->source != SOURCE_OWN || pass->any || pass->names || pass->mark->refused_seen)
+    return false;
+  return pass->names = pass->mark->refused_seen = true;
 }
 
 static enum outcome pass_next(struct queue_pass *pass, struct work_item **item, struct error *error)
@@ -253,9 +354,13 @@ static enum outcome pass_next(struct queue_pass *pass, struct work_item **item, 
       return OUTCOME_YES;
     if (pass->has_next)
       break;
-    if (pass->cursor == 0)
+    if (pass->cursor == 0 && !pass_looks_for_others(pass))
       return OUTCOME_NO;
-    outcome = pass_more(pass, error);
+    if (pass->ask_documents == 0) {
+      pass->begun = pass->cursor != 0;
+      return OUTCOME_YES;
+    }
+    outcome = pass->cursor == 0 ? pass_find(pass, error) : pass_more(pass, error);
   }
   if (outcome != OUTCOME_YES)
     return outcome;
@@ -265,6 +370,7 @@ static enum outcome pass_next(struct queue_pass *pass, struct work_item **item, 
     return OUTCOME_UNKNOWN;
   }
   filled->read_at = pass->read_at;
+  filled->source = pass->source;
   outcome = pass_fill(pass, filled, error);
   if (outcome == OUTCOME_YES)
     *item = filled;
@@ -273,18 +379,27 @@ static enum outcome pass_next(struct queue_pass *pass, struct work_item **item, 
   return outcome;
 }
 
-enum outcome queue_pass_next(struct queue_pass *pass, struct work_item **item, struct error *error)
+enum outcome queue_pass_next(struct queue_pass *pass, int64_t ask_documents, struct work_item **item, struct error *error)
 {
+  pass->ask_documents = ask_documents;
   enum outcome outcome = pass_next(pass, item, error);
+  if (outcome == OUTCOME_UNKNOWN && pass->names)
+    pass->mark->refused_seen = false;
   pass->failed = outcome == OUTCOME_UNKNOWN; /* the next pass begins with a new connection, to the primary of that moment */
   return outcome;
+}
+
+void queue_pass_holds(const struct queue_pass *pass, int64_t *answer_bytes, int64_t *left_bytes)
+{
+  *answer_bytes = pass->has_reply ? pass->reply.len : 0;
+  *left_bytes = pass->has_reply ? pass->left_bytes : 0;
 }
 
 static void pass_kill_cursor(struct queue_pass *pass)
 {
   bson_t command = BSON_INITIALIZER, cursors;
   struct error ignored;
-  BSON_APPEND_UTF8(&command, "killCursors", "messages");
+  BSON_APPEND_UTF8(&command, "killCursors", pass->collection.text);
   BSON_APPEND_ARRAY_UNSAFE_BEGIN(&command, "cursors", &cursors);
   BSON_APPEND_INT64(&cursors, "0", pass->cursor);
   bson_append_array_end(&command, &cursors);

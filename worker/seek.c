@@ -22,7 +22,7 @@ void seek_idle(struct turn *turn, const char *why)
   turn_enter(turn, STATE_IDLE, why);
 }
 
-/* To IDLE, STOPPED or DONE; out of the wait queue first, so that no process is called that does not come. */
+/* To IDLE, CHECKING, STOPPED or DONE; out of the wait queue first, so that no process is called that does not come. */
 static void stop_waiting(struct turn *turn, enum consumer_state after, const char *why)
 {
   struct core *core = turn->core;
@@ -59,6 +59,10 @@ static void polled(struct turn *turn, const struct completion *completion)
     return;
   }
   turn_name_document(turn, completion);
+  turn->core->own_seen = turn->core->own_seen || completion->own;
+  if (idle && seek->woken && completion->result == RESULT_NO)
+    trust_by(turn, turn->moment->now_ms + RECHECK_MS); /* the ledger may say by now that the type has its own collection */
+  seek->woken = seek->woken && turn->core->woken;
   seek->poll_first = false;
   trust_begin(turn);
   if (waits)
@@ -84,6 +88,25 @@ static const char *free_why(const struct seek *seek)
   return seek->acquisition.steal ? "the lease has expired" : "the lock is free";
 }
 
+/* It leaves the wait queue, so that no process waits for its turn, and looks at the ledger every second. */
+static void paused(struct turn *turn, const struct completion *completion)
+{
+  struct seek *seek = turn->seek;
+  struct core *core = turn->core;
+  seek->may_take = seek->checked = false;
+  if (core->options.exits_when_empty) {
+    turn_refused(turn, completion);
+    stop_waiting(turn, STATE_STOPPED, "the type is paused");
+    return;
+  }
+  if (seek->acquisition.queued)
+    stop_waiting(turn, STATE_CHECKING, "the type is paused");
+  else if (core->state == STATE_WAITING)
+    turn_enter(turn, STATE_CHECKING, "the type is paused");
+  if (core->state == STATE_CHECKING)
+    core->next_ms = turn->trust->due_ms;
+}
+
 static void checked(struct turn *turn, const struct completion *completion)
 {
   struct core *core = turn->core;
@@ -97,6 +120,9 @@ static void checked(struct turn *turn, const struct completion *completion)
     return;
   case TRUST_PAUSES:
     core->next_ms = turn->trust->due_ms;
+    return;
+  case TRUST_PAUSED:
+    paused(turn, completion);
     return;
   case TRUST_SILENT:
     if (completion->result != RESULT_UNKNOWN)
@@ -121,7 +147,9 @@ void seek_checked_aside(struct turn *turn, const struct completion *completion)
   core->woken = false;
   turn->seek->checked = turn->seek->checked && completion->result == RESULT_YES;
   enum trust_answer answer = trust_checked(turn, completion);
-  if (answer == TRUST_SILENT)
+  if (answer == TRUST_PAUSED)
+    paused(turn, completion);
+  else if (answer == TRUST_SILENT)
     trust_soon(turn);
   else if (answer == TRUST_ENDS)
     stop_waiting(turn, STATE_STOPPED, "the storage cannot be trusted");
@@ -138,6 +166,7 @@ static void turn_came(struct turn *turn)
 {
   struct seek *seek = turn->seek;
   turn->core->woken = false; /* that is what it was woken for */
+  turn->core->turn_ms = turn->moment->now_ms;
   if (seek->checked)
     turn_enter(turn, STATE_TAKING, free_why(seek));
   else /* Others were at work since the check: is there still a message, and where is the ledger now? */
@@ -183,8 +212,8 @@ static void looked(struct turn *turn, const struct completion *completion)
     return;
   }
   if (joined && view->left_ms > 0)
-    turn_log(turn, LEVEL_DEBUG, "busy", "held by %s, pid %" PRId64 ", for another %" PRId64 " ms", view->holder.host, view->holder.pid,
-             view->left_ms);
+    turn_log(turn, LEVEL_DEBUG, "busy", "held by %s, pid %" PRId64 ", for another %" PRId64 " ms", lock_holder_show(&view->holder).text,
+             view->holder.pid, view->left_ms);
   busy(turn, seek->acquisition.pause_ms);
 }
 
@@ -248,6 +277,8 @@ static void fence_done(struct turn *turn, const struct completion *completion)
     give_up(turn, STATE_BACKING_OFF, "the file system does not answer");
     return;
   }
+  if (completion->result == RESULT_REFUSED && core->failed_holds == 0)
+    turn_log(turn, LEVEL_WARN, "untrusted", "cannot fence, retrying: %s", completion->error.text);
   if (completion->result != RESULT_YES) {
     fence_given_up(turn, completion->result == RESULT_NO);
     return;
@@ -283,7 +314,7 @@ static void unlocked(struct turn *turn, const struct completion *completion)
   struct core *core = turn->core;
   bool left = completion->kind == ACTION_LEAVE_QUEUE, empty = left && turn->pace->empty;
   /* Not acknowledged: the lease will expire. During a stop the worker does not wait for that. */
-  bool expired = turn->moment->now_ms > lease_end_ms(turn->lease, core->options.lease_ms);
+  bool expired = turn->moment->now_ms > lease_end_ms(turn->lease);
   bool unknown = completion->result == RESULT_UNKNOWN;
   if (unknown && !left && !turn_hurries(turn) && !expired)
     return;
@@ -306,6 +337,8 @@ static struct action *acquire_start(struct turn *turn, enum action_kind kind)
 {
   struct action *action = turn_start(turn, kind);
   turn->seek->acquisition.listens = turn->pace->notified;
+  turn->seek->acquisition.ttl_ms = turn->core->options.lease_ms;
+  turn->seek->acquisition.retry_ms = turn->core->options.retry_ms;
   action->acquisition = turn->seek->acquisition;
   return action;
 }

@@ -16,6 +16,7 @@ struct seek {
   int64_t fence_until_ms; /* FENCING: until then an unknown fence is asked again */
   enum place place;       /* FENCING: once it was asked */
   bool logged_lock;
+  bool woken; /* IDLE: told of a message, and no poll has come back since */
 };
 
 void seek_init(struct seek *seek, const struct consumer_options *options);

@@ -1,5 +1,7 @@
 #include "worker/systemd.h"
 
+#include <time.h>
+
 #if PAWL_SYSTEMD
 #include <stdlib.h>
 #include <systemd/sd-daemon.h>
@@ -9,7 +11,7 @@ enum { PERIOD_MS = 1000 };
 
 static void tell(struct systemd *systemd, const char *what, const char *status)
 {
-  char text[SYSTEMD_STATUS_SIZE + 40];
+  char text[SYSTEMD_STATUS_SIZE + 100];
   if (!systemd->on)
     return;
   snprintf(systemd->status, sizeof systemd->status, "%s", status);
@@ -50,6 +52,16 @@ void systemd_tick(struct systemd *systemd, int64_t now_ms, const char *status)
 void systemd_ready(struct systemd *systemd, const char *status)
 {
   tell(systemd, "READY=1\n", status);
+}
+
+/* With the time by which systemd (Type=notify-reload) knows which reload is meant. */
+void systemd_reloading(struct systemd *systemd, const char *status)
+{
+  struct timespec now;
+  char text[80];
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%lld\n", (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+  tell(systemd, text, status);
 }
 
 void systemd_stopping(struct systemd *systemd, const char *status)

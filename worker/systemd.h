@@ -26,6 +26,8 @@ int64_t systemd_period_ms(const struct systemd *systemd);
 /* Sends the keep-alive message when it is due, and the status if it has changed. */
 void systemd_tick(struct systemd *systemd, int64_t now_ms, const char *status);
 void systemd_ready(struct systemd *systemd, const char *status);
+/* The configuration is read again; systemd_ready tells when that is done. */
+void systemd_reloading(struct systemd *systemd, const char *status);
 void systemd_stopping(struct systemd *systemd, const char *status);
 
 #endif

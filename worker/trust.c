@@ -32,6 +32,10 @@ void trust_set(struct turn *turn, enum storage_view view, const struct error *wh
   struct trust *trust = turn->trust;
   if (view == STORAGE_AGREES && trust->view == STORAGE_DISAGREES)
     turn_log(turn, LEVEL_INFO, "trusted", "the storage agrees with the ledger again, of database %s", turn->core->options.database);
+  if (view == STORAGE_PAUSED && trust->view != STORAGE_PAUSED)
+    turn_log(turn, LEVEL_INFO, "paused", "not competing for the lock: %s", why->text);
+  if (view != STORAGE_PAUSED && trust->view == STORAGE_PAUSED)
+    turn_log(turn, LEVEL_INFO, "paused", "the type is not paused any more");
   if (view == STORAGE_NEWER && trust->view != STORAGE_NEWER)
     turn_log(turn, LEVEL_WARN, "newer", "standing by: %s", why->text);
   trust->view = view;
@@ -95,6 +99,10 @@ static void agrees(struct turn *turn, const struct ledger *ledger)
   struct trust *trust = turn->trust;
   trust->distrust_since_ms = -1;
   turn->core->epoch_seen = ledger->epoch;
+  if (ledger->own && !turn->core->own_seen && turn->core->state == STATE_IDLE)
+    turn->core->next_ms = turn->moment->now_ms; /* there may be messages where no poll has looked */
+  turn->core->own_seen = ledger->own;
+  turn->core->own_known = true;
   turn->core->seq_seen = ledger->end.seq;
   turn->core->settled = ledger->settled;
   trust->clean_seen = ledger->clean;
@@ -115,11 +123,14 @@ enum trust_answer trust_checked(struct turn *turn, const struct completion *comp
     agrees(turn, &completion->ledger);
     return TRUST_AGREES;
   }
-  if (completion->result != RESULT_NEWER)
+  if (completion->result != RESULT_NEWER && completion->result != RESULT_PAUSED)
     return TRUST_SILENT;
+  bool paused = completion->result == RESULT_PAUSED;
   turn->trust->distrust_since_ms = -1;
-  trust_set(turn, STORAGE_NEWER, &completion->error);
-  return TRUST_PAUSES;
+  if (paused) /* when it ends, the storage is judged anew */
+    turn->trust->open_refused_since_ms = -1;
+  trust_set(turn, paused ? STORAGE_PAUSED : STORAGE_NEWER, &completion->error);
+  return paused ? TRUST_PAUSED : TRUST_PAUSES;
 }
 
 void trust_check_start(struct turn *turn)
@@ -140,6 +151,12 @@ void trust_begin(struct turn *turn)
 void trust_soon(struct turn *turn)
 {
   turn->trust->due_ms = turn->moment->now_ms + RECHECK_MS;
+}
+
+void trust_by(struct turn *turn, int64_t ms)
+{
+  if (turn->trust->due_ms < INT64_MAX && turn->trust->due_ms > ms)
+    turn->trust->due_ms = ms;
 }
 
 bool trust_is_due(const struct turn *turn)
@@ -200,6 +217,7 @@ bool trust_tells(const struct trust *trust, const struct core *core, int64_t now
   }
   switch (trust->view) {
   case STORAGE_AGREES:
+  case STORAGE_PAUSED: /* as its operator wants it */
     return true;
   case STORAGE_UNSEEN:
     error_set(why, "the storage of %s has not been checked yet", core->type);

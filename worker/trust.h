@@ -7,17 +7,18 @@
 
 #include "worker/turn.h"
 
-/* The result of the last check of the storage. */
+/* The result of the last check. */
 enum storage_view {
   STORAGE_UNSEEN,
   STORAGE_AGREES,
   STORAGE_DISAGREES, /* it does not agree with the ledger, or cannot be read, or not be written to */
   STORAGE_NEWER,     /* the storage, or the ledger, needs a newer pawl */
+  STORAGE_PAUSED,    /* not looked at: the type is paused */
 };
 
 struct trust {
   enum storage_view view;
-  struct error why;              /* DISAGREES, NEWER */
+  struct error why;              /* DISAGREES, NEWER, PAUSED */
   int64_t due_ms;                /* the next check, while idle or waiting; INT64_MAX: after the first poll */
   char file[FILE_NAME_SIZE];     /* DISAGREES: the current segment then */
   int64_t distrust_since_ms;     /* checks have failed since then, with a message waiting at first; -1: no */
@@ -33,6 +34,7 @@ enum trust_answer {
   TRUST_SILENT, /* the check says nothing about the storage: a holder was at work, or no answer */
   TRUST_AGREES,
   TRUST_PAUSES, /* not now: the next check is due at due_ms */
+  TRUST_PAUSED, /* the same, and no process shall wait for this one: the type is paused */
   TRUST_ENDS,   /* the storage cannot be trusted: the type shall stop */
 };
 /* CHECK came back. */
@@ -41,6 +43,8 @@ MUST_CHECK enum trust_answer trust_checked(struct turn *turn, const struct compl
 void trust_begin(struct turn *turn);
 /* Nothing was learned: the next check is due soon. */
 void trust_soon(struct turn *turn);
+/* A check is due by then, if any is. */
+void trust_by(struct turn *turn, int64_t ms);
 /* Whether a check is due beside polls and looks at the mutex, which come first; but not without end. */
 bool trust_is_due(const struct turn *turn);
 

@@ -34,6 +34,14 @@ static void problem_count(struct core *core, const char *event)
   assert(!"no known problem");
 }
 
+static void problem_keep(struct turn *turn, const struct log_event *event)
+{
+  struct core *core = turn->core;
+  core->problem_ms = turn->moment->now_ms;
+  core->problem_event = event->name;
+  text_shorten(event->text, PROBLEM_HEAD_MAX, PROBLEM_TAIL_MAX, core->problem_text);
+}
+
 void turn_log(struct turn *turn, enum log_level level, const char *event, const char *format, ...)
 {
   if (level <= LEVEL_WARN)
@@ -49,6 +57,8 @@ void turn_log(struct turn *turn, enum log_level level, const char *event, const 
   va_start(arguments, format);
   vsnprintf(entry->text, sizeof entry->text, format, arguments);
   va_end(arguments);
+  if (level <= LEVEL_WARN)
+    problem_keep(turn, entry);
 }
 
 void turn_enter(struct turn *turn, enum consumer_state state, const char *why)
@@ -56,6 +66,7 @@ void turn_enter(struct turn *turn, enum consumer_state state, const char *why)
   struct core *core = turn->core;
   turn_log(turn, LEVEL_INFO, "state", "%s -> %s: %s", consumer_state_name(core->state), consumer_state_name(state), why);
   core->state = state;
+  core->entered_ms = turn->moment->now_ms;
   core->refused = core->refused && state != STATE_IDLE && state != STATE_BACKING_OFF; /* the next epoch finds out again */
   core->next_ms = turn->moment->now_ms;
   core->unknown_row = 0;
@@ -93,6 +104,7 @@ struct action *turn_start(struct turn *turn, enum action_kind kind)
   action->number = ++core->number;
   action->epoch = core->epoch;
   action->owner = core->owner;
+  action->lease_ms = core->options.lease_ms;
   action->wall_us = turn->moment->wall_us;
   core->activity[activity].running = true;
   core->activity[activity].dropped = false;

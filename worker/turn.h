@@ -53,6 +53,7 @@ struct consumer_options {
   int64_t lease_ms, retry_ms, poll_ms, linger_ms, stall_ms;
   int64_t segment_bytes; /* roll when a segment has this size; 0: never */
   int64_t poll_share;    /* after a poll that found nothing: pause for this many times its duration; all types share one processor */
+  bool exits_when_empty; /* a paused type would keep it for ever: an error */
   int64_t distrust_ms;   /* how long a check must fail before the failure is believed; and the time between checks while idle */
   /* for texts; borrowed from the caller as long as the consumer lives */
   const char *dir;      /* the directory of the files */
@@ -88,13 +89,17 @@ struct consumer_counts {
   int64_t deleted;      /* deleted documents, also those that another holder left */
   int64_t acquisitions; /* acquisitions of the lock with an epoch; a roll does not count */
   int64_t segments;     /* segments made */
+  int64_t unclean;      /* acquisitions after a holder whose end was not clean */
+  struct latencies latencies;
   int64_t problems[PROBLEM_COUNT];
 };
 
+enum { PROBLEM_HEAD_MAX = 160, PROBLEM_TAIL_MAX = 80 };
 struct core {
   char type[TYPE_BYTES_MAX + 1];
   struct consumer_options options;
   enum consumer_state state;
+  int64_t entered_ms;        /* when it entered that state; 0: at its start */
   enum consumer_state after; /* UNLOCKING: the next state */
   int64_t epoch_left;        /* UNLOCKING: the last epoch under this lock, once its end is known to be clean; 0: none */
   bool stopping;
@@ -120,6 +125,8 @@ struct core {
   struct owner owner; /* of the lock */
   int64_t epoch;      /* mine; 0: none */
   int64_t epoch_seen; /* in the ledger, by the last check or fence */
+  bool own_known;     /* there was a check, or a fence */
+  bool own_seen;      /* the type has its own collection, by the last check or fence */
   int64_t seq_seen;   /* in the ledger, or committed by me */
   int64_t settled;    /* end of the unbroken prefix of acknowledged deletes; without an epoch: the last value seen */
 
@@ -127,6 +134,12 @@ struct core {
   int64_t failed_holds; /* takes and fences without an answer, and epochs that could not read the queue, in a row; the same */
   struct consumer_counts counts;
   int64_t commit_ms; /* when a block was last committed; -1: none was */
+  int64_t turn_ms;   /* when the turn to take the mutex last came */
+
+  /* the last warning or error in the notes, for a report */
+  int64_t problem_ms;        /* 0: there was none */
+  const char *problem_event; /* static text */
+  char problem_text[PROBLEM_HEAD_MAX + PROBLEM_TAIL_MAX + sizeof "…"];
 };
 
 struct turn {

@@ -30,6 +30,11 @@ size_t work_item_ids_bytes(const struct work_item *item)
   return bytes;
 }
 
+int64_t work_item_bytes(const struct work_item *item)
+{
+  return item != NULL ? (int64_t)(item->batch.size + work_item_ids_bytes(item)) : 0;
+}
+
 int64_t work_item_ids_named(const bson_t *ids)
 {
   struct elements elements;
@@ -71,6 +76,18 @@ enum work_item_put work_item_put(struct work_item *item, const struct work_item_
     return ITEM_UNUSABLE;
   bool put = work_item_add_id(item, id) && batch_add(&item->batch, document, bytes, bundle_items(document, bytes));
   return put ? ITEM_PUT : ITEM_NO_MEMORY;
+}
+
+int64_t work_item_oldest_s(const struct work_item *item)
+{
+  struct elements elements;
+  struct element id;
+  if (item->ids_count == 0)
+    return -1;
+  elements_init(&elements, bson_get_data(item->ids[0]), item->ids[0]->len);
+  if (!elements_next(&elements, &id) || id.type != BSON_TYPE_OID)
+    return -1;
+  return (int64_t)id.value[0] << 24 | (int64_t)id.value[1] << 16 | (int64_t)id.value[2] << 8 | (int64_t)id.value[3];
 }
 
 bool work_item_range(const struct work_item *item, struct element *first, struct element *last)

@@ -8,6 +8,7 @@
 #define PAWL_WORKER_WORK_ITEM_H
 
 #include "base.h"
+#include "lockstore/queue_name.h"
 #include "storage/batch.h"
 #include "worker/message_id.h"
 
@@ -23,6 +24,7 @@ struct work_item {
   bool deleting;      /* an action is deleting it */
   uint64_t
       read_at; /* the cluster time of its pass, seconds << 32 | increment, if a delete by the range of its `_id`s is allowed; otherwise 0 */
+  enum queue_source source; /* which collection they lie in; SOURCE_BOTH only in settling */
   uint32_t documents;
   int64_t seq_last; /* seq of its last message; known after the commit */
 };
@@ -47,6 +49,10 @@ MUST_CHECK enum work_item_put work_item_put(struct work_item *item, const struct
                                             size_t bytes, struct element *id);
 /* The first and the last `_id`: a delete by range begins and ends with these. False: the item has none. */
 MUST_CHECK bool work_item_range(const struct work_item *item, struct element *first, struct element *last);
+/* When the first document's `_id` was made, in seconds since 1970 by its producer's clock; -1: it is no ObjectId, or there is none. */
+int64_t work_item_oldest_s(const struct work_item *item);
+/* What it has in memory; NULL: nothing. */
+int64_t work_item_bytes(const struct work_item *item);
 /* How many bytes of `_id`s the item has. */
 size_t work_item_ids_bytes(const struct work_item *item);
 /* How many `_id`s one of the arrays names. */

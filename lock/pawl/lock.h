@@ -239,7 +239,7 @@ PAWL_API enum pawl_result pawl_release_begin(struct pawl *pawl, pawl_hold hold, 
 /* One that holds a lock, or waits for one. */
 struct pawl_entry {
   char name[129];
-  char host[256], program[64]; /* of the process */
+  char host[256], program[64]; /* of the process; a worker with a name of its own has NAME@HOST as its host */
   int64_t pid;
   int slot;        /* held: which slot, from 0 on; -1: it waits */
   int place;       /* waits: how many came before it */
@@ -262,12 +262,21 @@ PAWL_MUST_CHECK enum pawl_result pawl_list(struct pawl *pawl, const char *name, 
 PAWL_MUST_CHECK enum pawl_result pawl_break(struct pawl *pawl, const char *name, int slot, const char *why, struct pawl_error *error);
 
 /*
- * Removes all that is left of a name: its tokens, which begin anew with the next holder. Only for names whose tokens nothing
- * remembers any more. It takes the lock meanwhile, and waits for it up to wait_ms. Blocks. As pawl_take; PAWL_NOTHING: there
- * is no such lock. PAWL_REFUSED: it is a type of pawl-worker, whose ledger stays. PAWL_BUSY: of a lock with slots another one
- * is held.
+ * Removes an unused name: its token, its number of slots, and the documents of dead processes.
+ * Its tokens never go back: the next holder's is above all that any forgotten name had. Waits up to wait_ms for the name to be
+ * free. Blocks; a request that has no answer is tried again for 5 s.
+ * PAWL_BUSY, PAWL_TIMEOUT: it is held, or waited for. PAWL_HELD: by this handle. PAWL_NOTHING: there is no such lock.
+ * PAWL_REFUSED: it is a type of pawl-worker, whose ledger stays; or paused. PAWL_MALFORMED, PAWL_FOREIGN, PAWL_UNKNOWN, PAWL_LOGIN,
+ * PAWL_DENIED, PAWL_INVALID, PAWL_MEMORY, PAWL_FORKED.
  */
 PAWL_MUST_CHECK enum pawl_result pawl_forget(struct pawl *pawl, const char *name, int64_t wait_ms, struct pawl_error *error);
+/*
+ * Does so for every name that no process holds or waits for; *count: how many had a token. For databases with many names that
+ * are used once, such as a lock for each order: MongoDB keeps about 150 bytes for each. Other processes may take locks at the
+ * same time. The library never does it by itself. PAWL_UNKNOWN, PAWL_LOGIN, PAWL_DENIED, PAWL_REFUSED, PAWL_INVALID, PAWL_MEMORY,
+ * PAWL_FORKED.
+ */
+PAWL_MUST_CHECK enum pawl_result pawl_prune(struct pawl *pawl, size_t *count, struct pawl_error *error);
 
 /* ---- fencing ---- */
 

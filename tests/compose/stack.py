@@ -155,7 +155,8 @@ class Stack:
             return None
 
     def ledger(self, name):
-        return self.look(lambda database: database.ledger.find_one({"_id": name})) or {"epoch": 0, "seq": 0}
+        """One that is just being made has no seq yet."""
+        return {"epoch": 0, "seq": 0, **(self.look(lambda database: database.ledger.find_one({"_id": name})) or {})}
 
     def holder(self, name):
         """The container that holds the type, or None."""

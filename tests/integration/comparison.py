@@ -14,10 +14,12 @@ def compare(field, name, queue_empty, live):
     """Of one type; as Field.compare says. Returns the messages in the files."""
     def mine(raw):
         kind = reader.element(raw, b"type")
-        return kind is not None and kind[0] == 2 and reader.text(kind) == name
+        return field.typeless.get(raw) == name if kind is None else kind[0] == 2 and reader.text(kind) == name
     # In this order: what is acknowledged is in the queue, and what leaves the queue is in the file.
     sent = {producer: [raw for raw in list(raws) if mine(raw)] for producer, raws in list(field.acknowledged.items())}
-    queued = Counter(d.raw for d in field.messages.find({"type": {"$eq": name, "$not": {"$type": "array"}}}))
+    of = {"type": {"$eq": name, "$not": {"$type": "array"}}}
+    queued = Counter(d.raw for d in field.messages.find(of))
+    queued.update(d.raw for d in field.own(name).find({"$or": [of, {"type": {"$exists": False}}]}))
     ledger = field.ledger(name)
     messages = reader.read_type(field.dir, name, ledger) if ledger else []
     maybe = {raw for raw in field.unknown if mine(raw)}

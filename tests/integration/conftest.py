@@ -14,6 +14,7 @@ from fields import Field
 from harness import BIN, CALM, Mongod, free_port, remove, run, wait_until
 from health_port import Port
 from locking import locker
+from monitoring import Monitor
 from secured import PASSWORDS, Secured, Users, documented_roles
 
 
@@ -135,6 +136,20 @@ def listening(field):
         wait_until(lambda: port.status("/healthz") == 200 or not worker.alive(), lambda: f"a health port of {worker}")
         return worker, port
     return make
+
+
+@pytest.fixture
+def monitor(field):
+    """Makes a monitor of the test's database."""
+    made = []
+
+    def make(*arguments, mongo=None, on=None, **more):
+        ground = on or field
+        made.append(Monitor(mongo or ground.mongo, ground.folder / f"monitor{len(made)}.log", *arguments, **more))
+        return made[-1]
+    yield make
+    for one in made:
+        one.close()
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,14 @@ HELLO = {"helloOk": True, "ismaster": True, "isWritablePrimary": True, "maxBsonO
          "maxWriteBatchSize": 100000, "logicalSessionTimeoutMinutes": 30, "minWireVersion": 0, "maxWireVersion": 17, "ok": 1.0}
 
 
+def matches(wanted, found):
+    """A value, or one with $eq or $ne."""
+    if not isinstance(wanted, dict):
+        return wanted == found
+    [(operator, value)] = wanted.items()
+    return (value == found) == {"$eq": True, "$ne": False}[operator]
+
+
 class FakeMongod(socketserver.ThreadingTCPServer):
     """`answers`: one for each question, the last one for all that follow: ledgers (a list of documents), LOST, BROKEN, or a refusal
     {"code", "errmsg"}. `askers`: the connections that questions came from; `programs`: the names of all connections."""
@@ -71,5 +79,5 @@ class Connection(socketserver.BaseRequestHandler):
         if isinstance(answer, dict):
             return {"ok": 0.0, **answer}
         assert command["find"] == "ledger", command
-        found = [] if answer == BROKEN else [ledger for ledger in answer if command["filter"].get("_id", ledger["_id"]) == ledger["_id"]]
+        found = [] if answer == BROKEN else [ledger for ledger in answer if matches(command["filter"]["_id"], ledger["_id"])]
         return {"cursor": {"id": bson.Int64(7 if answer == BROKEN else 0), "ns": command["$db"] + ".ledger", "firstBatch": found}, "ok": 1.0}

@@ -4,12 +4,13 @@
  *
  * PAWL_TEST_DISK_RULES names a file that is read again before each such call. A line is `CALL NAME NTH WHAT`:
  *   CALL  open, pread, pwrite, fdatasync, fsync, ftruncate, close
- *   NAME  the file's name without folder, or * for any (the directory itself is `.`)
+ *   NAME  a pattern for the file's name without folder; * for any (the directory itself is `.`)
  *   NTH   the how many-th matching call since the worker began to see the line; 0: each
  *   WHAT  an errno as a number: the call is not made, and fails (close: it is made, and fails)
  *         short: half of it is written, and told
  *         late:  it is made, and fails all the same with EIO
  *         stop:  the process stops itself (SIGSTOP) before it
+ *         hang:  it waits as long as the line is there, and is made then; NTH is 0
  *         skip:  fdatasync and fsync: it is not made, and succeeds
  *         later: fdatasync and fsync: it succeeds at once, and is made 20 ms later
  * PAWL_TEST_DISK_LOG names a file to which each call is added: `CALL NAME ARGUMENTS = RESULT`.
@@ -18,6 +19,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -28,7 +30,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-enum { RULES_MAX = 16, NOT_MATCHED = -1, SHORT = 10001, LATE, STOP, SKIP, LATER };
+enum { RULES_MAX = 16, NOT_MATCHED = -1, SHORT = 10001, LATE, STOP, SKIP, LATER, HANG };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -73,15 +75,14 @@ static int what_of(const char *text)
   static const struct {
     const char *text;
     int what;
-  } words[] = {{"short", SHORT}, {"late", LATE}, {"stop", STOP}, {"skip", SKIP}, {"later", LATER}};
+  } words[] = {{"short", SHORT}, {"late", LATE}, {"stop", STOP}, {"skip", SKIP}, {"later", LATER}, {"hang", HANG}};
   for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
     if (strcmp(text, words[i].text) == 0)
       return words[i].what;
   return atoi(text);
 }
 
-/* NOT_MATCHED, or what is to happen. */
-static int rule_for(const char *call, const char *name)
+static int rule_now(const char *call, const char *name)
 {
   const char *path = getenv("PAWL_TEST_DISK_RULES");
   FILE *file = path != NULL ? fopen(path, "re") : NULL;
@@ -94,7 +95,7 @@ static int rule_for(const char *call, const char *name)
     char rule_call[32], rule_name[128], what[32];
     int nth = 0, slot = 0;
     if (sscanf(line, "%31s %127s %d %31s", rule_call, rule_name, &nth, what) != 4 || strcmp(rule_call, call) != 0 ||
-        (strcmp(rule_name, "*") != 0 && strcmp(rule_name, name) != 0))
+        fnmatch(rule_name, name, 0) != 0)
       continue;
     while (slot < RULES_MAX - 1 && rules[slot].line[0] != 0 && strcmp(rules[slot].line, line) != 0)
       slot++;
@@ -105,6 +106,15 @@ static int rule_for(const char *call, const char *name)
   pthread_mutex_unlock(&lock);
   fclose(file);
   return found;
+}
+
+/* NOT_MATCHED, or what is to happen. */
+static int rule_for(const char *call, const char *name)
+{
+  int what;
+  while ((what = rule_now(call, name)) == HANG)
+    usleep(100000); /* the fault itself */
+  return what;
 }
 
 static void tell(const char *format, ...)

@@ -23,9 +23,11 @@ class Field:
         self.dir = self.folder / "storage"
         self.dir.mkdir()
         self.workers, self.acknowledged, self.unknown = [], {}, []
+        self.typeless = {}  # of a document without a type: whose own collection it was sent to
         majority = {"write_concern": WriteConcern("majority", j=True)}
         self.db = server.client.get_database(database, **majority)
         self.messages = self.db.get_collection("messages", codec_options=RAW, **majority)
+        self.own = lambda name: self.db.get_collection(f"messages.{name}", codec_options=RAW, **majority)
         concern = {"read_concern": ReadConcern("majority")} if server.replica_set else {}
         self.ledgers, self.locks = self.db.get_collection("ledger", **concern), self.db.locks
         self.mongo = ["--uri", server.uri, "--db", database]
@@ -84,12 +86,13 @@ class Field:
 
     # the foreign producer: pymongo and a plain insert
 
-    def insert(self, producer, documents):
-        """Inserts in order; what was acknowledged is kept, in order, as the bytes that were sent."""
+    def insert(self, producer, documents, own=None):
+        """Inserts in order; what was acknowledged is kept, in order, as the bytes that were sent. own: into that type's own collection."""
         raws = [document if isinstance(document, bytes) else bson.encode({"_id": bson.ObjectId(), **document}) for document in documents]
         kept = self.acknowledged.setdefault(producer, [])
+        self.typeless.update({raw: own for raw in raws if own})
         try:
-            self.messages.insert_many([RawBSONDocument(raw) for raw in raws], ordered=True)
+            (self.own(own) if own else self.messages).insert_many([RawBSONDocument(raw) for raw in raws], ordered=True)
             kept.extend(raws)
         except BulkWriteError as error:
             sure = error.details["nInserted"] if not error.details.get("writeConcernErrors") else 0
@@ -98,22 +101,28 @@ class Field:
         except PyMongoError:
             self.unknown.extend(raws)
 
-    def fill(self, count, type_name="t1", producer=None, size=40, chunk=1000):
+    def fill(self, count, type_name="t1", producer=None, size=40, chunk=1000, own=False):
+        """own: into the type's own collection, without a type."""
         producer = producer or f"producer of {type_name}"
         start = len(self.acknowledged.get(producer, []))
         for at in range(start, start + count, chunk):
-            self.insert(producer, [{"type": type_name, "producer": producer, "n": n, "payload": "x" * size}
-                                   for n in range(at, min(at + chunk, start + count))])
+            of = {} if own else {"type": type_name}
+            self.insert(producer, [of | {"producer": producer, "n": n, "payload": "x" * size}
+                                   for n in range(at, min(at + chunk, start + count))], own=type_name if own else None)
 
-    @contextmanager
     def producing(self, count=50, pause=0.05, **how):
         """A producer is at work as long as the block lasts."""
+        return self.repeating(lambda: self.fill(count, **how), pause)
+
+    @contextmanager
+    def repeating(self, action, pause):
+        """It is done again and again as long as the block lasts."""
         enough = threading.Event()
 
-        def produce():
+        def repeat():
             while not enough.wait(pause):
-                self.fill(count, **how)
-        producer = threading.Thread(target=produce, daemon=True)
+                action()
+        producer = threading.Thread(target=repeat, daemon=True)
         producer.start()
         try:
             yield
@@ -136,7 +145,8 @@ class Field:
     # looking
 
     def queued(self, type_name="t1"):
-        return self.messages.count_documents({"type": {"$eq": type_name, "$not": {"$type": "array"}}})
+        of = {"type": {"$eq": type_name, "$not": {"$type": "array"}}}
+        return self.messages.count_documents(of) + self.own(type_name).count_documents({"$or": [of, {"type": {"$exists": False}}]})
 
     def ledger(self, type_name="t1"):
         return self.ledgers.find_one({"_id": type_name})

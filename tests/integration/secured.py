@@ -9,7 +9,7 @@ from disks import command
 from harness import ROOT, Mongod, free_port, run, wait_until
 
 PASSWORDS = {"operator": "0perat0r-Gehe1m", "worker": "w0rker-S3cret", "viewer": "v1ewer-S3cret", "producer": "pr0ducer-S3cret", "root": "r00t-S3cret"}
-COLLECTIONS = ("messages", "locks", "ledger", "wakeups")
+COLLECTIONS = ("messages", "locks", "ledger", "wakeups", "workers")
 
 
 def documented_roles(db):

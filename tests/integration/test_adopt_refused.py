@@ -126,7 +126,7 @@ def test_another_types_file_under_the_name(field):
 def test_newer_ledger_is_left_alone(field):
     field.fill(10)
     field.drain()
-    field.ledgers.replace_one({"_id": "t1"}, {"_id": "t1", "v": 2, "epoch": 9})
+    field.ledgers.replace_one({"_id": "t1"}, {"_id": "t1", "v": 3, "epoch": 9})
     refused(field, 74, "newer")
 
 

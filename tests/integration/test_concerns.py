@@ -11,6 +11,7 @@ from harness import CALM, ROOT, environment, program, wait_until
 SMALL = ["--batch-messages", 100]
 TITLE = "## What each request carries"
 WAIT_QUEUE = -1  # its slot
+FLOOR = "@floor"
 WAITING = {"$push": "wait for the lock", "$unset": "wait on for the lock", "$pull": "leave the wait queue", "$currentDate": "call the next waiter"}
 # The driver's own.
 DRIVER = {"isMaster", "ping", "saslStart", "saslContinue", "endSessions"}
@@ -61,6 +62,15 @@ def request(who, command, fenced, released, cut):
     verb, of = next(iter(command.items()))
     where = command.get("collection", of) if verb == "getMore" else of
     wakeups = isinstance(where, str) and where.split(".")[0] == "wakeups"
+    if verb == "explain":
+        return "see how MongoDB would read"
+    if where == "messages" and "pawl-worker" in who and ("returnKey" in command or command.get("pipeline", [])[1:] == [{"$group": {"_id": "$type"}}]):
+        last = "last look" if command["readConcern"]["level"] == "linearizable" else "look"
+        return f"{last} for types{', one by one' if verb == 'find' else ''}"
+    if where == "workers":
+        return {"update": "write the row of a worker", "find": "read the rows of the workers", "delete": "remove rows of workers"}[verb]
+    if verb == "find" and where == "messages" and "pawl-status" in who and "min" not in command:
+        return "look at the first documents"
     if verb == "find" and where == "messages":
         if "min" in command:
             return "count what has no type"
@@ -68,11 +78,15 @@ def request(who, command, fenced, released, cut):
             return "begin a pass"
         if "$in" in command["filter"].get("_id", {}):
             return "look for deleted messages"
-        return "poll the queue" if "sort" in command or "_id" in command["filter"] else "last poll of `--exit-when-empty`"
+        return "last poll of `--exit-when-empty`" if "type" in command.get("sort", {}) else "poll the queue"
     if verb == "find" and where == "ledger":
         if "filter" not in command:
             return "see whether it reads in snapshots"
-        if not command["filter"]:
+        if "needs" in command["filter"]:
+            return ("see" if "pawl-worker" in who else "ask") + " which types have their own collection"
+        if command["filter"]["_id"] == FLOOR:
+            return "see the floor"
+        if "$ne" in command["filter"]["_id"]:
             return "list the ledgers"
         return "read the ledger before a cut, or before a verdict" if fenced and cut else "read the ledger"
     if verb == "find" and where == "locks":
@@ -90,25 +104,37 @@ def request(who, command, fenced, released, cut):
         return WAITING[name]
     if verb == "delete" and where == "locks":
         query = statement(command, "deletes")["q"]
+        if query["type"] == "":
+            return "have the journal written"
         if query["slot"] == WAIT_QUEUE:
             return "remove the empty wait queue"
         if "$expr" in query:
             return "steal the lock"
         return "release the lock" if str(query["owner"]) not in released else "confirm the release"
     if verb == "findAndModify" and where == "ledger":
-        return "fence"
+        return "pause" if "paused" in command["update"][0]["$set"] else "fence"
     if verb == "update" and where == "ledger":
         change = statement(command, "updates")
+        if change["q"]["_id"] == FLOOR:
+            return "raise the floor"
         if "_id" in change["u"]:
             return "adopt"
+        if "paused.id" in change["q"]:
+            return "resume"
         return "commit" if "link" in change["q"] else "record what is settled"
     if verb == "delete" and where == "ledger":
         return "forget a lock"
+    if verb == "insert" and where == "ledger":
+        return "make the ledger"
     if verb == "delete" and where == "messages":
         return "delete by range" if "txnNumber" in command else "delete by `_id`s"
     if verb == "insert" and where == "messages":
         return "insert messages"
     if verb == "aggregate":
+        if where == "ledger":
+            return "read the ledger that is made, and the floor"
+        if "$first" in str(command["pipeline"]):
+            return "look for the oldest documents"
         return "count the queue" if where == "messages" else "look for left transactions"
     if wakeups and verb == "insert":
         return "tell that messages came" if "pawl-enqueue" in who else "send a wake-up"
@@ -235,8 +261,15 @@ def everything(field, log):
     worker.thaw()
     assert worker.stop()[0] == 0 and command.wait(60) == 0
 
-    assert field.run("pawl-status").returncode == 0
+    assert field.run("pawl-status").returncode == field.run("pawl-status", "--peek", "t1").returncode == 0
+    assert field.run("pawl-status", "--pause", "t1", "--reason", "a test").returncode == field.run("pawl-status", "--resume", "t1").returncode == 0
     assert field.run("pawl-lock", "n", "--", "true").returncode == field.run("pawl-lock", "--forget", "n").returncode == 0
+    field.fill(10, "t3")
+    field.drain(*CALM, types=["*"])
+    field.messages.insert_one({"type": ["an array"]})  # now the index cannot be skipped in one request; a worker asks that when it starts
+    field.fill(10, "t3")
+    field.drain(*CALM, types=["*"])
+    field.messages.delete_many({"type": "an array"})
     field.compare()
     field.ledgers.delete_one({"_id": "t1"})
     assert field.run("pawl-setup", "--adopt", "t1", "--dir", field.dir, "--yes").returncode == 0

@@ -35,6 +35,18 @@ def test_everything_with_tls_and_scram(prepared):
     assert done.returncode == 0, done
 
 
+def test_the_viewer_sees_the_queue(prepared):
+    """With the rights that the page gives: the oldest too, without a warning about what it may not see."""
+    field = prepared
+    field.fill(3)
+    viewer = field.as_user("viewer")
+    row = json.loads(run("pawl-status", "--json", *viewer).stdout)
+    assert row["queued"] == 3 and row["oldest_age_ms"] >= 0, row
+    check = run("pawl-status", "--check", "--max-documents", 5, *viewer)
+    assert check.returncode == 0 and check.stdout.startswith(b"PAWL OK: 1 type, 1 with documents that wait"), check
+    assert len(run("pawl-status", "--peek", "t1", *viewer).stdout.splitlines()) == 3
+
+
 def test_slow_link_with_tls(prepared):
     """A reply may take as long as its bytes come, below TLS too: here 2 s, where a request has one."""
     field, server = prepared, prepared.server
@@ -142,7 +154,7 @@ def test_user_is_dropped_and_made_again(prepared, tmp_path):
     field, admin, go = prepared, prepared.server.client.admin, tmp_path / "go"
     field.mongo = field.as_user("worker")
     worker = field.worker("--linger", "300ms")
-    lock = subprocess.Popen([program("pawl-lock"), *field.mongo, "--lease", "3s", "job", "--", "sh", "-c", f"until [ -e {go} ]; do sleep 0.1; done"],
+    lock = subprocess.Popen([program("pawl-lock"), *field.mongo, "--lease", "10s", "job", "--", "sh", "-c", f"until [ -e {go} ]; do sleep 0.1; done"],
                             env=environment(), stderr=subprocess.PIPE)
     stream = subprocess.Popen([program("pawl-enqueue"), *field.as_user("producer"), "--type", "t1"], env=environment(), stdin=subprocess.PIPE,
                               stderr=subprocess.PIPE)

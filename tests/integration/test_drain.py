@@ -214,3 +214,14 @@ def test_polls_of_many_types_take_turns(field):
         status, _ = worker.stop()
         assert status == 0, str(worker)
     assert fault.count == 8, str(worker)
+
+
+def test_a_reply_holds_what_makes_a_block(field):
+    """Where a block is full by its bytes: the first reply cannot know how large the documents are, and the others can."""
+    field.fill(2500, size=4000, chunk=500)
+    field.db.command("profile", 2)
+    field.drain("--batch-messages", 1000, "--batch-bytes", "1MiB")
+    field.db.command("profile", 0)
+    replies = [found["responseLength"] for found in field.db["system.profile"].find({"op": "getmore", "ns": f"{field.name}.messages"})]
+    assert len(field.compare()["t1"]) == 2500
+    assert len(replies) >= 6 and max(replies) <= 2**20, replies

@@ -75,7 +75,7 @@ def test_ledger_disagrees(tmp_path, with_ledger, wrong):
 
 def test_ledger_cannot_be_read(tmp_path, with_ledger):
     good = ledger_of(made.Segment(tmp_path / "t1.bin").numbered(1))
-    for wrong, words in ({"file": "t2.bin"}, b"file is"), ({"uuid": b"u"}, b"uuid is"), ({"epoch": "9"}, b"epoch is"), ({"v": 2}, b"a newer pawl is needed"):
+    for wrong, words in ({"file": "t2.bin"}, b"file is"), ({"uuid": b"u"}, b"uuid is"), ({"epoch": "9"}, b"epoch is"), ({"v": 3}, b"a newer pawl is needed"):
         done = with_ledger(good | wrong, tmp_path / "t1.bin")
         assert (done.returncode, done.stdout) == (1, b"") and words in done.stderr and b"the ledger of " in done.stderr, done
         verdict(with_ledger(good | wrong, "--dir", tmp_path, "--verify"), 1, "t1: unreadable, the ledger of ", words.decode(), "(database pawl)")

@@ -8,7 +8,7 @@ import pytest
 from disks import command, need_program
 from harness import program, run
 
-PROGRAMS = ["pawl-worker", "pawl-enqueue", "pawl-dump", "pawl-status", "pawl-setup", "pawl-lock"]
+PROGRAMS = ["pawl-worker", "pawl-enqueue", "pawl-dump", "pawl-status", "pawl-setup", "pawl-lock", "pawl-monitor"]
 
 
 def test_needs_no_privilege(field):

@@ -10,12 +10,14 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from harness import ROOT, Worker, free_port, run, wait_until
+from harness import ROOT, Worker, environment, free_port, program, run, wait_until
+from health_port import Port
 from secured import PASSWORDS, documented_roles
 
 HERE = ROOT / "deploy/kubernetes"
 PAGE = (ROOT / "docs/kubernetes.md").read_text()
 OLDEST = "1.27"  # as the page says
+OPERATORS = ("PodMonitor", "PrometheusRule")
 kubectl = pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl, which renders the manifests")
 
 
@@ -63,14 +65,14 @@ def test_each_file_is_in_a_kustomization():
         entries = {(path.parent / entry).resolve() for entry in content.get("resources", []) + content.get("components", [])}
         assert all(entry.exists() for entry in entries), path
         named |= {entry / "kustomization.yaml" if entry.is_dir() else entry for entry in entries}
-    roots = {HERE / "example/shared/kustomization.yaml", HERE / "example/types/kustomization.yaml", HERE / "monitoring/kustomization.yaml"}
+    roots = {HERE / f"example/{name}/kustomization.yaml" for name in ("shared", "types", "monitoring")}
     assert set(HERE.rglob("*.yaml")) - named == roots
 
 
 @pytest.mark.parametrize("path", written(), ids=lambda path: path.stem)
 def test_schema(path):
     one = written()[path]
-    if one["kind"] == "PodMonitor":  # not Kubernetes' own, so there is no schema
+    if one["kind"] in OPERATORS:  # not Kubernetes' own, so there is no schema
         with pytest.raises(kubernetes_validate.SchemaNotFoundError):
             check_schema(one)
     else:
@@ -86,7 +88,7 @@ def test_schema_is_strict():
 
 def test_pods_are_restricted():
     workloads = [one for one in written().values() if one["kind"] in ("Deployment", "Job")]
-    assert len(workloads) == 2
+    assert len(workloads) == 3
     for one in workloads:
         check_restricted(pod(one))
 
@@ -100,8 +102,14 @@ def test_ports_and_names_agree():
     assert str(port["containerPort"]) == listen == deployment["spec"]["template"]["metadata"]["annotations"]["prometheus.io/port"]
     who = [container["livenessProbe"]["httpGet"], container["readinessProbe"]["httpGet"],
            objects[HERE / "monitoring/podmonitor.yaml"]["spec"]["podMetricsEndpoints"][0],
+           objects[HERE / "monitoring/podmonitor-monitor.yaml"]["spec"]["podMetricsEndpoints"][0],
+           *[one for each in pod(objects[HERE / "monitoring/monitor.yaml"])["containers"] for one in [each["livenessProbe"]["httpGet"]]],
            objects[HERE / "shared/network.yaml"]["spec"]["ingress"][0]["ports"][0]]
     assert {one["port"] for one in who} == {port["name"]}
+    monitor = objects[HERE / "monitoring/monitor.yaml"]
+    (container,) = pod(monitor)["containers"]
+    assert {container["ports"][0]["containerPort"], *[int(entry["value"]) for entry in container["env"] if entry["name"] == "PAWL_LISTEN"],
+            int(monitor["spec"]["template"]["metadata"]["annotations"]["prometheus.io/port"])} == {9465}  # as everywhere else
     claims = {volume["persistentVolumeClaim"]["claimName"] for volume in pod(deployment)["volumes"] if "persistentVolumeClaim" in volume}
     assert claims == {objects[HERE / "shared/claim.yaml"]["metadata"]["name"]}
     assert pod(deployment)["terminationGracePeriodSeconds"] > 8  # after which a worker gives up by itself
@@ -146,6 +154,25 @@ def test_example():
     assert {pod(one)["containers"][0]["image"] for one in workloads} == {"registry.example.com/pawl:0.1.0"}
     policy = of_kind(objects, "NetworkPolicy")["pawl"]["spec"]["podSelector"]["matchLabels"]
     assert all(policy.items() <= one["spec"]["template"]["metadata"]["labels"].items() for one in workloads)
+
+
+@kubectl
+def test_example_of_monitoring():
+    """The monitor, with the image and in the namespace of the site; each PodMonitor finds the pods that it is for, and makes the job of the rules."""
+    monitoring = render(HERE / "example/monitoring")
+    assert all(one["metadata"]["namespace"] == "pawl" for one in monitoring)
+    for one in monitoring:
+        if one["kind"] not in OPERATORS:
+            check_schema(one)
+    (monitor,) = of_kind(monitoring, "Deployment").values()
+    assert pod(monitor)["containers"][0]["image"] == "registry.example.com/pawl:0.1.0"
+    deployments = [monitor, *of_kind(render(HERE / "example/types"), "Deployment").values()]
+    found = {name: [one["metadata"]["name"] for one in deployments
+                    if each["spec"]["selector"]["matchLabels"].items() <= one["spec"]["template"]["metadata"]["labels"].items()]
+             for name, each in of_kind(monitoring, "PodMonitor").items()}
+    assert found == {"pawl": ["pawl-t1", "pawl-t2"], "pawl-monitor": ["pawl-monitor"]}
+    assert "jobLabel" not in str(of_kind(monitoring, "PodMonitor"))  # so the job is <namespace>/<name of the PodMonitor>
+    assert of_kind(monitoring, "PrometheusRule")["pawl"]["spec"]["groups"]
 
 
 @kubectl
@@ -210,9 +237,9 @@ def check_options(command, env):
 
 
 def test_programs_run_so(secured, users, make_field, tmp_path):
-    """Both programs, by the variables of the manifests alone, as users with the roles that the manifests name, over TLS."""
+    """The programs, by the variables of the manifests alone, as users with the roles that the manifests name, over TLS."""
     field = make_field(secured)
-    for name, file in (("setup", "shared/setup.yaml"), ("worker", "type/deployment.yaml")):
+    for name, file in (("setup", "shared/setup.yaml"), ("worker", "type/deployment.yaml"), ("monitor", "monitoring/monitor.yaml")):
         (role,) = re.findall(r"role (pawl-\w+)", (HERE / file).read_text())
         users.add(f"k-{name}", documented_roles(field.name)[role.removeprefix("pawl-")], pwd=PASSWORDS["worker"])
         folder = tmp_path / name
@@ -223,6 +250,17 @@ def test_programs_run_so(secured, users, make_field, tmp_path):
     check_options(command, env)
     done = run(*command, env=env)
     assert done.returncode == 0, done
+
+    port = free_port()
+    command, env = as_kubernetes_would(HERE / "monitoring/monitor.yaml", tmp_path / "monitor", field.dir, port)
+    check_options(command, env)
+    monitor = subprocess.Popen([program(*command)], env=environment(**env), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: get(port, "/healthz") == 200, "a monitor that answers")
+        wait_until(lambda: Port(port).metrics().get(("pawl_monitor_database_answers",)) == 1, lambda: Port(port).metrics())
+    finally:
+        monitor.terminate()
+        monitor.wait(30)
 
     port = free_port()
     command, env = as_kubernetes_would(HERE / "type/deployment.yaml", tmp_path / "worker", field.dir, port, "t1")

@@ -193,7 +193,7 @@ def test_slots(field, locked, tmp_path):
     text, shown = field.run("pawl-status").stdout.decode(), json.loads(field.run("pawl-status", "--json").stdout)
     first = field.locks.find_one({"slot": 0})["holder"]["pid"]
     assert (shown["kind"], shown["slots"], shown["holder"]["pid"]) == ("lock", {"held": 3, "of": 3}, first), shown
-    assert re.search(rf"^n +0 +\S+:{first} \+2 ", text, re.M), text
+    assert re.search(rf"^n +0 +- +\S+:{first} \+2 ", text, re.M), text
     (tmp_path / "1").touch()
     assert fourth.wait() == 0 and fourth.output() == "4\n", fourth
     for i in range(3):
@@ -354,7 +354,7 @@ def test_waits_for_a_worker(field, locked):
 
 
 @pytest.mark.parametrize("change, says", [
-    ({"v": 2}, "a newer pawl is needed"), ({"seq": "x"}, "the ledger of \"n\" cannot be used: seq is"),
+    ({"v": 3}, "a newer pawl is needed"), ({"seq": "x"}, "the ledger of \"n\" cannot be used: seq is"),
 ])
 def test_ledger_that_cannot_be_used(field, change, says):
     assert field.run("pawl-lock", "n", "--", "true").returncode == 0
@@ -405,43 +405,3 @@ def test_help_and_version():
     done = run("pawl-lock", "--help")
     assert done.returncode == 0 and b"NAME... -- COMMAND" in done.stdout and b"--timeout" in done.stdout
     assert re.fullmatch(rb"pawl-lock \(pawl\) [\d.]+\n", run("pawl-lock", "-V").stdout)
-
-
-# --- forgetting ---
-
-
-def test_forget(field):
-    """Only what is free and has no files; afterwards nothing is left of it, and its epochs begin anew."""
-    def forget(name, *arguments):
-        return field.run("pawl-lock", *arguments, "--forget", name)
-    for _ in range(2):
-        assert field.run("pawl-lock", "nightly", "--", "true").returncode == 0
-    held = field.run("pawl-lock", "--lease", "30s", "nightly", "--", program("pawl-lock"), *field.mongo, "--forget", "nightly")
-    assert held.returncode == 69 and b"the time is over, and it is held by" in held.stderr and field.ledger("nightly")["epoch"] == 3, held
-    done = forget("nightly")
-    assert done.returncode == 0 and b"nightly: forgotten" in done.stderr, done
-    assert field.ledger("nightly") is None and field.locks.find_one({"type": "nightly"}) is None
-    again = forget("nightly")
-    assert again.returncode == 0 and b"there is no such lock" in again.stderr and field.ledger("nightly") is None, again
-    assert field.run("pawl-lock", "nightly", "--", "sh", "-c", "exit $PAWL_LOCK_EPOCH").returncode == 1
-
-    field.fill(3)
-    field.drain()
-    before = field.ledger()
-    refused = forget("t1")
-    assert refused.returncode == 1 and b"t1 is a type with files (t1.bin)" in refused.stderr and field.ledger() == before, refused
-    for arguments in (["--forget", "a b"], ["--forget", "x", "y"], ["--forget", "x", "--", "true"]):
-        wrong = field.run("pawl-lock", *arguments)
-        assert wrong.returncode == 2 and b"--forget: " in wrong.stderr, wrong
-
-
-@pytest.mark.parametrize("fault, code, words", [({"writeConcernError": {"code": 64, "errmsg": "in doubt"}}, 0, b"nightly: forgotten"),
-                                                ({"errorCode": 13}, 2, b"nightly: MongoDB does not permit it: ")], ids=["in doubt", "not permitted"])
-def test_forget_judges_what_became_of_it(field, fault, code, words):
-    """A delete that was made and not acknowledged; and one that is not permitted, and is sent once."""
-    assert field.run("pawl-lock", "nightly", "--", "true").returncode == 0
-    with field.failing(["delete"], {"times": 1} if code == 0 else "alwaysOn", collection="ledger", program="pawl-lock", **fault) as failing:
-        done = field.run("pawl-lock", "--forget", "nightly")
-    assert done.returncode == code and words in done.stderr, done
-    assert failing.count == 1 and field.locks.find_one({"type": "nightly"}) is None
-    assert (field.ledger("nightly") is None) == (code == 0)

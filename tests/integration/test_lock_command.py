@@ -1,13 +1,12 @@
 """pawl-lock and its command: signals, the processes that the command starts, its environment, a pawl-lock under another one."""
 import os
 import pty
-import re
 import signal
 import time
 
 import pytest
 
-from harness import environment, process_state, program
+from harness import process_state, program
 from locking import LEASE, gone, lock_of, sh, until
 
 

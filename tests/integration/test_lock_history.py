@@ -77,6 +77,31 @@ def test_many_names(contenders):
     count(contenders, *((20, 1, [f"name-{i}" for i in range(1000)]) if SECONDS else (6, 1, [f"name-{i}" for i in range(40)])))
 
 
+@pytest.mark.timeout(3600)
+def test_prune_disturbs_nobody(contenders, field):
+    """Names are forgotten all the time while others take them: the numbers are exact, and each name's tokens rise."""
+    processes, times, names = (20, 3, 1000) if SECONDS else (6, 6, 30)
+    names = [f"name-{i}" for i in range(names)]
+    some, pruned, tokens = contenders("count", names), 0, defaultdict(list)
+    for _ in range(processes):
+        some.start(times)
+    while any(process.poll() is None for process in some.running):
+        done = field.run("pawl-lock", "--prune")
+        assert done.returncode == 0, done
+        pruned += int(done.stderr.split(b"locks forgotten: ")[1])
+    assert some.end(60) == [0] * processes
+    assert {name: int((some.folder / name).read_text()) for name in names} == {name: processes * times for name in names}
+    for line in some.lines():
+        if line[1] == "took":
+            tokens[line[2]].append((int(line[5]), int(line[4])))
+    for name, taken in tokens.items():
+        order = [token for _, token in sorted(taken)]
+        assert len(order) == processes * times and order == sorted(set(order)), (name, order)
+    assert pruned > len(names), pruned
+    assert field.run("pawl-lock", "--prune").returncode == 0 and [ledger["_id"] for ledger in field.ledgers.find()] == ["@floor"]
+    assert field.locks.count_documents({}) == 0
+
+
 # --- a history with faults ---
 
 
@@ -146,7 +171,7 @@ def history(field, some, chosen, struck):
     for _ in range(8):
         some.start(10 ** 6)
     begin = time.monotonic()
-    while time.monotonic() < begin + (SECONDS or 20) or (overlaps(some) == 0 and time.monotonic() < begin + SECONDS + 120):
+    while time.monotonic() < begin + (SECONDS or 20) or (overlaps(some) == 0 and time.monotonic() < begin + SECONDS + 300):
         struck[strike(some, field, chosen)] += 1
         time.sleep(chosen.uniform(0.1, 0.5))
     for process in some.running:

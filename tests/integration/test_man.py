@@ -6,7 +6,7 @@ import pytest
 
 from harness import BIN, run
 
-PROGRAMS = ["pawl-worker", "pawl-enqueue", "pawl-status", "pawl-setup", "pawl-dump", "pawl-lock"]
+PROGRAMS = ["pawl-worker", "pawl-enqueue", "pawl-status", "pawl-setup", "pawl-dump", "pawl-lock", "pawl-monitor"]
 SECTIONS = ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "ENVIRONMENT", "FILES", "EXAMPLES", "SEE ALSO"]
 WIDE = ["-rLL=2000n", "-rHY=0", "-dAD=l"]  # no line is broken, filled or hyphenated
 

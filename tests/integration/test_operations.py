@@ -14,8 +14,8 @@ import reader
 from disks import need_program
 from harness import CALM, DEADLINE, DISTRUST, ROOT, environment, program, run, stays, wait_until
 
-RECOVERY, TROUBLESHOOTING, RUNNING, MONITORING, CONFIGURATION, LOCK = (
-    (ROOT / f"docs/{name}.md").read_text() for name in ("recovery", "troubleshooting", "running", "monitoring", "configuration", "pawl-lock"))
+RECOVERY, TROUBLESHOOTING, RUNNING, LOG, CONFIGURATION, LOCK = (
+    (ROOT / f"docs/{name}.md").read_text() for name in ("recovery", "troubleshooting", "running", "log", "configuration", "pawl-lock"))
 SMALL = ["--batch-messages", 20]
 ROLLS = ["--segment-bytes", "65536"]
 
@@ -342,12 +342,13 @@ def sources():
 
 def test_every_event_is_on_the_page():
     """With its level, and none that is not there."""
-    calls = re.compile(r'(?:turn_log\(turn, LEVEL|\bsay\(CONFIG_LOG|log_line\(CONFIG_LOG)_([A-Z]+), (?:&[^"]*, )?"([a-z-]+)"')
+    calls = re.compile(r'(?:turn_log\(turn, LEVEL|\b(?:loop_)?say\(CONFIG_LOG|log_line\(CONFIG_LOG)_([A-Z]+), (?:&[^"]*, )?"([a-z-]+)"')
     made = {(event, level.lower()) for text in sources().values() for level, event in calls.findall(text)}
+    made |= {(event, "info") for text in sources().values() for event in re.findall(r'log_report\([^"]*"([a-z-]+)"', text)}
     # Of these the level depends on something.
     made |= {("pass", "warn"), ("pass", "debug"), ("wakeups", "warn"), ("wakeups", "info")}
     told, event = set(), None
-    for name, level in re.findall(r"^\| (?:`([a-z-]+)`)? ?\| (error|warn|info|debug) \|", section("Reading the log", MONITORING), re.M):
+    for name, level in re.findall(r"^\| (?:`([a-z-]+)`)? ?\| (error|warn|info|debug) \|", section("Events", LOG), re.M):
         event = name or event
         told.add((event, level))
     assert len(made) > 25 and made == told, (made - told, told - made)
@@ -372,11 +373,13 @@ def test_messages_of_the_pages_are_those_of_the_programs():
     rows = [row for table in tables for row in table]
     places = re.compile(r'…|"|\b[A-Z]+(?:\.\.?[A-Z])?\b|\(?\d+\)?')
     pieces = {piece.strip(" :,;.") for row in rows for span in re.findall(r"`([^`]+)`", row) for piece in places.split(span)}
-    missing = sorted(piece for piece in pieces - FROM_ELSEWHERE if len(piece) >= 8 and piece not in texts)
+    # An option stands for --to-uri as well as for --uri.
+    missing = sorted(piece for piece in pieces - FROM_ELSEWHERE
+                     if len(piece) >= 8 and piece not in texts and re.sub("--[a-z-]+", "--%s", piece) not in texts)
     assert len(pieces) > 50 and not missing, missing
 
 
-PROGRAMS = ["pawl-worker", "pawl-enqueue", "pawl-status", "pawl-setup", "pawl-dump", "pawl-lock"]
+PROGRAMS = ["pawl-worker", "pawl-enqueue", "pawl-status", "pawl-setup", "pawl-dump", "pawl-lock", "pawl-monitor"]
 NEEDED = {"pawl-worker": ["--type", "t1"], "pawl-lock": ["n", "--", "true"]}
 
 

@@ -120,8 +120,8 @@ def privileges_of(role):
 
 
 def needed(role):
-    """Those on `wakeups` are not: test_wakeups_are_not_needed."""
-    return [(resource, action) for resource, action in privileges_of(role) if not resource["collection"].startswith("wakeups")]
+    """Those on `wakeups` are not: test_wakeups_are_not_needed. Those on `workers` are for patterns."""
+    return [(resource, action) for resource, action in privileges_of(role) if not resource["collection"].startswith(("wakeups", "workers"))]
 
 
 def without(role, lacking):

@@ -55,7 +55,10 @@ def test_sigterm_of_a_holder_whose_server_died(own_server, make_field):
     wait_until(lambda: field.seq() > 50, field.logs)
     server.kill()
     status, seconds = worker.stop()
-    assert status == 1 and seconds < 20, f"{status} after {seconds:.1f} s: {worker}"
+    # Chance decides whether a block is written and not committed when the server freezes: only for that the worker waits, up to its limit.
+    gave_up = bool(worker.events("stop", "error"))
+    assert status == int(gave_up) and seconds < 20, f"{status} after {seconds:.1f} s: {worker}"
+    assert gave_up or worker.events("lock", "warn"), str(worker)
     server.start()
     field.drain()
     field.compare()
@@ -266,7 +269,7 @@ def test_one_distrusted_type_does_not_stop_the_other(field):
 
 def test_newer_ledger(field):
     """Stands by, says so, touches nothing."""
-    newer = {"_id": "t1", "v": 2, "epoch": 7, "clean": True, "something": "else"}
+    newer = {"_id": "t1", "v": 3, "epoch": 7, "clean": True, "something": "else"}
     field.db.ledger.insert_one(newer)
     field.fill(10)
     worker = field.worker()

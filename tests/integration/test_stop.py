@@ -13,7 +13,7 @@ from harness import DEADLINE, environment, program, wait_until
 
 NEEDED = {"pawl-worker": ["--type", "t1"], "pawl-enqueue": ["--type", "t1"], "pawl-lock": ["n", "--", "true"],
           "pawl-dump": ["--dir", ".", "-f"]}
-PROGRAMS = ["pawl-worker", "pawl-enqueue", "pawl-status", "pawl-setup", "pawl-dump", "pawl-lock"]
+PROGRAMS = ["pawl-worker", "pawl-enqueue", "pawl-status", "pawl-setup", "pawl-dump", "pawl-lock", "pawl-monitor"]
 
 
 class Started:

@@ -46,24 +46,24 @@ def test_ledger_raised_under_a_holder(field):
     field.fill(500)
     field.holding_worker()
     wait_until(lambda: field.seq() > 100, field.logs)
-    field.ledgers.update_one({"_id": "t1"}, {"$set": {"v": 2, "fields of": "version 2"}, "$inc": {"epoch": Int64(1)}})
+    field.ledgers.update_one({"_id": "t1"}, {"$set": {"v": 3, "fields of": "version 3"}, "$inc": {"epoch": Int64(1)}})
     field.fill(500)
-    stands_by(field, workers, r'the ledger of "t1" has v 2 and this pawl knows 1')
+    stands_by(field, workers, r'the ledger of "t1" has v 3 and this pawl knows 1 and 2')
     field.compare(queue_empty=False, live=True)
     field.ledgers.update_one({"_id": "t1"}, {"$set": {"v": 1}})
     field.wait_empty()
     for worker in workers:
         assert worker.stop()[0] == 0, str(worker)
     assert len(field.compare()["t1"]) == 1000
-    assert field.ledger()["fields of"] == "version 2"
+    assert field.ledger()["fields of"] == "version 3"
 
 
 def test_tools_with_a_newer_ledger(field):
     """Clear words, and nothing is harmed; what does not depend on the ledger works."""
     field.fill(10)
     field.drain()
-    field.ledgers.update_one({"_id": "t1"}, {"$set": {"v": 2}})
-    words = b'the ledger of "t1" has v 2 and this pawl knows 1: a newer pawl is needed'
+    field.ledgers.update_one({"_id": "t1"}, {"$set": {"v": 3}})
+    words = b'the ledger of "t1" has v 3 and this pawl knows 1 and 2: a newer pawl is needed'
     before = snapshot(field)
     for code, name, *arguments in [(1, "pawl-status"), (1, "pawl-dump", "--dir", field.dir, "--type", "t1", "--verify"),
                                    (74, "pawl-setup", "--adopt", "t1", "--dir", field.dir, "--yes"), (74, "pawl-lock", "t1", "--", "true")]:

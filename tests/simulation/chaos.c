@@ -31,6 +31,8 @@ static const struct {
     [CHAOS_SCRIBBLE] = {"scribbled", 2, 40},
     [CHAOS_ADOPT] = {"adopted", 3, 60},
     [CHAOS_LOCK] = {"locked by pawl-lock", 3, 60},
+    [CHAOS_PAUSE] = {"paused", 3, 60},
+    [CHAOS_OWN] = {"own collection, or shared again", 2, 40},
     [CHAOS_POINT] = {"killed between two calls", 0.0001, 0.005},
     [CHAOS_NAP] = {"frozen between two calls", 0.0005, 0.02},
     [CHAOS_WRITE_NAP] = {"frozen in a write", 0.002, 0.1},
@@ -61,6 +63,11 @@ const char *chaos_name(enum chaos chaos)
 bool chaos_is_local(int machine)
 {
   return chaos_plan.files == FILES_LOCAL || (chaos_plan.files == FILES_BOTH && machine == 0);
+}
+
+bool chaos_may_be_own(int type)
+{
+  return (chaos_plan.own_types & 1u << type) != 0;
 }
 
 bool chaos_strikes(enum chaos chaos)
@@ -292,6 +299,10 @@ static void strike(enum chaos chaos)
     server_adopt((int)world_between(0, chaos_plan.types - 1));
   } else if (chaos == CHAOS_LOCK) {
     server_lock_tool((int)world_between(0, chaos_plan.types - 1));
+  } else if (chaos == CHAOS_PAUSE) {
+    server_pause((int)world_between(0, chaos_plan.types - 1));
+  } else if (chaos == CHAOS_OWN) {
+    server_own((int)world_between(0, chaos_plan.types - 1));
   }
 }
 
@@ -326,6 +337,7 @@ static void plan_workers(void)
   plan->zstd = world_chance(0.1);
   plan->name_lag_us = plan->files != FILES_LOCAL && world_chance(0.3) ? world_between(0, 5 * SECONDS) : 0;
   plan->producers = (int)world_between(1, 4);
+  plan->own_types = world_chance(0.7) ? ~0u : (unsigned)world_random();
   plan->yield = world_chance(0.2) ? 1 : world_log_between(0.02, 1);
   plan->stuck_for_ever = world_chance(0.2);
   plan->all_serve_all = world_chance(0.7);

@@ -26,6 +26,8 @@ enum chaos {
   CHAOS_SCRIBBLE,   /* another program writes after a clean end */
   CHAOS_ADOPT,      /* pawl-setup --adopt builds a new ledger */
   CHAOS_LOCK,       /* pawl-lock takes a type's mutex, fences, and is killed */
+  CHAOS_PAUSE,      /* a type is paused, and resumed some time later */
+  CHAOS_OWN,        /* a type gets a collection of its own, or is shared again */
   CHAOS_TIMED,
   /* at a call: the rate is a probability */
   CHAOS_POINT = CHAOS_TIMED, /* the process dies between two calls */
@@ -39,7 +41,7 @@ enum chaos {
   CHAOS_FEWER,               /* a delete does not find all that it names, and reports how many it removed; the next delete finds them */
   CHAOS_PASS,                /* a pass ends early: a reply is lost */
   CHAOS_TRICKLE,             /* a reply to a pass takes long, because its bytes come slowly */
-  CHAOS_MISSING,             /* `messages` is missing for a moment: it reads as empty, without the time of a snapshot */
+  CHAOS_MISSING,             /* a collection is missing for a moment: it reads as empty, without the time of a snapshot */
   CHAOS_SNAPSHOT,            /* a pass sees an older state of the queue, but none from before what this process knows */
   CHAOS_SLOW,                /* a call takes long */
   CHAOS_HANG,                /* a call to the disk takes longer than a lease */
@@ -61,6 +63,7 @@ struct chaos_plan {
   double rate[CHAOS_COUNT];
   double yield; /* how often a call lets other processes go first */
   int types, processes, machines, producers;
+  unsigned own_types; /* one bit each: the type may get a collection of its own */
   enum files files;
   bool one_kernel; /* FILES_BOTH: the other machine is another view of the same one (FUSE) */
   bool older;      /* FILES_BOTH: workers over the network run an older pawl, which does not know `guarded` */
@@ -85,6 +88,7 @@ extern int64_t chaos_struck[CHAOS_COUNT]; /* counted over all runs of this proce
 const char *chaos_name(enum chaos chaos);
 /* Whether the machine sees the files on a local file system. */
 bool chaos_is_local(int machine);
+bool chaos_may_be_own(int type);
 /* Makes the plan from the world's seed, and starts the faults. */
 void chaos_begin(void);
 /* Stops the faults; what is frozen, cut off or away comes back. */

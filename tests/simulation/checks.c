@@ -72,13 +72,19 @@ const struct ledger *checks_ledger_last(int type)
 
 void checks_removed(struct message *message)
 {
-  if (message->seq == 0)
+  if (message->foreign != FOREIGN_NOT)
+    world_fail("foreign: a document of another program is deleted in t%d's collection", message->type);
+  else if (message->seq == 0)
     world_fail("lost: message %lld of producer %d of t%d left the queue and is not in committed file data", (long long)message->number,
                message->producer, message->type);
 }
 
 static void message_committed(struct record *record, struct message *message, int64_t seq)
 {
+  if (message->foreign != FOREIGN_NOT) {
+    world_fail("foreign: a document of another program is committed as seq %lld of t%d", (long long)seq, message->type);
+    return;
+  }
   if (message->seq != 0) {
     world_fail("doubled: message %lld of producer %d of t%d is committed as seq %lld and again as seq %lld", (long long)message->number,
                message->producer, message->type, (long long)message->seq, (long long)seq);
@@ -415,9 +421,15 @@ void checks_ledger(int type, const struct caller *caller)
   struct ledger now, before = record->ledger;
   server_ledger(type, &now);
   ledger_trace(type, &before, &now, caller);
+  if (now.epoch == 0 && before.end.file[0] == 0) { /* forgotten: what comes is above it all the same, whoever has seen no ledger before */
+    record->fenced_order = 0;
+    return;
+  }
   if (now.epoch < before.epoch || now.end.seq < before.end.seq || now.settled < before.settled)
     world_fail("t%d: the ledger falls from epoch %lld, seq %lld, settled %lld to %lld, %lld, %lld", type, (long long)before.epoch,
                (long long)before.end.seq, (long long)before.settled, (long long)now.epoch, (long long)now.end.seq, (long long)now.settled);
+  if (now.epoch == before.epoch && now.has_owner && memcmp(&now.owner, &before.owner, sizeof now.owner) != 0)
+    world_fail("t%d: epoch %lld is given twice", type, (long long)now.epoch);
   if (now.epoch > before.epoch)
     fenced(type, &now);
   record->ledger = now;
@@ -427,6 +439,8 @@ void checks_ledger(int type, const struct caller *caller)
                  record->fencer.process);
     if (caller != NULL && server_lock_tool_holds(type))
       world_fail("t%d: worker %d commits in epoch %lld, while a command runs under its lock", type, caller->process, (long long)now.epoch);
+    if (caller != NULL && server_paused(type))
+      world_fail("t%d: worker %d commits in epoch %lld, while the type is paused", type, caller->process, (long long)now.epoch);
     if (!world.failed)
       walk(type, &before.end, &now.end);
   }
@@ -442,7 +456,7 @@ static void check_messages(int type)
 {
   for (int64_t i = 0; i < queue_message_count(type); i++) {
     const struct message *message = queue_message(type, i);
-    if (!message->inserted)
+    if (!message->inserted || message->foreign != FOREIGN_NOT)
       continue;
     if (!message->queued && message->seq == 0)
       world_fail("lost: message %lld of producer %d of t%d is neither in the queue nor in committed file data", (long long)message->number,

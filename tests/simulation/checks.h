@@ -4,7 +4,8 @@
  *   after every change of a ledger     epochs, seqs and `settled` only rise; an epoch goes to the process that took the lock last;
  *                                      one process commits in an epoch; what is committed is durable on the disk, is a chain of whole
  *                                      blocks from the previous end to the new one, and holds each message at most once and each
- *                                      producer's in order; nothing that is settled is in the queue; a page has bytes of one kernel
+ *                                      producer's in order, over both collections; nothing that is settled is in one; no document of
+ *                                      another program is taken; a page has bytes of one kernel
  *                                      and one view; where all see the files as local, a new segment comes from a roll, or its writer
  *                                      found the guard busy; nothing is committed while pawl-lock's command runs
  *   after every removal from the queue the message is in committed file data, once

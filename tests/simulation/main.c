@@ -95,6 +95,7 @@ static void run_play(uint64_t seed)
   disk_begin();
   queue_begin();
   server_begin();
+  tools_begin();
   checks_begin();
   processes_begin();
   producers_begin();

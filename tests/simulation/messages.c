@@ -12,11 +12,11 @@
 enum { REMOVED_KEPT = 256 }; /* how many removed messages an older snapshot may still show */
 
 static struct {
-  struct list messages; /* all messages of the run, by index */
-  struct list live;     /* by rising _id */
-  struct list removed;  /* the latest */
-  struct list changed;  /* since the election began */
-  int64_t empty_us;     /* the last moment when the queue was empty */
+  struct list messages;         /* all messages of the run, by index */
+  struct list live[SOURCES];    /* of each collection, by rising _id */
+  struct list removed[SOURCES]; /* the latest */
+  struct list changed;          /* since the election began */
+  int64_t empty_us;             /* the last moment when both collections were empty */
 } queues[TYPES_MAX];
 static uint64_t operation, operation_majority; /* the latest operation; the latest one when the election began */
 
@@ -71,12 +71,18 @@ static void list_take(struct list *list, size_t at)
   memmove(list->at + at, list->at + at + 1, (list->count - at) * sizeof *list->at);
 }
 
-const struct list *queue_live(int type)
+const struct list *queue_live(int type, enum queue_source source)
 {
-  return &queues[type].live;
+  return &queues[type].live[source];
 }
 
 /* ---- messages ---- */
+
+/* The filter of a worker in a type's own collection: no `type`, or this one. */
+static bool matches(const struct message *message)
+{
+  return message->foreign != FOREIGN_TYPE || plants_takes_along();
+}
 
 void queue_begin(void)
 {
@@ -92,30 +98,41 @@ void queue_end(void)
       free(queues[type].messages.at[i]);
     }
     list_free(&queues[type].messages);
-    list_free(&queues[type].live);
-    list_free(&queues[type].removed);
     list_free(&queues[type].changed);
+    for (int source = 0; source < SOURCES; source++) {
+      list_free(&queues[type].live[source]);
+      list_free(&queues[type].removed[source]);
+    }
   }
 }
 
-struct message *queue_message_new(int type, int producer, int64_t number, int64_t id)
+/* In the type's own collection `type` is optional. */
+static void put_type(bson_t *document, const struct message *message)
+{
+  if (message->foreign == FOREIGN_TYPE)
+    BSON_APPEND_UTF8(document, "type", "files");
+  else if (message->foreign == FOREIGN_NOT && (message->source == SOURCE_SHARED || world_chance(0.5)))
+    BSON_APPEND_UTF8(document, "type", type_name(message->type));
+}
+
+struct message *queue_message_new(const struct message *like)
 {
   static const char filler[200] = "";
   struct message *message = calloc(1, sizeof *message);
   bson_t document = BSON_INITIALIZER;
   uint32_t bytes = 0;
   assert(message != NULL);
-  *message = (struct message){.type = type, .producer = producer, .number = number, .id = id};
-  message->index = (int64_t)queues[type].messages.count;
-  BSON_APPEND_INT64(&document, "_id", id);
-  BSON_APPEND_UTF8(&document, "type", type_name(type));
+  *message = *like;
+  message->index = (int64_t)queues[like->type].messages.count;
+  BSON_APPEND_INT64(&document, "_id", like->id);
+  put_type(&document, message);
   BSON_APPEND_INT64(&document, "k", message->index);
-  BSON_APPEND_INT64(&document, "n", number);
+  BSON_APPEND_INT64(&document, "n", like->number);
   if (world_chance(0.3))
     BSON_APPEND_BINARY(&document, "x", BSON_SUBTYPE_BINARY, (const uint8_t *)filler, (uint32_t)world_between(0, sizeof filler));
   message->document = bson_destroy_with_steal(&document, true, &bytes);
   message->bytes = bytes;
-  list_add(&queues[type].messages, message);
+  list_add(&queues[like->type].messages, message);
   return message;
 }
 
@@ -129,14 +146,28 @@ int64_t queue_message_count(int type)
   return (int64_t)queues[type].messages.count;
 }
 
+static size_t length_of(int type, enum queue_source source)
+{
+  const struct list *live = &queues[type].live[source];
+  size_t foreign = 0;
+  for (size_t i = 0; i < live->count && source == SOURCE_OWN; i++)
+    foreign += live->at[i]->foreign != FOREIGN_NOT;
+  return live->count - foreign;
+}
+
 size_t queue_length(int type)
 {
-  return queues[type].live.count;
+  return length_of(type, SOURCE_SHARED) + length_of(type, SOURCE_OWN);
+}
+
+bool queue_own_is_empty(int type)
+{
+  return length_of(type, SOURCE_OWN) == 0;
 }
 
 bool queue_was_empty(int type, int64_t since_us)
 {
-  return queues[type].live.count == 0 || queues[type].empty_us >= since_us;
+  return queue_length(type) == 0 || queues[type].empty_us >= since_us;
 }
 
 uint64_t queue_operation(void)
@@ -151,9 +182,9 @@ uint64_t queue_operation_latest(void)
 
 static void live_put(struct message *message)
 {
-  if (queues[message->type].live.count == 0)
+  if (queue_length(message->type) == 0)
     queues[message->type].empty_us = world.now_us;
-  list_put(&queues[message->type].live, message);
+  list_put(&queues[message->type].live[message->source], message);
 }
 
 void queue_insert(struct message *message)
@@ -169,8 +200,8 @@ void queue_insert(struct message *message)
 
 static void message_remove(struct message *message, size_t at)
 {
-  list_take(&queues[message->type].live, at);
-  list_add(&queues[message->type].removed, message);
+  list_take(&queues[message->type].live[message->source], at);
+  list_add(&queues[message->type].removed[message->source], message);
   message->removed_at = ++operation;
   if (server_in_election()) {
     list_add(&queues[message->type].changed, message);
@@ -188,35 +219,35 @@ static bool a_node_is_behind(void)
   return behind;
 }
 
-static void removed_trim(int type)
+static void removed_trim(int type, enum queue_source source)
 {
-  struct list *removed = &queues[type].removed;
+  struct list *removed = &queues[type].removed[source];
   if (server_in_election() || a_node_is_behind() || removed->count < 2 * REMOVED_KEPT)
     return;
   memmove(removed->at, removed->at + removed->count - REMOVED_KEPT, REMOVED_KEPT * sizeof *removed->at);
   removed->count = REMOVED_KEPT;
 }
 
-static bool remove_id(int type, int64_t id)
+static bool remove_id(int type, enum queue_source source, int64_t id)
 {
-  const struct list *live = &queues[type].live;
+  const struct list *live = &queues[type].live[source];
   size_t at = list_find(live, id);
-  bool there = at < live->count && live->at[at]->id == id;
+  bool there = at < live->count && live->at[at]->id == id && matches(live->at[at]);
   if (there)
     message_remove(live->at[at], at);
   return there;
 }
 
-bool queue_remove_range(int type, const struct queue_range *range)
+bool queue_remove_range(int type, enum queue_source source, const struct queue_range *range)
 {
-  const struct list *live = &queues[type].live, *removed = &queues[type].removed;
+  const struct list *live = &queues[type].live[source], *removed = &queues[type].removed[source];
   uint64_t read_at = plants_deletes_ranges() || chaos_plan.standalone ? UINT64_MAX : range->read_at;
   size_t from = list_find(live, range->first), to = list_find(live, range->last + 1);
   if (plants_shifts_ranges() && from < to && to < live->count)
     from++, to++;
   int64_t seen = 0;
   for (size_t i = from; i < to; i++)
-    seen += live->at[i]->put_at <= read_at;
+    seen += live->at[i]->put_at <= read_at && matches(live->at[i]);
   for (size_t i = 0; i < removed->count; i++) {
     const struct message *message = removed->at[i];
     if (!chaos_plan.standalone && message->id >= range->first && message->id <= range->last && message->put_at <= read_at &&
@@ -226,20 +257,20 @@ bool queue_remove_range(int type, const struct queue_range *range)
   if (seen != range->count && !chaos_plan.standalone)
     return false;
   while (to-- > from)
-    if (live->at[to]->put_at <= read_at)
+    if (live->at[to]->put_at <= read_at && matches(live->at[to]))
       message_remove(live->at[to], to);
-  removed_trim(type);
+  removed_trim(type, source);
   return true;
 }
 
-int64_t queue_remove(int type, const bson_t *ids, bool part)
+int64_t queue_remove(int type, enum queue_source source, const bson_t *ids, bool part)
 {
   bson_iter_t at;
   int64_t removed = 0;
   for (bson_iter_init(&at, ids); bson_iter_next(&at);)
     if (!part || world_chance(0.5))
-      removed += remove_id(type, bson_iter_as_int64(&at));
-  removed_trim(type);
+      removed += remove_id(type, source, bson_iter_as_int64(&at));
+  removed_trim(type, source);
   return removed;
 }
 
@@ -271,15 +302,16 @@ static void list_forget(struct list *list, const struct message *message)
 static void change_undo(struct message *message)
 {
   bool queued = message->removed_at == 0;
+  struct list *live = &queues[message->type].live[message->source], *removed = &queues[message->type].removed[message->source];
   if (queued && !message->queued) {
-    list_take(&queues[message->type].live, list_find(&queues[message->type].live, message->id));
+    list_take(live, list_find(live, message->id));
     message->removed_at = operation;
   } else if (!queued && message->queued) {
     live_put(message);
-    list_forget(&queues[message->type].removed, message);
+    list_forget(removed, message);
     message->removed_at = 0;
   } else if (!queued) { /* inserted and removed since */
-    list_forget(&queues[message->type].removed, message);
+    list_forget(removed, message);
   }
 }
 
@@ -301,14 +333,14 @@ static int by_id(const void *left, const void *right)
   return (a->id > b->id) - (a->id < b->id);
 }
 
-/* The queue as it was after operation `at`. */
-void queue_snapshot(int type, uint64_t at, struct list *list)
+/* The collection as it was after operation `at`. */
+void queue_snapshot(int type, enum queue_source source, uint64_t at, struct list *list)
 {
-  const struct list *live = &queues[type].live, *removed = &queues[type].removed;
+  const struct list *live = &queues[type].live[source], *removed = &queues[type].removed[source];
   size_t live_count;
   list->count = 0;
   for (size_t i = 0; i < live->count; i++)
-    if (live->at[i]->put_at <= at)
+    if (live->at[i]->put_at <= at && matches(live->at[i]))
       list_add(list, live->at[i]);
   live_count = list->count;
   for (size_t i = removed->count; i-- > 0;)

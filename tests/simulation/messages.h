@@ -14,9 +14,9 @@ void list_free(struct list *list);
 /* The position of the first message with this `_id` or a higher one. */
 size_t list_find(const struct list *list, int64_t id);
 
-/* The messages in the queue, by rising `_id`. */
-const struct list *queue_live(int type);
-/* The queue as it was after operation `at`. */
-void queue_snapshot(int type, uint64_t at, struct list *list);
+/* What is in a type's part of `messages`, or in its own collection, by rising `_id`; that which a worker's filter does not match, too. */
+const struct list *queue_live(int type, enum queue_source source);
+/* What a worker's filter matches there, as it was after operation `at`. */
+void queue_snapshot(int type, enum queue_source source, uint64_t at, struct list *list);
 
 #endif

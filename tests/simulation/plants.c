@@ -38,7 +38,9 @@ static const struct {
     [PLANT_HANGCLEAN] = {"HANGCLEAN", {WRITTEN_OVER}},
     [PLANT_STUCK] = {"STUCK", {"the faults stopped "}},
     [PLANT_CLIENTCLOCK] = {"CLIENTCLOCK", {"a live lease "}},
-    [PLANT_FENCELOCAL] = {"FENCELOCAL", {"lost: ", " does not follow the committed end", "although the storage is as it was written"}},
+    [PLANT_FENCELOCAL] = {"FENCELOCAL",
+                          {"lost: ", " does not follow the committed end", "although the storage is as it was written",
+                           " ends clean, and leaves "}},
     [PLANT_COMMITLOCAL] = {"COMMITLOCAL", {"lost: ", "although the storage is as it was written"}},
     [PLANT_FENCEOLD] = {"FENCEOLD", {" cuts ", WRITTEN_OVER}},
     [PLANT_FENCENO] = {"FENCENO", {" for another's, and it is its own"}},
@@ -69,6 +71,20 @@ static const struct {
     [PLANT_RENEWANY] = {"RENEWANY", {" extends a lease of worker "}},
     [PLANT_RENEWOVER] = {"RENEWOVER", {" extends a lease that is over"}},
     [PLANT_LOCKNOFENCE] = {"LOCKNOFENCE", {" while a command runs under its lock"}},
+    [PLANT_FLOORSTAYS] = {"FLOORSTAYS", {" is given twice", "the ledger falls"}},
+    [PLANT_PAUSEPLAIN] = {"PAUSEPLAIN", {", while the type is paused"}},
+    [PLANT_RESUMELATE] = {"RESUMELATE", {", while the type is paused", "it is not resumed"}},
+    [PLANT_TYPEALONG] = {"TYPEALONG", {"foreign: "}},
+    [PLANT_EMPTYOWN] = {"EMPTYOWN", {"a pass says that the own collection is empty"}},
+    [PLANT_OWNFIRST] = {"OWNFIRST", {"order: "}},
+    [PLANT_OWNLATER] = {"OWNLATER", {"order: "}},
+    [PLANT_OWNEARLY] = {"OWNEARLY", {"order: "}},
+    [PLANT_FROMLOST] = {"FROMLOST", {" is still in the queue", "doubled: "}},
+    [PLANT_FROMEARLY] = {"FROMEARLY", {" is still in the queue", "doubled: "}},
+    [PLANT_OWNV1] = {"OWNV1", {" is still in the queue", "doubled: "}},
+    [PLANT_OWNEXISTS] = {"OWNEXISTS", {"foreign: "}},
+    [PLANT_EXITSHARED] = {"EXITSHARED", {" ends because its queues are empty, and "}},
+    [PLANT_BACKBLIND] = {"BACKBLIND", {"it is shared again, and messages are in its own collection"}},
     [PLANT_EXITBLIND] = {"EXITBLIND", {" ends because its queues are empty, and "}},
 };
 
@@ -134,7 +150,7 @@ void plants_options(struct consumer_options *options)
 static void delete_early(const struct type_context *served, const struct work_item *item)
 {
   for (size_t i = 0; i < item->ids_count; i++)
-    queue_remove(served->type, item->ids[i], false);
+    queue_remove(served->type, SOURCE_SHARED, item->ids[i], false);
 }
 
 static void fence_completion(struct type_context *served, struct completion *completion)
@@ -160,7 +176,7 @@ void plants_action(struct type_context *served, struct action *action)
     return;
   served->name_taken = false;
   if (plant == PLANT_SAMEFILE)
-    served->performer.writer.local = true;
+    served->performer.writer->local = true;
   if (plant == PLANT_GUARDIGNORE || plant == PLANT_SAMEFILE || (plant == PLANT_GUARDBOOL && action->ledger.guarded != 0))
     action->ledger.guarded = action->ledger.epoch;
 }
@@ -172,9 +188,9 @@ bool plants_ignores_guards(void)
 
 int64_t plants_size(const char *file, int64_t size)
 {
-  if (plant != PLANT_INEXACT || !begins() || strcmp(file, fiber_type()->performer.writer.end.file) != 0)
+  if (plant != PLANT_INEXACT || !begins() || strcmp(file, fiber_type()->performer.writer->end.file) != 0)
     return size;
-  return fiber_type()->performer.writer.end.length;
+  return fiber_type()->performer.writer->end.length;
 }
 
 enum outcome plants_verified(struct ledger *ledger, enum outcome outcome)
@@ -211,7 +227,7 @@ void plants_completion(struct type_context *served, struct completion *completio
   else if (plant == PLANT_UNNAMED && completion->kind == ACTION_BEGIN)
     completion->unnamed = false;
   else if (plant == PLANT_PADVIEW && completion->kind == ACTION_OPEN && yes)
-    served->performer.writer.foreign = strcmp(served->consumer.epoch.before.machine, process_machine(served->process)->boot_id) != 0;
+    served->performer.writer->foreign = strcmp(served->consumer.epoch.before.machine, process_machine(served->process)->boot_id) != 0;
 }
 
 /* ---- on the way to the server ---- */
@@ -297,6 +313,27 @@ bool plants_lock_does_not_fence(void)
   return plant == PLANT_LOCKNOFENCE;
 }
 
+bool plants_pauses_plainly(void)
+{
+  return plant == PLANT_PAUSEPLAIN;
+}
+
+bool plants_resumes_any(void)
+{
+  return plant == PLANT_RESUMELATE;
+}
+
+enum outcome plants_paused(int type, struct ledger *ledger, enum outcome outcome)
+{
+  ledger->paused = ledger->paused || (plants_pauses_plainly() && outcome == OUTCOME_YES && server_paused(type));
+  return outcome;
+}
+
+bool plants_floor_stays(void)
+{
+  return plant == PLANT_FLOORSTAYS;
+}
+
 void plants_fence(enum outcome outcome)
 {
   fiber_type()->matched_nothing = fiber_action()->again && outcome == OUTCOME_NO;
@@ -370,9 +407,9 @@ bool plants_reads_on(void)
   return plant == PLANT_LATEREAD;
 }
 
-bool plants_believes_empty(void)
+bool plants_believes_empty(enum queue_source source)
 {
-  return plant == PLANT_EMPTYMISSING;
+  return plant == (source == SOURCE_OWN ? PLANT_EMPTYOWN : PLANT_EMPTYMISSING);
 }
 
 bool plants_reads_stale(void)

@@ -67,6 +67,21 @@ enum plant {
   PLANT_RENEWANY,    /* the lock is renewed for any owner */
   PLANT_RENEWOVER,   /* a lease that is over is renewed */
   PLANT_LOCKNOFENCE, /* pawl-lock runs its command under the lock alone */
+  PLANT_FLOORSTAYS,  /* a ledger is forgotten, and the floor is not raised */
+  PLANT_PAUSEPLAIN,  /* a pause is a field beside v 1, and raises no epoch */
+  PLANT_RESUMELATE,  /* a pause ends without its id */
+  /* a type with a collection of its own */
+  PLANT_EMPTYOWN,   /* an empty reply of the own collection counts without the time of a snapshot */
+  PLANT_OWNFIRST,   /* a pass reads the own collection before `messages` */
+  PLANT_OWNLATER,   /* a pass reads the own collection at a later time than `messages` */
+  PLANT_OWNEARLY,   /* a pass goes on to the own collection before all that it saw in `messages` is committed */
+  PLANT_FROMLOST,   /* a commit does not set `from` */
+  PLANT_FROMEARLY,  /* `from` names the own collection before all that came from `messages` is settled */
+  PLANT_OWNV1,      /* the switch leaves v at 1, so that an older worker works on */
+  PLANT_OWNEXISTS,  /* a collection that has the name of an own one is taken for it */
+  PLANT_EXITSHARED, /* the last poll of --exit-when-empty does not look into the own collection */
+  PLANT_TYPEALONG,  /* a worker reads and deletes there whatever `type` a document has */
+  PLANT_BACKBLIND,  /* pawl-setup shares the type again, and messages are in its own collection */
   PLANT_COUNT
 };
 extern enum plant plant;
@@ -78,6 +93,7 @@ enum plant plant_named(const char *name);
 bool plant_is_found_by(const char *failure);
 
 struct type_context;
+struct request;
 
 /* On the way to a consumer, and in its options. */
 void plants_options(struct consumer_options *options);
@@ -99,6 +115,11 @@ void plants_committed(int type, int process);
 int64_t plants_adopted(const struct ledger *ledger);
 bool plants_adopts_late(void);
 bool plants_lock_does_not_fence(void);
+bool plants_floor_stays(void);
+bool plants_pauses_plainly(void);
+bool plants_resumes_any(void);
+/* A worker reads the ledger. */
+enum outcome plants_paused(int type, struct ledger *ledger, enum outcome outcome);
 void plants_fence(enum outcome outcome);
 /* True: done, in another way than the ledger would do it. */
 bool plants_commit(int type, const struct ledger_commit *commit, enum outcome *outcome);
@@ -111,7 +132,16 @@ bool plants_snapshots_are_old(void);
 uint64_t plants_operation_seen(uint64_t seen);
 bool plants_repeats_getmore(void);
 bool plants_reads_on(void);
-bool plants_believes_empty(void);
+bool plants_believes_empty(enum queue_source source);
+bool plants_takes_along(void);
+enum queue_source plants_source(int type, enum queue_source source);
+bool plants_reads_own_later(void);
+bool plants_goes_on_early(int type, enum queue_source source);
+bool plants_exits_shared(void);
+void plants_ledger_seen(struct ledger *ledger);
+struct ledger_commit plants_commit_source(const struct request *request);
+/* The tool that switches the collection back. */
+bool plants_shares_blindly(void);
 /* The bug shows only where another holder comes and goes while one freezes just before its first write: the faults aim at that. */
 bool plants_come_and_go(void);
 bool plants_looks_stale(void);

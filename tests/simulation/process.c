@@ -78,7 +78,7 @@ static void edges_look(struct type_context *served, enum consumer_state before)
     world.rolls++;
   } else if (consumer->core.state == STATE_OPENING) {
     world.takeovers++;
-    world.takeovers_unclean += consumer->epoch.before.epoch > 0 && !consumer->epoch.before.clean;
+    world.takeovers_unclean += consumer->epoch.before.has_owner && !consumer->epoch.before.clean;
   } else if (consumer->core.state == STATE_STOPPED) {
     world_fail("worker %d stops %s with exit code 74 although the storage is as it was written: %.600s", served->process->index,
                type_name(served->type), served->error);
@@ -283,18 +283,14 @@ static void performer_make(struct type_context *served, struct performer_options
   memset(options, 0, sizeof *options);
   options->store = server_store;
   options->database = "pawl";
-  options->writer = (struct writer_options){.dir = "/files",
-                                            .type = type_name(served->type),
-                                            .permissions = 0640,
-                                            .codec_zstd = chaos_plan.zstd,
-                                            .lease_ms = chaos_plan.lease_ms};
+  options->writer =
+      (struct writer_options){.dir = "/files", .type = type_name(served->type), .permissions = 0640, .codec_zstd = chaos_plan.zstd};
   snprintf(options->writer.identity.host, sizeof options->writer.identity.host, "host%d", process->machine);
   snprintf(options->writer.identity.machine, sizeof options->writer.identity.machine, "%s", machine->boot_id);
   options->writer.identity.pid = process->index * 1000 + process->incarnation;
   snprintf(options->holder.host, sizeof options->holder.host, "host%d", process->machine);
   snprintf(options->holder.boot, sizeof options->holder.boot, "%s", machine->boot_id);
   options->holder.pid = options->writer.identity.pid;
-  options->lease_ms = chaos_plan.lease_ms;
   options->batch_messages = chaos_plan.batch_messages;
   options->batch_bytes = chaos_plan.batch_bytes;
   options->range_messages_min = 2;

@@ -19,7 +19,8 @@ struct queue_reader {
 struct queue_pass {
   struct queue_reader *reader;
   int type;
-  uint64_t read_at;
+  enum queue_source source;
+  uint64_t read_at; /* SOURCE_OWN: of the pass of `messages` before it */
   struct work_item_caps caps;
   struct queue_mark *mark;
   bool begun;
@@ -35,13 +36,18 @@ static uint64_t operation_shown(void)
 }
 
 /* afterClusterTime: a primary that was replaced waits for an operation that it will never see. */
-static bool snapshot_comes(struct error *error)
+static bool operation_comes(uint64_t operation, struct error *error)
 {
-  if (fiber_process()->operation <= operation_shown())
+  if (operation <= operation_shown())
     return true;
   fiber_wait(world_between(0, chaos_plan.timeout_ms * MS));
   error_set(error, "no answer from the database");
   return false;
+}
+
+static bool snapshot_comes(struct error *error)
+{
+  return operation_comes(fiber_process()->operation, error);
 }
 
 static uint64_t snapshot_operation(void)
@@ -70,20 +76,23 @@ static int64_t mark_id(const struct queue_mark *mark)
   return id;
 }
 
-static bool peek_type(int type, struct queue_mark *mark, bool tail)
+static bool peek(int type, enum queue_source source, struct queue_mark *mark, bool tail)
 {
   int64_t from = tail && mark->set ? mark_id(mark) : INT64_MIN;
-  bool old = server_in_election() || fiber_process()->behind;
   struct list list = {0};
-  if (old)
-    queue_snapshot(type, operation_shown(), &list);
-  const struct list *seen = old ? &list : queue_live(type);
-  size_t at = from > INT64_MIN || seen->count == 0 ? list_find(seen, from) : seen->count - 1;
-  bool any = at < seen->count;
+  queue_snapshot(type, source, server_in_election() || fiber_process()->behind ? operation_shown() : UINT64_MAX - 1, &list);
+  size_t at = from > INT64_MIN || list.count == 0 ? list_find(&list, from) : list.count - 1;
+  bool any = at < list.count;
   if (any && mark != NULL)
-    mark_set(mark, seen->at[at]->id);
+    mark_set(mark, list.at[at]->id);
   list_free(&list);
   return any;
+}
+
+static enum outcome poll_answer(bool any)
+{
+  chaos_point();
+  return fiber_dead() ? OUTCOME_UNKNOWN : any ? OUTCOME_YES : OUTCOME_NO;
 }
 
 enum outcome queue_poll(struct lockstore *store, const char *const *types, size_t count, bool linearizable, struct queue_mark *mark,
@@ -94,23 +103,56 @@ enum outcome queue_poll(struct lockstore *store, const char *const *types, size_
   linearizable = linearizable && !plants_looks_stale();
   if (!server_reach(error) || (linearizable && (server_in_election() || fiber_process()->behind)))
     return OUTCOME_UNKNOWN;
+  uint64_t operation = queue_operation();
   for (size_t i = 0; i < count && !(last && plants_looks_not()); i++)
-    any = peek_type(type_index(types[i]), mark, tail) || any;
-  chaos_point();
-  return fiber_dead() ? OUTCOME_UNKNOWN : any ? OUTCOME_YES : OUTCOME_NO;
+    any = peek(type_index(types[i]), SOURCE_SHARED, mark, tail) || any;
+  enum outcome outcome = poll_answer(any);
+  if (linearizable && outcome != OUTCOME_UNKNOWN && operation > fiber_process()->operation)
+    fiber_process()->operation = operation;
+  return outcome;
 }
 
-enum outcome queue_delete(struct lockstore *store, const char *type, const bson_t *ids, int64_t *removed, struct error *error)
+enum outcome queue_poll_own(struct lockstore *store, const char *type, struct queue_mark *mark, bool tail, struct error *error)
 {
   (void)store;
-  enum outcome outcome = server_delete(type_index(type), ids, removed, error);
+  if (!server_reach(error))
+    return OUTCOME_UNKNOWN;
+  return poll_answer(peek(type_index(type), SOURCE_OWN, mark, tail));
+}
+
+static bool any_at(int type, enum queue_source source, uint64_t at)
+{
+  struct list list = {0};
+  queue_snapshot(type, source, at, &list);
+  bool any = list.count > 0;
+  list_free(&list);
+  return any;
+}
+
+enum outcome queue_poll_both(struct lockstore *store, const char *const *types, size_t count, struct error *error)
+{
+  bool any = false;
+  (void)store;
+  if (!server_reach(error) || !snapshot_comes(error))
+    return OUTCOME_UNKNOWN;
+  uint64_t at = snapshot_operation();
+  for (size_t i = 0; i < count; i++)
+    any =
+        any || any_at(type_index(types[i]), SOURCE_SHARED, at) || (any_at(type_index(types[i]), SOURCE_OWN, at) && !plants_exits_shared());
+  return poll_answer(any);
+}
+
+enum outcome queue_delete(struct lockstore *store, const struct queue_part *part, const bson_t *ids, int64_t *removed, struct error *error)
+{
+  (void)store;
+  enum outcome outcome = server_delete(type_index(part->type), part->source, ids, removed, error);
   if (plants_trusts_deletes())
     *removed = INT64_MAX;
   return outcome;
 }
 
 /* Reads in a snapshot, like a pass. */
-enum outcome queue_find_left(struct lockstore *store, const char *type, const bson_t *ids, struct error *error)
+enum outcome queue_find_left(struct lockstore *store, const struct queue_part *part, const bson_t *ids, struct error *error)
 {
   struct list list = {0};
   bson_iter_t at;
@@ -118,7 +160,7 @@ enum outcome queue_find_left(struct lockstore *store, const char *type, const bs
   (void)store;
   if (!server_reach(error) || !snapshot_comes(error))
     return OUTCOME_UNKNOWN;
-  queue_snapshot(type_index(type), snapshot_operation(), &list);
+  queue_snapshot(type_index(part->type), part->source, snapshot_operation(), &list);
   for (bson_iter_init(&at, ids); bson_iter_next(&at) && !any;) {
     size_t place = list_find(&list, bson_iter_as_int64(&at));
     any = place < list.count && list.at[place]->id == bson_iter_as_int64(&at);
@@ -126,8 +168,7 @@ enum outcome queue_find_left(struct lockstore *store, const char *type, const bs
   list_free(&list);
   if (any)
     error_set(error, "a message that was deleted is there");
-  chaos_point();
-  return fiber_dead() ? OUTCOME_UNKNOWN : any ? OUTCOME_YES : OUTCOME_NO;
+  return poll_answer(any);
 }
 
 void queue_clear_way(struct lockstore *store)
@@ -142,29 +183,14 @@ static int64_t id_number(const struct element *id)
   return number;
 }
 
-struct range_deleter {
-  char nothing;
-};
-
-struct range_deleter *range_deleter_new(struct lockstore *store)
-{
-  (void)store;
-  return calloc(1, sizeof(struct range_deleter));
-}
-
-void range_deleter_free(struct range_deleter *deleter)
-{
-  free(deleter);
-}
-
-enum outcome queue_delete_range(struct range_deleter *deleter, const char *type, const struct work_item *item, struct error *error)
+enum outcome queue_delete_range(struct lockstore *store, const char *type, const struct work_item *item, struct error *error)
 {
   struct element first, last;
-  (void)deleter;
+  (void)store;
   if (!work_item_range(item, &first, &last))
     world_fail("an item without _ids is to be deleted");
   struct queue_range range = {.first = id_number(&first), .last = id_number(&last), .read_at = item->read_at, .count = item->documents};
-  return server_delete_range(type_index(type), &range, error);
+  return server_delete_range(type_index(type), item->source, &range, error);
 }
 
 struct queue_reader *queue_reader_new(struct lockstore *store)
@@ -199,7 +225,23 @@ void queue_reader_take_up(struct queue_reader *reader)
   reader->dropped = false;
 }
 
-struct queue_pass *queue_pass_open(struct queue_reader *reader, const char *type, int64_t batch_messages, int64_t batch_bytes,
+void queue_pass_holds(const struct queue_pass *pass, int64_t *answer_bytes, int64_t *left_bytes)
+{
+  (void)pass;
+  *answer_bytes = *left_bytes = 0;
+}
+
+void queue_reader_rest(struct queue_reader *reader)
+{
+  (void)reader;
+}
+
+void queue_mark_deinit(struct queue_mark *mark)
+{
+  (void)mark;
+}
+
+struct queue_pass *queue_pass_open(struct queue_reader *reader, const struct queue_part *part, int64_t batch_messages, int64_t batch_bytes,
                                    struct queue_mark *mark)
 {
   struct queue_pass *pass = reader->late;
@@ -210,10 +252,17 @@ struct queue_pass *queue_pass_open(struct queue_reader *reader, const char *type
   assert(pass != NULL);
   *pass = (struct queue_pass){.reader = reader,
                               .last_id = INT64_MIN,
-                              .type = type_index(type),
+                              .type = type_index(part->type),
+                              .source = plants_source(type_index(part->type), part->source),
+                              .read_at = part->source == SOURCE_OWN ? part->read_at : 0,
                               .caps = {.documents = batch_messages, .bytes = batch_bytes},
                               .mark = mark};
   return pass;
+}
+
+uint64_t queue_pass_read_at(const struct queue_pass *pass)
+{
+  return chaos_plan.standalone ? 0 : pass->read_at;
 }
 
 static struct work_item *pass_load(struct queue_pass *pass)
@@ -222,6 +271,7 @@ static struct work_item *pass_load(struct queue_pass *pass)
   size_t reply_end = pass->next + (size_t)ask_count(&pass->reader->ask, pass->caps.documents);
   enum work_item_put put = ITEM_PUT;
   assert(item != NULL);
+  item->source = pass->source;
   item->read_at = chaos_plan.standalone && !plants_ranges_alone() ? 0 : pass->read_at;
   while (put == ITEM_PUT && pass->next < pass->list.count && pass->next < reply_end) {
     const struct message *message = pass->list.at[pass->next];
@@ -274,20 +324,31 @@ static void pass_look_again(struct queue_pass *pass)
 {
   if (!chaos_plan.standalone)
     return;
-  queue_snapshot(pass->type, UINT64_MAX, &pass->list);
+  queue_snapshot(pass->type, pass->source, UINT64_MAX, &pass->list);
   pass->next = list_find(&pass->list, pass->last_id + 1);
 }
 
-enum outcome queue_pass_next(struct queue_pass *pass, struct work_item **item, struct error *error)
+/* The part's own time, of a pass of `messages` before it; or now. */
+static bool pass_begin(struct queue_pass *pass, struct error *error)
 {
+  bool at_given = pass->read_at != 0 && !plants_reads_own_later();
+  if (at_given ? !operation_comes(pass->read_at, error) : !snapshot_comes(error))
+    return false;
+  if (!at_given)
+    pass->read_at = snapshot_operation();
+  queue_snapshot(pass->type, pass->source, pass->read_at, &pass->list);
+  return true;
+}
+
+enum outcome queue_pass_next(struct queue_pass *pass, int64_t ask_documents, struct work_item **item, struct error *error)
+{
+  (void)ask_documents;
   *item = NULL;
   bool begins = !pass->begun, sent = begins || pass->next < pass->list.count;
   if (sent && !reply_await(pass, error))
     return OUTCOME_UNKNOWN;
-  if (begins && !snapshot_comes(error))
+  if (begins && !pass_begin(pass, error))
     return OUTCOME_UNKNOWN;
-  if (begins)
-    queue_snapshot(pass->type, pass->read_at = snapshot_operation(), &pass->list);
   pass->begun = true;
   if (sent)
     chaos_point();
@@ -296,13 +357,14 @@ enum outcome queue_pass_next(struct queue_pass *pass, struct work_item **item, s
   if (fiber_dead())
     return OUTCOME_UNKNOWN;
   bool missing = begins && !chaos_plan.standalone && chaos_strikes(CHAOS_MISSING);
-  if (missing && !plants_believes_empty()) {
+  if (missing && !plants_believes_empty(pass->source)) {
     error_set(error, "the answer is empty and names no snapshot");
     return OUTCOME_UNKNOWN;
   }
   if (begins && missing && pass->list.count > 0)
-    world_fail("t%d: a pass says that the queue is empty, and %zu messages are in it", pass->type, pass->list.count);
-  if (missing || pass->next == pass->list.count)
+    world_fail("t%d: a pass says that %s is empty, and %zu messages are in it", pass->type,
+               pass->source == SOURCE_OWN ? "the own collection" : "the queue", pass->list.count);
+  if (missing || pass->next == pass->list.count || plants_goes_on_early(pass->type, pass->source))
     return OUTCOME_NO;
   *item = pass_load(pass);
   return OUTCOME_YES;

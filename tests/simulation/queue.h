@@ -6,12 +6,23 @@
 #ifndef PAWL_TESTS_SIMULATION_QUEUE_H
 #define PAWL_TESTS_SIMULATION_QUEUE_H
 
-#include "base.h"
+#include "lockstore/ledger.h"
 
 #include <bson/bson.h>
 
+enum { SOURCES = SOURCE_OWN + 1 };
+
+/* A document that is no message, in a collection that has the name of a type's own one. */
+enum foreign {
+  FOREIGN_NOT,
+  FOREIGN_TYPE, /* it has another `type`: no worker's filter matches it */
+  FOREIGN_BARE, /* it has none, as those of GridFS. Only where the type never gets a collection of its own */
+};
+
 struct message {
   int type, producer;
+  enum queue_source source; /* the collection that it is inserted into */
+  enum foreign foreign;
   int64_t index;  /* among the type's messages: `k` in the document */
   int64_t number; /* among its producer's messages: `n` in the document */
   int64_t id;     /* its `_id` */
@@ -32,17 +43,19 @@ struct queue_range {   /* a delete in a transaction */
 void queue_begin(void);
 void queue_end(void);
 
-/* Not yet in the queue. The message lives until queue_end. */
-struct message *queue_message_new(int type, int producer, int64_t number, int64_t id);
+/* Not yet in the queue: type, producer, source, foreign, number and id are this one's. The message lives until queue_end. */
+struct message *queue_message_new(const struct message *like);
 struct message *queue_message(int type, int64_t index);
 int64_t queue_message_count(int type);
 void queue_insert(struct message *message);
 /* Removes those of the named messages that are there; `part`: only some of them. Returns how many it removed. */
-int64_t queue_remove(int type, const bson_t *ids, bool part);
+int64_t queue_remove(int type, enum queue_source source, const bson_t *ids, bool part);
 /* False: nothing was removed. */
-bool queue_remove_range(int type, const struct queue_range *range);
+bool queue_remove_range(int type, enum queue_source source, const struct queue_range *range);
+/* The messages of both collections, without foreign documents. */
 size_t queue_length(int type);
-/* Whether the queue was empty at some moment since then. */
+bool queue_own_is_empty(int type);
+/* Whether both collections were empty at some moment since then. */
 bool queue_was_empty(int type, int64_t since_us);
 
 /* queue_operation: the last operation that a majority has. queue_operation_latest: the last one of all. */

@@ -104,8 +104,10 @@ static enum outcome apply_ledger(const struct request *request, struct ledger *b
                                   request->fencer, before, &error);
   else if (request->kind == SETTLE)
     outcome = __real_ledger_settle(server_store_now(), type, request->epoch, &request->owner, request->settled, &error);
-  else if (!plants_commit(request->type, &request->commit, &outcome))
-    outcome = __real_ledger_commit(server_store_now(), type, &request->commit, &error);
+  else if (!plants_commit(request->type, &request->commit, &outcome)) {
+    struct ledger_commit commit = plants_commit_source(request);
+    outcome = __real_ledger_commit(server_store_now(), type, &commit, &error);
+  }
   if (request->kind == FENCE && outcome == OUTCOME_YES)
     fenced_guarded(request, before);
   else if (request->kind == COMMIT && outcome == OUTCOME_YES)
@@ -155,10 +157,10 @@ static enum outcome apply(struct request *request, struct ledger *before)
   case SETTLE:
     return apply_ledger(request, before);
   case DELETE:
-    request->removed = queue_remove(request->type, request->ids, request->fewer);
+    request->removed = queue_remove(request->type, request->source, request->ids, request->fewer);
     return OUTCOME_YES;
   case DELETE_RANGE:
-    return queue_remove_range(request->type, &request->range) ? OUTCOME_YES : OUTCOME_NO;
+    return queue_remove_range(request->type, request->source, &request->range) ? OUTCOME_YES : OUTCOME_NO;
   }
   return OUTCOME_UNKNOWN;
 }
@@ -271,7 +273,7 @@ enum outcome request_send(struct request *request, struct ledger *before, struct
     return OUTCOME_UNKNOWN;
   }
   if (request->kind == DELETE && chaos_strikes(CHAOS_PART)) {
-    queue_remove(request->type, request->ids, true);
+    queue_remove(request->type, request->source, request->ids, true);
     fiber_wait(world_between(0, chaos_plan.timeout_ms * MS));
     (void)server_no_answer(error);
     return OUTCOME_UNKNOWN;

@@ -61,6 +61,7 @@ struct request {
   struct lock_holder holder;
   struct ledger_commit commit;
   char machine[MACHINE_SIZE]; /* the machine in the commit */
+  enum queue_source source;   /* DELETE, DELETE_RANGE */
   bson_t *ids;
   bool fewer;      /* DELETE: it does not find all that it names */
   int64_t removed; /* DELETE: how many it removed */

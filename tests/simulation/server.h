@@ -34,9 +34,19 @@ uint64_t server_replaced_operation(void);
 void server_theft(int type);
 /* pawl-setup --adopt adopts the files as they are. */
 void server_adopt(int type);
-/* pawl-lock takes the lock, raises the epoch and writes nothing. It is killed at once, or its command runs until the lease ends
- * or is lost. */
+/* pawl-lock takes the lock, raises the epoch and writes nothing; where the ledger has no file yet it forgets the ledger instead. It is
+ * killed at once, or its command runs until the lease ends or is lost. */
 void server_lock_tool(int type);
+/* Pauses the type for a while, by pawl-status --pause and --resume. */
+void server_pause(int type);
+bool server_paused(int type);
+/* pawl-setup gives the type its own collection, or stops its producers and shares it again. own_tool_begin: no type has one. */
+void server_own(int type);
+void own_tool_begin(void);
+/* A tool has the lock of the type for a moment, with a new owner; *ledger is as it finds it. False: not now. */
+bool server_tool_begins(int type, struct ledger *ledger, struct owner *owner);
+/* No tool was used yet. */
+void tools_begin(void);
 /* Whether pawl-lock's command runs, by the lock document. */
 bool server_lock_tool_holds(int type);
 /* Its lock document was deleted or stolen; one that a fail-over brings back is no hold any more. */
@@ -48,9 +58,9 @@ bool server_reach(struct error *error);
 bool server_answers(struct error *error);
 
 /* The delete of the queue is a request like those of the lockstore. */
-enum outcome server_delete(int type, const bson_t *ids, int64_t *removed, struct error *error);
+enum outcome server_delete(int type, enum queue_source source, const bson_t *ids, int64_t *removed, struct error *error);
 struct queue_range;
-enum outcome server_delete_range(int type, const struct queue_range *range, struct error *error);
+enum outcome server_delete_range(int type, enum queue_source source, const struct queue_range *range, struct error *error);
 
 /* The twin, whose clock is set. */
 struct lockstore *server_store_now(void);

@@ -158,7 +158,8 @@ enum outcome __wrap_ledger_read(struct lockstore *store, const char *type, struc
   }
   if (operation > fiber_process()->operation)
     fiber_process()->operation = operation;
-  return plants_verified(ledger, outcome);
+  plants_ledger_seen(ledger);
+  return plants_verified(ledger, plants_paused(type_index(type), ledger, outcome));
 }
 
 /*
@@ -182,6 +183,7 @@ enum outcome __wrap_ledger_fence(struct lockstore *store, const char *type, int6
   (void)store;
   enum outcome outcome = request_send(&request, before, error);
   plants_fence(outcome);
+  plants_ledger_seen(before);
   return outcome;
 }
 
@@ -205,9 +207,9 @@ enum outcome __wrap_ledger_settle(struct lockstore *store, const char *type, int
   return request_send(&request, NULL, error);
 }
 
-enum outcome server_delete_range(int type, const struct queue_range *range, struct error *error)
+enum outcome server_delete_range(int type, enum queue_source source, const struct queue_range *range, struct error *error)
 {
-  struct request request = {.kind = DELETE_RANGE, .type = type, .range = *range};
+  struct request request = {.kind = DELETE_RANGE, .type = type, .source = source, .range = *range};
   return request_send(&request, NULL, error);
 }
 
@@ -222,11 +224,11 @@ static bool finds_fewer(void)
   return true;
 }
 
-enum outcome server_delete(int type, const bson_t *ids, int64_t *removed, struct error *error)
+enum outcome server_delete(int type, enum queue_source source, const bson_t *ids, int64_t *removed, struct error *error)
 {
   bson_t copy;
   bson_copy_to(ids, &copy);
-  struct request request = {.kind = DELETE, .type = type, .ids = &copy, .fewer = finds_fewer()};
+  struct request request = {.kind = DELETE, .type = type, .source = source, .ids = &copy, .fewer = finds_fewer()};
   enum outcome outcome = request_send(&request, NULL, error);
   *removed = request.removed;
   bson_destroy(&copy);

@@ -162,6 +162,11 @@ int64_t clock_boot_ms(void)
   return machine_boot_ms(process_machine(fiber_process()));
 }
 
+int64_t clock_boot_us(void)
+{
+  return clock_boot_ms() * 1000;
+}
+
 int64_t clock_wall_us(void)
 {
   return machine_wall_us(process_machine(fiber_process()));

@@ -7,7 +7,7 @@
 /* The results that worker/perform.c can answer with. */
 static const unsigned answers[ACTION_COUNT] = {
     [ACTION_POLL] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED),
-    [ACTION_CHECK] = MAY(YES) | MAY(CHANGED) | MAY(REFUSED) | MAY(NEWER) | MAY(UNKNOWN),
+    [ACTION_CHECK] = MAY(YES) | MAY(CHANGED) | MAY(REFUSED) | MAY(NEWER) | MAY(PAUSED) | MAY(UNKNOWN),
     [ACTION_LOOK] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED),
     [ACTION_TAKE] = MAY(YES) | MAY(NO) | MAY(UNKNOWN),
     [ACTION_FENCE] = MAY(YES) | MAY(NO) | MAY(UNKNOWN) | MAY(REFUSED) | MAY(FAILED),
@@ -83,6 +83,10 @@ static void answer_fence(struct rig *rig, const struct action *action, struct co
 
 static void answer_commit(struct rig *rig, const struct ledger_commit *commit, const struct committed *after)
 {
+  if (after->seq > rig->ledger.end.seq) {
+    rig_assert(rig, commit->from == rig->ledger.from || commit->settled == rig->ledger.end.seq); /* what is to be settled lies in one */
+    rig->ledger.from = commit->from;
+  }
   rig->ledger.end = *after;
   if (commit->settled > rig->ledger.settled)
     rig->ledger.settled = commit->settled;
@@ -147,12 +151,19 @@ static void answer_committed(struct rig *rig, const struct action *action, const
     answer_commit(rig, &commit, &completion->end);
 }
 
+static void answer_read(struct rig *rig, struct completion *completion)
+{
+  completion->item = rig->names_document ? NULL : item_make(rig->item_ids, rig->item_messages, 0);
+  if (completion->item != NULL)
+    completion->item->source = rig->read_source;
+}
+
 static void answer_yes(struct rig *rig, const struct action *action, struct completion *completion)
 {
   if (action->kind == ACTION_FENCE)
     answer_fence(rig, action, completion);
   else if (action->kind == ACTION_READ)
-    completion->item = rig->names_document ? NULL : item_make(rig->item_ids, rig->item_messages, 0);
+    answer_read(rig, completion);
   else if (action->kind == ACTION_SETTLE)
     rig->ledger.settled = completion->settled = settled_next(rig, action);
   else
@@ -164,6 +175,10 @@ void answer_fill(struct rig *rig, const struct action *action, struct completion
   completion->tail_next = !rig->nothing_read;
   completion->tail = action->tail && completion->tail_next;
   completion->item = action->item;
+  if (action->kind == ACTION_READ) {
+    completion->read_at = rig->read_at;
+    rig->shared_over = completion->result == RESULT_NO && rig->read_source == SOURCE_SHARED;
+  }
   completion->judged = action->judge;
   completion->missed_is_there = action->missed[0] != 0 && rig->late_files;
   if (action->kind == ACTION_CHECK && completion->result != RESULT_UNKNOWN) {

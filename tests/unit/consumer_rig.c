@@ -15,7 +15,7 @@ static const char *const kind_names[ACTION_COUNT] = {
 static const char *const result_names[RESULT_COUNT] = {
     [RESULT_YES] = "YES",         [RESULT_NO] = "NO",       [RESULT_UNKNOWN] = "UNKNOWN",   [RESULT_CHANGED] = "CHANGED",
     [RESULT_REFUSED] = "REFUSED", [RESULT_NEWER] = "NEWER", [RESULT_NO_SPACE] = "NO_SPACE", [RESULT_SPENT] = "SPENT",
-    [RESULT_FAILED] = "FAILED",   [RESULT_LEFT] = "LEFT",   [RESULT_STOPPED] = "STOPPED",
+    [RESULT_FAILED] = "FAILED",   [RESULT_LEFT] = "LEFT",   [RESULT_STOPPED] = "STOPPED",   [RESULT_PAUSED] = "PAUSED",
 };
 
 const char *rig_kind_name(enum action_kind kind)
@@ -143,6 +143,13 @@ void rig_timer(struct rig *rig, int64_t ms_later)
   handle(rig, &event, "timer");
 }
 
+void rig_configure(struct rig *rig, const struct consumer_options *options)
+{
+  struct event event = {.kind = EVENT_CONFIGURE, .options = options};
+  moment_fresh(rig, 0);
+  handle(rig, &event, "configure");
+}
+
 void rig_stop(struct rig *rig)
 {
   struct event event = {.kind = EVENT_STOP};
@@ -194,7 +201,8 @@ void rig_answer(struct rig *rig, enum activity activity, enum result result)
   struct rig_slot *slot = &rig->slots[activity];
   rig_assert(rig, slot->running);
   struct action action = slot->action;
-  struct completion completion = {.kind = action.kind, .activity = action.activity, .number = action.number, .result = result};
+  struct completion completion = {
+      .kind = action.kind, .activity = action.activity, .number = action.number, .result = result, .lease_ms = action.lease_ms};
   struct event event = {.kind = EVENT_COMPLETION, .completion = &completion};
   char text[64];
   rig_assert(rig, rig_may_answer(&action, result));
@@ -343,7 +351,7 @@ void rig_init(struct rig *rig, const struct consumer_options *options, uint64_t 
   rig->item_ids = 1;
   rig->item_messages = 10;
   rig->block_bytes = 1000;
-  rig->ledger = (struct ledger){.v = 1, .epoch = 7, .clean = true, .settled = 100};
+  rig->ledger = (struct ledger){.epoch = 7, .clean = true, .settled = 100};
   rig->ledger.end = (struct committed){.file = "t1.bin", .length = 50000, .tail = 49000, .link = 77, .seq = 100, .items = 100};
   rig->vouched = true;
   rig->view = (struct lock_view){.owner = {{1, 2, 3}}, .ttl_ms = 30000, .left_ms = 20000};

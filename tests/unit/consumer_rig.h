@@ -39,6 +39,7 @@ struct rig_rules {
   struct owner owner;
   uint64_t taken_number;
   int64_t safe_until_ms;
+  int64_t least_ms; /* the shortest lease of a renewal that was not answered, and may come late */
   /* the epoch */
   int64_t epoch;
   bool before_clean, before_vouched, rolled, fenced, failed, spent;
@@ -74,10 +75,13 @@ struct rig {
   uint32_t item_messages; /* messages per item */
   int64_t block_bytes;
   bool discard_fails;
-  bool late_files;     /* the segment that an earlier check missed is there by now */
-  bool late_answers;   /* RENEW and TAKE were sent at some time between start and answer */
-  bool nothing_read;   /* POLL: nothing of the type was read yet, so that no tail poll is possible */
-  bool names_document; /* the next POLL or READ names a document that cannot be taken */
+  bool late_files;               /* the segment that an earlier check missed is there by now */
+  bool late_answers;             /* RENEW and TAKE were sent at some time between start and answer */
+  bool nothing_read;             /* POLL: nothing of the type was read yet, so that no tail poll is possible */
+  enum queue_source read_source; /* of the pass under way, */
+  uint64_t read_at;              /* and its cluster time, which rises from pass to pass */
+  bool shared_over;              /* READ NO was the end of `messages`: a pass of the own collection may follow */
+  bool names_document;           /* the next POLL or READ names a document that cannot be taken */
 
   const char *cause; /* the last event, as the history has it */
   char history[RIG_HISTORY][256];
@@ -104,6 +108,8 @@ void rig_timer(struct rig *rig, int64_t ms_later);
 void rig_stop(struct rig *rig);
 void rig_stale(struct rig *rig);
 void rig_wake(struct rig *rig, enum wakeup_about about);
+/* Other options from now on. */
+void rig_configure(struct rig *rig, const struct consumer_options *options);
 void rig_notifications(struct rig *rig, bool notified);
 void rig_answer(struct rig *rig, enum activity activity, enum result result);
 
@@ -123,5 +129,15 @@ void rig_history(const struct rig *rig);
 #define rig_assert(rig, condition) ((condition) ? (void)0 : rig_fail(rig, __FILE__, __LINE__, #condition))
 #define rig_expect(rig, expected, actions) rig_expect_at(rig, expected, actions, __FILE__, __LINE__)
 void rig_expect_at(const struct rig *rig, enum consumer_state state, const char *started, const char *file, int line);
+
+static inline bool same_owner(const struct owner *a, const struct owner *b)
+{
+  return memcmp(a, b, sizeof *a) == 0;
+}
+
+static inline bool same_end(const struct committed *a, const struct committed *b)
+{
+  return strcmp(a->file, b->file) == 0 && a->length == b->length && a->tail == b->tail && a->link == b->link && a->seq == b->seq;
+}
 
 #endif

@@ -31,16 +31,6 @@ static bool alive(const struct rig *rig)
   return rig->rules.locked && !rig->rules.lost && !rig->rules.fenced && rig->moment.now_ms < rig->rules.safe_until_ms;
 }
 
-static bool same_owner(const struct owner *a, const struct owner *b)
-{
-  return memcmp(a, b, sizeof *a) == 0;
-}
-
-static bool same_end(const struct committed *a, const struct committed *b)
-{
-  return strcmp(a->file, b->file) == 0 && a->length == b->length && a->tail == b->tail && a->link == b->link && a->seq == b->seq;
-}
-
 static void epoch_over(struct rig_rules *rules)
 {
   rules->epoch = 0;
@@ -165,6 +155,17 @@ static void started_close(struct rig *rig, const struct action *action)
   started_clean(rig, &action->commit, action->write_close);
 }
 
+/* Of `messages`; and then, where there is one, of the own collection at the same cluster time. */
+static void started_pass(struct rig *rig, const struct action *action)
+{
+  bool own = action->source == SOURCE_OWN;
+  rig_assert(rig, action->source != SOURCE_BOTH && own == (rig->ledger.own && rig->shared_over));
+  rig_assert(rig, !own || action->read_at == rig->read_at);
+  rig->read_source = action->source;
+  rig->read_at += !own;
+  rig->shared_over = false;
+}
+
 static void started_read(struct rig *rig, const struct action *action)
 {
   struct rig_rules *rules = &rig->rules;
@@ -176,6 +177,7 @@ static void started_read(struct rig *rig, const struct action *action)
   rig_assert(rig, !runs(rig, ACTIVITY_MAIN) && !deletes(rig));
   rig_assert(rig, rules->items_deleted == rules->items_read); /* otherwise the pass would see committed messages again */
   rig_assert(rig, !rules->pending && rules->settled >= rules->committed.seq);
+  started_pass(rig, action);
 }
 
 static void started_delete(struct rig *rig, const struct action *action)
@@ -188,12 +190,15 @@ static void started_delete(struct rig *rig, const struct action *action)
     rig_assert(rig, !rig->slots[i].running || rig->slots[i].action.item != action->item);
 }
 
-static void started_renew(struct rig *rig)
+static void started_renew(struct rig *rig, const struct action *action)
 {
   const struct rig_rules *rules = &rig->rules;
   rig_assert(rig, rules->locked && !rules->lost && !rules->unlock_tried);
   const struct rig_slot *slot = &rig->slots[ACTIVITY_MAIN];
   rig_assert(rig, !slot->running || rig->moment.now_ms - slot->started_ms < rig->consumer.core.options.stall_ms);
+  /* The lock in the database may end as early as that from now on, whatever the answer is. */
+  int64_t until_ms = rig->moment.now_ms + action->lease_ms * 2 / 3;
+  rig->rules.safe_until_ms = until_ms < rig->rules.safe_until_ms ? until_ms : rig->rules.safe_until_ms;
 }
 
 static void started_kind(struct rig *rig, const struct action *action)
@@ -243,7 +248,7 @@ static void started_kind(struct rig *rig, const struct action *action)
     started_delete(rig, action);
     return;
   case ACTION_RENEW:
-    started_renew(rig);
+    started_renew(rig, action);
     return;
   case ACTION_COUNT:
     rig_assert(rig, !"an action");
@@ -269,6 +274,11 @@ void rules_started(struct rig *rig, const struct action *action)
 
 /* ---- what the answers change ---- */
 
+static int64_t shorter(int64_t a, int64_t b)
+{
+  return a < b ? a : b;
+}
+
 static void answered_lock(struct rig *rig, const struct completion *completion)
 {
   struct rig_rules *rules = &rig->rules;
@@ -278,13 +288,16 @@ static void answered_lock(struct rig *rig, const struct completion *completion)
     rules->checked = false; /* valid for this time only */
     if (no)                 /* it goes on waiting, under the same owner */
       memset(&rules->owner, 0, sizeof rules->owner);
-    rules->safe_until_ms = completion->sent_ms + rig->consumer.core.options.lease_ms * 2 / 3;
+    rules->safe_until_ms = completion->sent_ms + completion->lease_ms * 2 / 3;
+    rules->least_ms = INT64_MAX;
   } else if (completion->kind == ACTION_UNLOCK) {
     rules->locked = rules->locked && !yes && !no;
   } else if (completion->number > rules->taken_number && yes) {
-    rules->safe_until_ms = completion->sent_ms + rig->consumer.core.options.lease_ms * 2 / 3;
+    rules->safe_until_ms = completion->sent_ms + shorter(completion->lease_ms, rules->least_ms) * 2 / 3;
   } else if (completion->number > rules->taken_number && no) {
     rules->lost = true;
+  } else if (completion->number > rules->taken_number) {
+    rules->least_ms = shorter(completion->lease_ms, rules->least_ms);
   }
 }
 

@@ -239,3 +239,42 @@ CONFIG_TEST(test_times)
     if (config_parse_time(wrong[i], 10000000, &us))
       fail_msg("%s was taken for a time", wrong[i]);
 }
+
+CONFIG_TEST(test_patterns)
+{
+  assert_int_equal(LOAD(CONFIG_WORKER, "--type=a,orders.*", "--type", "*x,b,a", "--except", "orders.a*,y"), CONFIG_RUN);
+  assert_int_equal(config.type_count, 2);
+  assert_string_equal(config.types[1], "b");
+  assert_int_equal(config.pattern_count, 2);
+  assert_string_equal(config.patterns[0], "orders.*");
+  assert_string_equal(config.patterns[1], "*x");
+  assert_int_equal(config.except_count, 2);
+  assert_int_equal(config.types_max, 256);
+  assert_false(config.types_max_counts_named);
+  assert_int_equal(LOAD(CONFIG_WORKER, "--type=a", "--types-max=7"), CONFIG_RUN);
+  assert_true(config.types_max == 7 && config.types_max_counts_named);
+  assert_int_equal(LOAD(CONFIG_WORKER, "--type=a"), CONFIG_RUN);
+  assert_int_equal(config.types_max, 0);
+}
+
+CONFIG_TEST(test_wrong_patterns)
+{
+  assert_wrong(LOAD(CONFIG_WORKER, "--type=a?"), "--type: got \"a?\" (from command line)", "* stands for any characters");
+  assert_wrong(LOAD(CONFIG_WORKER, "--type=*", "--except=-a"), "--except: got \"-a\"", "takes types");
+  assert_wrong(LOAD(CONFIG_WORKER, "--type=*", "--types-max=0"), "--types-max: got \"0\"", "from 1 to 100000");
+  assert_wrong(LOAD(CONFIG_WORKER, "--type=a", "--except=b"), "--except: got \"b\", and no --type with a *", "a pattern of --type");
+  assert_wrong(LOAD(CONFIG_WORKER, "--type=ab,*", "--except=a*"), "--except: got \"a*\", and --type lists \"ab\"",
+               "takes only what --type does not name");
+  assert_wrong(LOAD(CONFIG_STATUS, "--type=a*"), "--type: got \"a*\"", "only pawl-worker takes patterns");
+}
+
+/* What all programs share may have one. */
+CONFIG_TEST(test_shared_patterns)
+{
+  setenv("PAWL_TYPE", "a,orders.*", 1);
+  assert_int_equal(LOAD(CONFIG_STATUS), CONFIG_RUN);
+  assert_int_equal(config.type_count, 0);
+  assert_int_equal(LOAD(CONFIG_WORKER), CONFIG_RUN);
+  assert_int_equal(config.type_count + config.pattern_count, 2);
+  unsetenv("PAWL_TYPE");
+}

@@ -12,11 +12,81 @@ STORY(test_happy_path)
   assert_true(running(ACTIVITY_MAIN)->write_close);
   assert_true(running(ACTIVITY_MAIN)->commit.clean);
   assert_int_equal(running(ACTIVITY_MAIN)->commit.settled, 110);
+  assert_true(consumer_is_quiet(&rig.consumer)); /* the last poll need not wait for what follows */
   STEP("CLOSE YES", STATE_UNLOCKING, "UNLOCK");
+  assert_true(consumer_is_quiet(&rig.consumer));
   STEP("UNLOCK YES; wait 0; POLL NO", STATE_IDLE, "");
   assert_true(consumer_is_quiet(&rig.consumer));
   assert_int_equal(rig.ledger.end.seq, 110);
   assert_true(rig.ledger.clean);
+}
+
+/* ---- a type with its own collection ---- */
+
+STORY(test_own_collection_follows)
+{
+  rig.ledger.own = true;
+  STEP(TO_APPENDING "; READ NO; APPEND YES", STATE_DRAINING, "DELETE"); /* not before all of `messages` is deleted */
+  STEP("DELETE YES", STATE_DRAINING, "READ");
+  assert_int_equal(running(ACTIVITY_READ)->source, SOURCE_OWN);
+  STEP("READ YES", STATE_DRAINING, "APPEND READ");
+  assert_int_equal(running(ACTIVITY_MAIN)->commit.from, SOURCE_OWN);
+  STEP("READ NO; APPEND YES; DELETE YES", STATE_DRAINING, "READ");
+  assert_int_equal(rig.ledger.from, SOURCE_OWN);
+  assert_int_equal(running(ACTIVITY_READ)->source, SOURCE_SHARED);
+  STEP("READ NO", STATE_DRAINING, "READ"); /* half a pass finds nothing: the queue may have something */
+  assert_true(rig.consumer.epoch.empty_since_ms < 0);
+  STEP("READ NO; wait 6000", STATE_RELEASING, "CLOSE");
+}
+
+/* It has no time of its own: the next pass begins with `messages`. */
+STORY(test_own_collection_ends_early)
+{
+  rig.ledger.own = true;
+  STEP(TO_DRAINING "; READ NO; READ UNKNOWN; wait 100", STATE_DRAINING, "READ");
+  assert_int_equal(running(ACTIVITY_READ)->source, SOURCE_SHARED);
+  STEP("READ NO; READ UNKNOWN; wait 200; READ NO; READ UNKNOWN; wait 400; READ NO; READ UNKNOWN; wait 800; READ NO", STATE_DRAINING,
+       "READ");
+  STEP("READ UNKNOWN", STATE_RELEASING, "CLOSE"); /* the fifth in a row without a message */
+}
+
+STORY(test_settles_where_the_last_block_came_from)
+{
+  rig.ledger.own = true;
+  rig.ledger.from = SOURCE_BOTH;
+  STEP(TO_FENCING "; FENCE YES:unsettled; OPEN YES", STATE_SETTLING, "SETTLE");
+  assert_int_equal(running(ACTIVITY_MAIN)->source, SOURCE_BOTH);
+}
+
+STORY(test_polls_the_own_collection_once_it_is_known)
+{
+  play("wait 0; wait 100");
+  assert_false(running(ACTIVITY_MAIN)->own);
+  rig.ledger.own = true;
+  STEP("POLL NO; CHECK YES", STATE_IDLE, "POLL");
+  assert_true(running(ACTIVITY_MAIN)->own);
+}
+
+/* The last poll may be made beside the pass that looks for more, if the holder does not linger. */
+STORY(test_quiet_while_it_looks_for_more)
+{
+  struct consumer_options options = rig_options();
+  options.linger_ms = 0;
+  story_again(&options);
+  STEP(TO_DRAINING, STATE_DRAINING, "READ");
+  assert_false(consumer_is_quiet(&rig.consumer)); /* nothing is written yet */
+  play("READ YES; READ NO; BEGIN YES; APPEND YES");
+  assert_false(consumer_is_quiet(&rig.consumer));
+  STEP("DELETE YES", STATE_DRAINING, "READ");
+  assert_true(consumer_is_quiet(&rig.consumer));
+  play("READ YES");
+  assert_false(consumer_is_quiet(&rig.consumer));
+}
+
+STORY(test_lingering_is_not_quiet)
+{
+  STEP(TO_DRAINING "; READ YES; READ NO; BEGIN YES; APPEND YES; DELETE YES", STATE_DRAINING, "READ");
+  assert_false(consumer_is_quiet(&rig.consumer));
 }
 
 STORY(test_first_segment)
@@ -77,7 +147,11 @@ STORY(test_let_go_of_an_empty_queue)
 
 STORY(test_let_go_and_told_of_a_message)
 {
-  STEP(LINGERED "; READ NO; message; CLOSE YES; UNLOCK YES", STATE_IDLE, "POLL");
+  STEP(LINGERED "; READ NO", STATE_RELEASING, "CLOSE");
+  assert_true(consumer_is_quiet(&rig.consumer));
+  play("message");
+  assert_false(consumer_is_quiet(&rig.consumer));
+  STEP("CLOSE YES; UNLOCK YES", STATE_IDLE, "POLL");
 }
 
 STORY(test_let_go_after_the_lease)
@@ -237,6 +311,68 @@ STORY(test_counts_what_it_settles_and_makes)
   play("wake; COMMIT YES");
   assert_int_equal(counts->segments, 1);
   assert_int_equal(counts->bytes, 0);
+}
+
+/* How many durations were counted, and their sum. */
+static int64_t counted(enum latency latency, int64_t *sum_us)
+{
+  const struct latencies *latencies = &rig.consumer.core.counts.latencies;
+  int64_t count = 0;
+  for (int i = 0; i <= LATENCY_BOUNDS_MAX; i++)
+    count += latencies->of[latency].counts[i];
+  *sum_us = latencies->of[latency].sum_us;
+  return count;
+}
+
+/* A block's age is from the ObjectId of its first document to the commit, also where that had to be sent again. */
+STORY(test_counts_until_durable)
+{
+  int64_t sum_us;
+  play(TO_APPENDING);
+  bson_oid_t id;
+  int64_t inserted_s = rig.moment.wall_us / 1000000 - 7;
+  bson_oid_init_from_string(&id, "000000000000000000000000");
+  for (int i = 0; i < 4; i++)
+    id.bytes[i] = (uint8_t)(inserted_s >> (24 - 8 * i));
+  BSON_APPEND_OID(running(ACTIVITY_MAIN)->item->ids[0], "0", &id);
+  play("APPEND UNKNOWN");
+  assert_int_equal(counted(LATENCY_DURABLE, &sum_us), 0);
+  play("wake; COMMIT YES");
+  assert_int_equal(counted(LATENCY_DURABLE, &sum_us), 1);
+  assert_int_equal(sum_us, rig.moment.wall_us - inserted_s * 1000000);
+  story_again(NULL);
+  play(TO_APPENDING "; APPEND YES"); /* without an ObjectId there is no age */
+  assert_int_equal(counted(LATENCY_DURABLE, &sum_us), 0);
+}
+
+/* From its turn to the first pass, with all that is settled between; a roll is no take-over. */
+STORY(test_counts_take_overs)
+{
+  int64_t sum_us;
+  play("wait 0; POLL YES; CHECK YES; wait 5000; LOOK YES");
+  int64_t began_ms = rig.moment.now_ms;
+  play("TAKE YES; wait 20; FENCE YES:unsettled; OPEN YES; wait 30");
+  assert_int_equal(counted(LATENCY_TAKEOVER, &sum_us), 0);
+  while (rig.consumer.core.state == STATE_SETTLING)
+    play("SETTLE YES");
+  assert_int_equal(counted(LATENCY_TAKEOVER, &sum_us), 1);
+  assert_int_equal(sum_us, (rig.moment.now_ms - began_ms) * 1000);
+
+  story_again(NULL);
+  play(TO_APPENDING "; APPEND YES:large; READ YES; DELETE YES; CLOSE YES; FENCE YES:clean; OPEN YES");
+  EXPECT(STATE_DRAINING, "READ");
+  assert_int_equal(counted(LATENCY_TAKEOVER, &sum_us), 1);
+}
+
+STORY(test_counts_unclean_ends)
+{
+  rig.ledger.has_owner = true;
+  play(TO_FENCING "; FENCE YES:clean");
+  assert_int_equal(rig.consumer.core.counts.unclean, 0);
+  story_again(NULL);
+  rig.ledger.has_owner = true;
+  play(TO_FENCING "; FENCE YES:unclean");
+  assert_int_equal(rig.consumer.core.counts.unclean, 1);
 }
 
 STORY(test_who_holds_until_when)

@@ -267,6 +267,41 @@ STORY(test_newer_stands_by)
   assert_true(consumer_is_quiet(&rig.consumer));
 }
 
+/* It is ready, says it once, and keeps no other process waiting: it leaves the wait queue. */
+STORY(test_paused_stands_by)
+{
+  STEP("wait 0; POLL YES; CHECK YES; LOOK NO:queued; wait 70000; CHECK PAUSED", STATE_UNLOCKING, "LEAVE");
+  assert_true(rig_logged(&rig, "paused"));
+  play("LEAVE YES");
+  for (int i = 0; i < 200; i++) {
+    play("wake");
+    if (rig.slots[ACTIVITY_MAIN].action.kind == ACTION_POLL)
+      play("POLL YES");
+    STEP("CHECK PAUSED", STATE_CHECKING, "");
+    assert_false(rig_logged(&rig, "paused"));
+    assert_true(trusts());
+  }
+  play("wake; POLL YES");
+  STEP("CHECK YES", STATE_WAITING, "LOOK");
+  assert_true(rig_logged(&rig, "paused"));
+}
+
+STORY(test_paused_while_idle)
+{
+  STEP("wait 0; POLL NO; CHECK PAUSED", STATE_IDLE, "");
+  assert_true(rig_logged(&rig, "paused"));
+  STEP("wait 2000; CHECK YES", STATE_IDLE, "POLL");
+}
+
+/* It would wait for ever. */
+STORY(test_paused_and_exits_when_empty)
+{
+  rig.consumer.core.options.exits_when_empty = true;
+  STEP("wait 0; POLL NO; CHECK PAUSED", STATE_STOPPED, "");
+  assert_true(rig_logged(&rig, "refused"));
+  assert_true(rig.consumer.core.refused);
+}
+
 /* Committed messages are in the queue, and no delete removes them: the holder commits what is written, and the type stops. */
 STORY(test_delete_refused)
 {

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { WALKS = 8000, STEPS = 250, STEPS_TO_END_MAX = 300 };
+enum { WALKS = 20000, STEPS = 250, STEPS_TO_END_MAX = 300 };
 
 static uint64_t seed_only;
 static const struct rig *walking;
@@ -86,6 +86,16 @@ static void wake(struct rig *rig)
   rig_timer(rig, at < INT64_MAX ? at - rig->moment.now_ms + (int64_t)rig_random(rig, 20) : 1);
 }
 
+static void configure(struct rig *rig)
+{
+  struct consumer_options options = rig->consumer.core.options;
+  options.lease_ms = 1000 + (int64_t)rig_random(rig, 2) * (int64_t)rig_random(rig, 60000);
+  options.stall_ms = 3 * options.lease_ms;
+  options.poll_ms = 1 + (int64_t)rig_random(rig, 1000);
+  options.linger_ms = (int64_t)rig_random(rig, 10000);
+  rig_configure(rig, &options);
+}
+
 static void step(struct rig *rig)
 {
   uint64_t dice = rig_random(rig, 100);
@@ -108,6 +118,8 @@ static void step(struct rig *rig)
     rig_notifications(rig, rig_random(rig, 3) > 0);
   } else if (rig_random(rig, 4) == 0) {
     rig_stop(rig);
+  } else {
+    configure(rig);
   }
 }
 

@@ -401,8 +401,46 @@ static void with_a_lost_answer(int skip, bool done, int slots)
 
 LOCK_TEST(any_answer_is_lost)
 {
-  for (int skip = 0; skip < 12; skip++)
+  for (int skip = 0; skip < 16; skip++)
     for (int done = 0; done < 2; done++)
       for (int slots = 1; slots < 3; slots++)
         with_a_lost_answer(skip, done == 1, slots);
+}
+
+/* A waiter that died in the queue, and one that is alive. */
+LOCK_TEST(a_name_that_is_waited_for_is_in_use)
+{
+  struct pawl *holder = handle_open(), *dead = handle_open(), *one = handle_open();
+  size_t count = 0;
+  pawl_hold hold = take(holder, MY_NAME);
+  begin(dead, MY_NAME, 1, PAWL_FOR_EVER);
+  pass_ms(100);
+  handle_cut_off(dead, true);
+  release(holder, hold);
+  assert_result(pawl_forget(one, MY_NAME, PAWL_NO_WAIT, &error), PAWL_BUSY);
+  assert_contains(error.text, "others wait for it");
+  pass_ms(11000); /* its entry is over */
+  assert_result(pawl_list(one, MY_NAME, NULL, 0, &count, &error), PAWL_OK);
+  assert_int_equal(count, 1);
+  assert_result(pawl_forget(one, MY_NAME, PAWL_NO_WAIT, &error), PAWL_OK);
+  assert_result(pawl_list(one, MY_NAME, NULL, 0, &count, &error), PAWL_OK);
+  assert_int_equal(count, 0);
+}
+
+/* Whatever answer is lost: in the end it is forgotten, and its tokens go on. */
+LOCK_TEST(forgetting_outlives_any_lost_answer)
+{
+  for (int skip = 0; skip < 8; skip++)
+    for (int done = 0; done < 2; done++) {
+      struct pawl *one = handle_open();
+      pawl_hold hold = take(one, MY_NAME);
+      int64_t token = pawl_token(one, hold);
+      release(one, hold);
+      pawl_memory_lose_answers(one, skip, 1, done == 1);
+      assert_result(pawl_forget(one, MY_NAME, PAWL_NO_WAIT, &error), PAWL_OK);
+      pawl_memory_lose_answers(one, 0, 0, false);
+      hold = take(one, MY_NAME);
+      assert_true(pawl_token(one, hold) > token);
+      world_end(NULL);
+    }
 }

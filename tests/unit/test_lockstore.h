@@ -25,10 +25,10 @@ void fixture_wait_expired(const char *type, int slot);
 void fixture_jump(const char *type, int slot);
 /* As if everybody in the wait queue had come, and had been called, that much earlier, or later; the leases may move with them. */
 void fixture_age_queue(const char *type, int ms);
-void fixture_put_v2(const char *type);
-/* Changes the ledger to v 2, and nothing else in it. */
-void fixture_raise_v(const char *type);
-/* Puts a ledger that ledger_read refuses, without a newer v. */
+void fixture_put_newer(const char *type);
+/* Says in the ledger that a newer pawl is needed, and changes nothing else in it. */
+void fixture_make_newer(const char *type);
+/* Puts a ledger that ledger_read refuses, and no newer pawl would take. */
 void fixture_put_malformed(const char *type);
 /* Raises the epoch as the fence of an older pawl does, which knows no `guarded`. */
 void fixture_fence_older(const char *type);

@@ -11,7 +11,7 @@ TEST(fence_from_nothing)
   assert_int_equal(before.epoch, 0);
   assert_false(before.clean);
   assert_int_equal(ledger_read(store, MY_TYPE, &ledger, &error), OUTCOME_YES);
-  assert_int_equal(ledger.v, 1);
+  assert_false(ledger.newer);
   assert_int_equal(ledger.epoch, 1);
   assert_true(ledger.has_owner);
   assert_memory_equal(&ledger.owner, &alice, sizeof alice);

@@ -151,7 +151,7 @@ TEST(settled_never_lowers)
 TEST(put_only_over_what_was_seen)
 {
   const struct ledger none = {0};
-  struct ledger ledger = {.v = 1, .epoch = 5, .has_owner = true, .owner = bob, .end = commit_of(MY_TYPE, 1, &bob, 0, 10).after};
+  struct ledger ledger = {.epoch = 5, .has_owner = true, .owner = bob, .end = commit_of(MY_TYPE, 1, &bob, 0, 10).after};
   begin_file(MY_TYPE);
   struct ledger seen = read_ledger(MY_TYPE);
   assert_int_equal(ledger_put(store, MY_TYPE, &none, NULL, &ledger, &error), OUTCOME_NO);
@@ -168,51 +168,10 @@ TEST(put_only_over_what_was_seen)
   assert_int_equal(read_ledger(MY_TYPE).epoch, 5);
 }
 
-TEST(ledger_without_file_is_forgotten)
-{
-  struct ledger ledger;
-  assert_int_equal(ledger_forget(store, "forgotten", 1, &alice, &error), OUTCOME_NO); /* no ledger */
-  assert_int_equal(ledger_fence(store, "forgotten", 0, &alice, FENCER_READER, &ledger, &error), OUTCOME_YES);
-  assert_int_equal(ledger_forget(store, "forgotten", 2, &alice, &error), OUTCOME_NO);
-  assert_int_equal(ledger_forget(store, "forgotten", 1, &bob, &error), OUTCOME_NO);
-  assert_int_equal(read_ledger("forgotten").epoch, 1);
-  assert_int_equal(ledger_forget(store, "forgotten", 1, &alice, &error), OUTCOME_YES);
-  assert_int_equal(ledger_read(store, "forgotten", &ledger, &error), OUTCOME_NO);
-  /* What an earlier holder still sends matches nothing, even after the epochs begin anew. */
-  assert_int_equal(ledger_fence(store, "forgotten", 1, &bob, FENCER_READER, &ledger, &error), OUTCOME_NO);
-  assert_int_equal(ledger_settle(store, "forgotten", 1, &alice, 0, &error), OUTCOME_NO);
-  assert_int_equal(ledger_fence(store, "forgotten", 0, &bob, FENCER_READER, &ledger, &error), OUTCOME_YES);
-  assert_int_equal(ledger_settle(store, "forgotten", 1, &alice, 0, &error), OUTCOME_NO);
-  begin_file("kept");
-  assert_int_equal(ledger_forget(store, "kept", 1, &alice, &error), OUTCOME_NO); /* a segment without a block */
-  struct ledger_commit commit = commit_of("kept", 1, &alice, 0, 10);
-  assert_int_equal(ledger_commit(store, "kept", &commit, &error), OUTCOME_YES);
-  assert_int_equal(ledger_forget(store, "kept", 1, &alice, &error), OUTCOME_NO);
-  assert_int_equal(read_ledger("kept").end.seq, 10);
-}
-
-/* What the ledger shows after a lost answer. */
-TEST(forgetting_is_judged)
-{
-  struct ledger ledger;
-  assert_int_equal(ledger_fence(store, "given-up", 0, &alice, FENCER_READER, &ledger, &error), OUTCOME_YES);
-  assert_int_equal(ledger_forget_again(store, "given-up", 2, &alice, &error), OUTCOME_UNKNOWN); /* older than this holder's own fence */
-  assert_int_equal(ledger_forget_again(store, "given-up", 1, &bob, &error), OUTCOME_NO);
-  assert_int_equal(read_ledger("given-up").epoch, 1);
-  assert_int_equal(ledger_forget_again(store, "given-up", 1, &alice, &error), OUTCOME_YES); /* the request had not arrived */
-  assert_int_equal(ledger_read(store, "given-up", &ledger, &error), OUTCOME_NO);
-  assert_int_equal(ledger_forget_again(store, "given-up", 1, &alice, &error), OUTCOME_YES); /* the request had arrived */
-  begin_file("held-on");
-  assert_int_equal(ledger_forget_again(store, "held-on", 1, &alice, &error), OUTCOME_NO); /* the ledger names a file */
-  assert_int_equal(ledger_fence(store, "held-on", 1, &bob, FENCER_LOCAL, &ledger, &error), OUTCOME_YES);
-  assert_int_equal(ledger_forget_again(store, "held-on", 1, &alice, &error), OUTCOME_NO);
-  assert_int_equal(read_ledger("held-on").epoch, 2);
-}
-
 /* A late copy of the adoption, and an adoption that began before the document changed: they change nothing. */
 TEST(malformed_is_replaced_once)
 {
-  struct ledger before, ledger = {.v = 1, .epoch = 9, .has_owner = true, .owner = bob, .end = commit_of(MY_TYPE, 1, &bob, 0, 10).after};
+  struct ledger before, ledger = {.epoch = 9, .has_owner = true, .owner = bob, .end = commit_of(MY_TYPE, 1, &bob, 0, 10).after};
   struct ledger_found *found = NULL;
   fixture_put_malformed(MY_TYPE);
   assert_int_equal(ledger_read_found(store, MY_TYPE, &before, &found, &error), OUTCOME_REFUSED);
@@ -230,9 +189,9 @@ TEST(newer_ledger_is_refused)
 {
   struct ledger ledger;
   struct ledger_commit commit = {.epoch = 5, .owner = alice};
-  fixture_put_v2(MY_TYPE);
+  fixture_put_newer(MY_TYPE);
   assert_int_equal(ledger_read(store, MY_TYPE, &ledger, &error), OUTCOME_REFUSED);
-  assert_int_equal(ledger.v, 2);
+  assert_true(ledger.newer);
   assert_non_null(strstr(error.text, "a newer pawl"));
   assert_int_equal(ledger_fence(store, MY_TYPE, 0, &alice, FENCER_LOCAL, &ledger, &error), OUTCOME_NO);
   assert_int_equal(ledger_fence(store, MY_TYPE, 5, &alice, FENCER_LOCAL, &ledger, &error), OUTCOME_NO);
@@ -248,12 +207,9 @@ TEST(newer_ledger_is_left_alone)
   seen = ledger = read_ledger(MY_TYPE);
   ledger.epoch++;
   struct ledger_commit commit = commit_of(MY_TYPE, 1, &alice, 0, 10);
-  fixture_raise_v(MY_TYPE);
+  fixture_make_newer(MY_TYPE);
   assert_int_equal(ledger_commit(store, MY_TYPE, &commit, &error), OUTCOME_NO);
   assert_int_equal(ledger_settle(store, MY_TYPE, 1, &alice, 0, &error), OUTCOME_NO);
   assert_int_equal(ledger_put(store, MY_TYPE, &seen, NULL, &ledger, &error), OUTCOME_NO);
   assert_int_equal(ledger_fence(store, MY_TYPE, 1, &bob, FENCER_LOCAL, &ledger, &error), OUTCOME_NO);
-  assert_int_equal(ledger_fence(store, "newer-lock", 0, &alice, FENCER_READER, &ledger, &error), OUTCOME_YES);
-  fixture_raise_v("newer-lock");
-  assert_int_equal(ledger_forget(store, "newer-lock", 1, &alice, &error), OUTCOME_NO);
 }

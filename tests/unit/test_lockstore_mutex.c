@@ -223,11 +223,11 @@ TEST(lists_are_whole_and_in_order)
   assert_int_equal(lock_take(store, "list-a", 1, &alice, LONG_MS, &someone, &error), OUTCOME_YES);
   assert_int_equal(ledger_fence(store, "list-b", 0, &alice, FENCER_LOCAL, &before, &error), OUTCOME_YES);
   assert_int_equal(ledger_fence(store, "list-a", 0, &alice, FENCER_LOCAL, &before, &error), OUTCOME_YES);
-  fixture_put_v2("list-c");
+  fixture_put_newer("list-c");
   struct waiter waiter = {.owner = bob, .at_ms = 1, .ttl_ms = WAITER_TTL_MS};
   assert_int_equal(wait_queue_join(store, "list-a", &waiter, &someone, NULL, &error), OUTCOME_YES); /* not a lock */
-  assert_int_equal(lock_list(store, see_lock, &locks, &error), OUTCOME_YES);
-  assert_int_equal(ledger_list(store, see_ledger, &ledgers, &error), OUTCOME_YES);
+  assert_int_equal(lock_list(store, NULL, see_lock, &locks, &error), OUTCOME_YES);
+  assert_int_equal(ledger_list(store, NULL, see_ledger, &ledgers, &error), OUTCOME_YES);
   assert_int_equal(locks.lists_a, 2);
   assert_int_equal(locks.lists_b, 1);
   assert_int_equal(locks.problems, 0);
@@ -236,4 +236,40 @@ TEST(lists_are_whole_and_in_order)
   assert_int_equal(ledgers.lists_b, 1);
   assert_true(ledgers.problems >= 1);
   assert_int_equal(ledgers.disorders, 0);
+}
+
+static void looks_in(struct acquisition *far, int64_t least_ms, int64_t most_ms)
+{
+  assert_int_equal(acquire_look(store, "far", far, &someone, &error), OUTCOME_NO);
+  assert_false(far->near);
+  assert_uint_in_range(far->pause_ms, least_ms, most_ms);
+}
+
+/* Nobody wakes it: it comes back before the queue has passed it. */
+TEST(one_far_from_the_front_looks_at_the_queues_pace)
+{
+  enum { PLACE = 20 };
+  static struct wait_queue queue;
+  struct acquisition far;
+  struct lock_view view;
+  acquire_init(&far, LOCK_BY_WORKER, LONG_MS, 3600000);
+  assert_int_equal(take("far", &alice, LONG_MS), OUTCOME_YES);
+  assert_int_equal(wait_queue_read(store, "far", 0, &view, &queue, &error), OUTCOME_YES);
+  for (int i = 0; i < PLACE; i++) {
+    const struct waiter waiter = {.owner = {.bytes = {0xff, (uint8_t)i}}, .at_ms = queue.now_ms, .ttl_ms = WAITER_TTL_MS};
+    assert_int_equal(wait_queue_join(store, "far", &waiter, &someone, NULL, &error), OUTCOME_YES);
+  }
+  looks_in(&far, (PLACE - 8) * 2 / 2, (PLACE - 8) * 2);
+  far.seen_ms -= 2000; /* in which it did not move */
+  looks_in(&far, 500, 1000);
+  for (int64_t pace_ms = 2; pace_ms < 32; pace_ms *= 2) { /* it moves, but slowly */
+    far.seen_place += 2;
+    far.seen_ms -= 1000;
+    looks_in(&far, (PLACE - 8) * pace_ms, (PLACE - 8) * 2 * pace_ms);
+  }
+  far.seen_place += 200; /* and fast */
+  looks_in(&far, (PLACE - 8) * 2 / 2, (PLACE - 8) * 2);
+  far.seen_ms += 3600000; /* the server's clock was set back */
+  looks_in(&far, (PLACE - 8) * 2 / 2, (PLACE - 8) * 2);
+  assert_int_equal(lock_delete(store, "far", 0, &alice, &error), OUTCOME_YES);
 }

@@ -161,10 +161,10 @@ void fixture_age_queue(const char *type, int ms)
   real_run(store, NULL, json);
 }
 
-void fixture_put_v2(const char *type)
+void fixture_put_newer(const char *type)
 {
   char json[512];
-  snprintf(json, sizeof json, "{\"_id\": \"%s\", \"v\": 2, \"epoch\": 5}", type);
+  snprintf(json, sizeof json, "{\"_id\": \"%s\", \"v\": 3, \"epoch\": 5}", type);
   real_insert("ledger", json);
 }
 
@@ -182,9 +182,9 @@ static void update_ledger(const char *type, const char *update)
   real_run(store, NULL, json);
 }
 
-void fixture_raise_v(const char *type)
+void fixture_make_newer(const char *type)
 {
-  update_ledger(type, "{\"$set\": {\"v\": 2}}");
+  update_ledger(type, "{\"$set\": {\"v\": 3}}");
 }
 
 void fixture_fence_older(const char *type)

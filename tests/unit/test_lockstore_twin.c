@@ -53,9 +53,9 @@ void fixture_age_queue(const char *type, int ms)
   memory_server_set_now(server, memory_server_now(server) + ms);
 }
 
-void fixture_put_v2(const char *type)
+void fixture_put_newer(const char *type)
 {
-  struct ledger ledger = {.v = 2, .epoch = 5};
+  struct ledger ledger = {.newer = true, .epoch = 5};
   memory_server_put_ledger(server, type, &ledger);
 }
 
@@ -63,12 +63,13 @@ void fixture_put_malformed(const char *type)
 {
   struct ledger ledger = {.epoch = 5};
   memory_server_put_ledger(server, type, &ledger);
+  memory_server_spoil_ledger(server, type);
 }
 
-void fixture_raise_v(const char *type)
+void fixture_make_newer(const char *type)
 {
   struct ledger ledger = read_ledger(type);
-  ledger.v = 2;
+  ledger.newer = true;
   memory_server_put_ledger(server, type, &ledger);
 }
 
@@ -77,4 +78,33 @@ void fixture_fence_older(const char *type)
   struct ledger ledger = read_ledger(type);
   ledger.epoch++;
   memory_server_put_ledger(server, type, &ledger);
+}
+
+/* ---- what only the twin can show ---- */
+
+static struct lockstore *other;
+static int answers;
+
+/* Another process uses the pool for the first time, too, and is faster. */
+static void draws_first(void *context)
+{
+  enum { AFTER_THE_FLOOR = 4 }; /* draw, read, insert, read */
+  int64_t token;
+  int found;
+  (void)context;
+  if (++answers == AFTER_THE_FLOOR)
+    assert_int_equal(ledger_draw(other, "pool", 3, &bob, &token, &found, &error), OUTCOME_YES);
+}
+
+TEST(two_draw_for_the_first_time)
+{
+  int64_t token = 0;
+  int found = 0;
+  struct lockstore *mine = fixture_store_new();
+  other = fixture_store_new();
+  lockstore_memory_on_answer(mine, draws_first, NULL);
+  assert_int_equal(ledger_draw(mine, "pool", 3, &alice, &token, &found, &error), OUTCOME_YES);
+  assert_int_equal(token, 2);
+  lockstore_close(mine);
+  lockstore_close(other);
 }

@@ -69,6 +69,33 @@ TEST(test_each_kind)
   }
 }
 
+static int64_t oldest_of(const struct value *const *ids, size_t count)
+{
+  struct work_item *item = work_item_new();
+  struct work_item_caps caps = {.documents = 1000, .bytes = 1 << 20};
+  struct element id;
+  for (size_t i = 0; i < count; i++) {
+    bson_t *document = document_of(ids[i]);
+    assert_int_equal(work_item_put(item, &caps, bson_get_data(document), document->len, &id), ITEM_PUT);
+    bson_destroy(document);
+  }
+  int64_t oldest_s = work_item_oldest_s(item);
+  work_item_free(item);
+  return oldest_s;
+}
+
+/* The time is the first document's, where its `_id` is an ObjectId. */
+TEST(test_age_of_a_load)
+{
+  static const struct value early = {7, "\x65\x53\xf1\x00\x11\x22\x33\x44\x55\x66\x77\x88", 12, NULL, NULL};
+  static const struct value late = {7, "\xff\xff\xff\xff\x11\x22\x33\x44\x55\x66\x77\x88", 12, NULL, NULL};
+  static const struct value number = {16, "\7\0\0\0", 4, NULL, NULL};
+  assert_int_equal(oldest_of(NULL, 0), -1);
+  assert_int_equal(oldest_of((const struct value *const[]){&early, &late}, 2), 1700000000);
+  assert_int_equal(oldest_of((const struct value *const[]){&late}, 1), UINT32_MAX);
+  assert_int_equal(oldest_of((const struct value *const[]){&number, &early}, 2), -1);
+}
+
 /* A delete names them one after the other, unchanged. */
 TEST(test_in_a_load)
 {

@@ -7,8 +7,10 @@
  *   stale      whether the ledger is older than the files
  *   walk       iterates over the blocks of a source, past damage
  *   messages   the selected messages of a source (all formats that print messages)
+ *   where      which messages --where selects
  *   follow     the same, and messages that are added later (--follow)
  *   scan       the formats blocks and summary
+ *   timeline   --timeline: a picture of who wrote when and how much
  *   verify     --verify;  deep  the checks of --deep inside the messages
  *   print      one message in one format;  json  one document as JSON
  */
@@ -19,6 +21,7 @@
 #include "config/config.h"
 #include "storage/reader.h"
 #include "tools/dump/print.h"
+#include "tools/dump/where.h"
 
 #include <signal.h>
 
@@ -33,6 +36,7 @@ enum dump_exit {
 };
 
 struct ledgers;
+struct timeline;
 
 struct dump {
   const struct config *config;
@@ -42,10 +46,13 @@ struct dump {
   FILE *out;
   int out_errno; /* why `out` failed; 0: no failure */
   bool reported_mended, reported_raw;
+  struct timeline *timeline;  /* NULL: no picture is asked for */
+  const struct where *where;  /* NULL: not given */
   int64_t since_us, until_us; /* INT64_MIN, INT64_MAX: not given */
   int64_t remaining;          /* messages that --limit still allows, over all sources */
   int64_t selected;           /* messages, for --count */
   int64_t documents;          /* the documents that hold these messages */
+  struct where wanted;        /* what `where` points to */
 };
 
 /* A line to stderr, after "pawl-dump: ". Characters that are not printable are shown as '?'. */

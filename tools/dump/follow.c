@@ -277,7 +277,7 @@ static bool streams_advance(struct streams *streams, enum wait_result waited)
     if (waited == WAIT_TIMEOUT && !stream->over)
       selection_report_held(&stream->selection);
     open += !stream->over;
-    held = held || (!stream->over && stream->selection.holds && stream->selection.picked.count > 0);
+    held = held || (!stream->over && stream->selection.holds && stream->selection.picked.messages > 0);
   }
   fflush(dump->out);
   return dump_goes_on(dump) && (open > 0 || follows_all_types(dump)) && (dump->remaining > 0 || held);

@@ -140,7 +140,7 @@ static enum outcome list(struct lockstore *store, void *context, struct error *e
 {
   struct listing *listing = context;
   listing->count = 0; /* of a list that broke off */
-  enum outcome outcome = ledger_list(store, list_one, listing, error);
+  enum outcome outcome = ledger_list(store, NULL, list_one, listing, error);
   if (outcome != OUTCOME_YES || !listing->failed)
     return outcome;
   error_set(error, "no memory for the types in the ledger");

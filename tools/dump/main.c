@@ -13,6 +13,7 @@
 #include "tools/dump/messages.h"
 #include "tools/dump/scan.h"
 #include "tools/dump/spool.h"
+#include "tools/dump/timeline.h"
 #include "tools/dump/verify.h"
 
 #include <errno.h>
@@ -65,7 +66,7 @@ static const char *options_wrong(const struct config *config, enum print_format 
 {
   bool scans = format == PRINT_BLOCKS || format == PRINT_SUMMARY;
   bool selects = config->from_seq >= 0 || config->to_seq >= 0 || config->since != NULL || config->until != NULL || config->limit >= 0 ||
-                 config->tail >= 0;
+                 config->tail >= 0 || config->where != NULL;
   if (config->argument_count == 0 && config->dir == NULL)
     return "nothing to read: give FILEs, or --dir DIR for the whole chains of segments in it";
   if (config->argument_count > 0 && config->type_count > 0)
@@ -79,7 +80,8 @@ static const char *options_wrong(const struct config *config, enum print_format 
   if (config->deep && !config->verify)
     return "--deep goes with --verify";
   if (config->verify && (selects || config->follow || config->count))
-    return "--verify checks everything: it takes none of --from-seq, --to-seq, --since, --until, --limit, --tail, --follow and --count";
+    return "--verify checks everything: it takes none of --from-seq, --to-seq, --since, --until, --where, --limit, --tail, --follow and "
+           "--count";
   for (int i = 0; config->follow && i < config->argument_count; i++)
     if (spool_wanted(config->arguments[i]))
       return "--follow cannot follow a pipe: give a file";
@@ -87,6 +89,11 @@ static const char *options_wrong(const struct config *config, enum print_format 
     return "--follow goes with formats that show messages, and not with --count";
   if (scans && (config->tail >= 0 || config->count))
     return "--format blocks and summary take neither --tail nor --count";
+  if (scans && config->where != NULL)
+    return "--format blocks and summary show no messages: they take no --where";
+  if (config->timeline != NULL &&
+      (config->verify || config->follow || config->count || config->where != NULL || config->limit >= 0 || config->tail >= 0))
+    return "--timeline draws whole blocks: it takes none of --verify, --follow, --count, --where, --limit and --tail";
   if (format == PRINT_SUMMARY && config->limit >= 0)
     return "--format summary takes no --limit";
   return NULL;
@@ -112,6 +119,10 @@ static bool dump_init(struct dump *dump, const struct config *config, struct led
   dump->printer =
       (struct printer){.with_meta = config->with_meta, .separator = config->separator, .separator_bytes = config->separator_bytes};
   bool known = print_format_parse(config->format, &dump->printer.format);
+  if (config->where != NULL) {
+    where_init(&dump->wanted, config->where);
+    dump->where = &dump->wanted;
+  }
   const char *wrong = known ? options_wrong(config, dump->printer.format) : "--format: unknown";
   if (wrong != NULL) {
     dump_say("%s (--help shows more)", wrong);
@@ -135,6 +146,10 @@ static void print_messages(struct dump *dump, const struct source *source)
 
 static void print_source(struct dump *dump, const struct source *source)
 {
+  if (dump->timeline != NULL) {
+    timeline_add(dump->timeline, dump, source);
+    return;
+  }
   switch (dump->printer.format) {
   case PRINT_BLOCKS:
     scan_blocks(dump, source);
@@ -285,6 +300,34 @@ static void print_count(struct dump *dump)
               plural(dump->documents));
 }
 
+/* False: it was reported. */
+static bool timeline_begin(struct dump *dump)
+{
+  const char *name = dump->config->timeline;
+  if (name == NULL)
+    return true;
+  if (!timeline_name_free(name))
+    return false;
+  dump->timeline = timeline_new();
+  if (dump->timeline == NULL)
+    dump_say("--timeline: no memory");
+  return dump->timeline != NULL;
+}
+
+static void timeline_end(struct dump *dump)
+{
+  if (dump->timeline != NULL)
+    timeline_write(dump->timeline, dump, dump->config->timeline);
+  timeline_free(dump->timeline);
+}
+
+/* Nothing on stdout may also mean that FIELD or VALUE is mistyped. */
+static void dump_say_nothing_found(const struct dump *dump)
+{
+  if (dump->where != NULL && dump->selected == 0 && dump->exit == DUMP_FINE)
+    dump_note(dump, "no message has %s", dump->config->where);
+}
+
 static void dump_run(struct dump *dump)
 {
   const struct config *config = dump->config;
@@ -321,13 +364,15 @@ int main(int argc, char **argv)
   if (!config_begin(&config, CONFIG_DUMP, argc, argv, stdout, stderr, &exit_code))
     return exit_code;
   ledger_begin(&ledgers, config.uri, config.db);
-  if (!dump_init(&dump, &config, &ledgers) || !out_open(&dump)) {
+  if (!dump_init(&dump, &config, &ledgers) || !timeline_begin(&dump) || !out_open(&dump)) {
     config_free(&config);
     return DUMP_USAGE;
   }
   signal(SIGPIPE, SIG_IGN);
   dump_run(&dump);
+  timeline_end(&dump);
   dump_say_without_payload(&dump);
+  dump_say_nothing_found(&dump);
   out_close(&dump);
   config_free(&config);
   exit_code = dump.exit == DUMP_IO && ledgers.failure != 0 ? ledgers.failure : (int)dump.exit;

@@ -53,7 +53,7 @@ static const uint8_t *cursor_next(struct cursor *cursor, size_t *bytes)
 /* How many messages of the document with this seq are selected. */
 static int64_t messages_of(const struct selection *selection, int64_t seq, const uint8_t *document, size_t bytes)
 {
-  int64_t all = selection->opens ? bundle_items(document, bytes) : 1;
+  int64_t all = where_count(selection->dump->where, document, bytes, selection->opens);
   return seq == selection->from ? larger(all - selection->from_index, 0) : all;
 }
 
@@ -118,12 +118,13 @@ static int64_t pass_over(struct selection *selection, int64_t last, int64_t coun
   return passed;
 }
 
-/* Each document holds at least one message, so the last N messages are in the last N documents. */
+/* Each document holds at least one message, so the last N messages are in the last N documents; those of --where may be anywhere. */
 static void begin_with_tail(struct selection *selection)
 {
   int64_t last = find_last(selection), tail = selection->dump->config->tail;
-  selection->from = larger(selection->from, tail < last ? last - tail + 1 : 1);
-  if (!selection->opens || selection->from > last)
+  bool all = selection->dump->where == NULL;
+  selection->from = larger(selection->from, all && tail < last ? last - tail + 1 : 1);
+  if ((all && !selection->opens) || selection->from > last)
     return;
   int64_t messages = pass_over(selection, last, INT64_MAX);
   if (messages > tail)
@@ -185,24 +186,30 @@ static struct picked pick(const struct selection *selection, const uint8_t *mess
   size_t bytes;
   while (cursor.seq <= last && picked.messages < left && (document = cursor_next(&cursor, &bytes)) != NULL)
     if (cursor.seq > first) {
-      picked.messages += smaller(messages_of(selection, cursor.seq - 1, document, bytes), left - picked.messages);
+      int64_t taken = smaller(messages_of(selection, cursor.seq - 1, document, bytes), left - picked.messages);
+      picked.messages += taken;
+      picked.holders += taken > 0;
       picked.count++;
     }
   return picked;
 }
 
 /* Returns how many of at most `left` messages it printed. */
-static int64_t print_bundle(struct selection *selection, const struct block_marker *block, int64_t seq, const uint8_t *elements,
-                            uint32_t count, int64_t left)
+static int64_t print_bundle(struct selection *selection, const struct block_marker *block, int64_t seq, const uint8_t *document,
+                            size_t document_bytes, int64_t left)
 {
-  int64_t index = seq == selection->from ? selection->from_index : 0, end = smaller(count, index + smaller(left, count));
-  for (int64_t i = 0; i < end; i++) {
+  int64_t left_out = seq == selection->from ? selection->from_index : 0, printed = 0;
+  const uint8_t *elements;
+  uint32_t count = bundle_open(document, document_bytes, &elements);
+  for (uint32_t i = 0; i < count && printed < left; i++) {
     size_t bytes;
-    const uint8_t *element = bundle_next(&elements, &bytes);
-    if (i >= index)
-      printer_put(&selection->dump->printer, block, seq, i, element, bytes);
+    const uint8_t *message = bundle_next(&elements, &bytes);
+    if (!where_takes(selection->dump->where, document, document_bytes, message, bytes) || left_out-- > 0)
+      continue;
+    printer_put(&selection->dump->printer, block, seq, i, message, bytes);
+    printed++;
   }
-  return larger(end - index, 0);
+  return printed;
 }
 
 static void print_block(struct selection *selection, const struct block_marker *block, const uint8_t *messages, size_t size,
@@ -210,21 +217,21 @@ static void print_block(struct selection *selection, const struct block_marker *
 {
   struct dump *dump = selection->dump;
   struct cursor cursor = cursor_at(block, messages, size);
-  const uint8_t *document, *elements;
+  const uint8_t *document;
   size_t bytes;
   int64_t left = picked->messages;
   selection->next_seq = picked->first + picked->count;
   dump->selected += picked->messages;
-  dump->documents += picked->count;
+  dump->documents += picked->holders;
   if (dump->config->count)
     return;
   while (cursor.seq < selection->next_seq && (document = cursor_next(&cursor, &bytes)) != NULL) {
     if (cursor.seq <= picked->first)
       continue;
-    uint32_t count = selection->opens ? bundle_open(document, bytes, &elements) : 0;
-    if (count > 0)
-      left -= print_bundle(selection, block, cursor.seq - 1, elements, count, left);
-    else {
+    const uint8_t *ignored;
+    if (selection->opens && bundle_open(document, bytes, &ignored) > 0)
+      left -= print_bundle(selection, block, cursor.seq - 1, document, bytes, left);
+    else if (where_count(dump->where, document, bytes, selection->opens) > 0 && left > 0) {
       printer_put(&dump->printer, block, cursor.seq - 1, INDEX_NONE, document, bytes);
       left--;
     }
@@ -258,7 +265,7 @@ static void confirm(struct selection *selection)
   selection->confirmed_end = block_end(&selection->last);
   memcpy(selection->confirmed_id, selection->last.file_id, sizeof selection->confirmed_id);
   selection->pending = false;
-  selection->picked.count = 0;
+  selection->picked = (struct picked){.first = 0};
   selection->shown.count = 0;
 }
 
@@ -290,7 +297,7 @@ static bool take_uncommitted(struct selection *selection, const struct picked *p
     selection->shown = reader->block;
   if (picked->count > 0)
     print_block(selection, &reader->block, reader->messages, reader->messages_bytes, picked);
-  if (selection->walk.is_beyond && picked->count > 0) {
+  if (selection->walk.is_beyond && picked->messages > 0) {
     selection->beyond_first = selection->beyond_first == 0 ? picked->first : selection->beyond_first;
     selection->beyond_last = picked->first + picked->count - 1;
   }
@@ -403,7 +410,7 @@ void selection_rewind(struct selection *selection, bool afresh)
   if (selection->pending && selection->holds)
     selection->dump->remaining += selection->picked.messages;
   selection->pending = false;
-  selection->picked.count = 0;
+  selection->picked = (struct picked){.first = 0};
   selection->complete = selection->done;
   const struct reader *reader = &selection->walk.at.reader;
   bool same = selection->walk.at.open && memcmp(selection->confirmed_id, reader->header.uuid, sizeof selection->confirmed_id) == 0;
@@ -437,7 +444,7 @@ static void say_beyond(const struct selection *selection)
 void selection_report_held(struct selection *selection)
 {
   int64_t last = selection->picked.first + selection->picked.count - 1;
-  if (!selection->holds || !selection->pending || selection->picked.count == 0 || last <= selection->held_reported)
+  if (!selection->holds || !selection->pending || selection->picked.messages == 0 || last <= selection->held_reported)
     return;
   say_range(selection, selection->picked.first, last,
             "held back until a block follows (--unconfirmed shows it at once, --uri asks the ledger)");
@@ -451,7 +458,7 @@ void selection_finish(struct selection *selection)
               selection->walk.torn_offset);
   if (selection->beyond_first > 0)
     say_beyond(selection);
-  if (selection->picked.count == 0 || selection->beyond_first > 0)
+  if (selection->picked.messages == 0 || selection->beyond_first > 0)
     return;
   int64_t last = selection->picked.first + selection->picked.count - 1;
   if (!selection->holds)

@@ -2,7 +2,8 @@
  * messages: the selected messages of a source, printed or counted.
  *
  * A seq belongs to a stored document. A bundle is one document, and is opened into its messages, unless --documents or the format leaves it
- * as it is. --limit, --tail and --count count messages, so they may begin or end within a bundle.
+ * as it is. --limit, --tail and --count count messages, so they may begin or end within a bundle. With --where they count those that it
+ * selects.
  *
  * Offline the last valid block of the newest segment may not have been committed. So a block is *pending* until another block after it has
  * been read, which proves that it is committed (docs/format.md, "How files are written"). By default it is printed at once, and what is
@@ -20,7 +21,8 @@
 /* The selected documents of one block. */
 struct picked {
   int64_t first, count; /* documents, by seq */
-  int64_t messages;     /* of these documents; fewer than they hold where --limit ends within a bundle */
+  int64_t messages;     /* selected ones in these documents: --where leaves some out, --limit may end within a bundle */
+  int64_t holders;      /* how many of these documents hold such a message */
 };
 
 struct selection {
@@ -29,7 +31,7 @@ struct selection {
   struct walk walk;
   bool opens;              /* opens bundles into their messages */
   int64_t from, to;        /* seqs, both included */
-  int64_t from_index;      /* number of messages of the bundle `from` that are left out (--tail) */
+  int64_t from_index;      /* number of messages of the bundle `from` that are left out (--tail), of those that --where selects */
   int64_t next_seq;        /* the next document to print */
   int64_t confirmed;       /* offset of the last DATA block known to be committed; 0: the beginning */
   int64_t confirmed_end;   /* the segment has at least this length, because no holder cuts off committed bytes */

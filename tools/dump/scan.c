@@ -65,15 +65,7 @@ const char *size_text(int64_t bytes, char text[SIZE_TEXT_SIZE])
 
 /* ---- the blocks of a source ---- */
 
-struct scan {
-  struct dump *dump;
-  const struct source *source;
-  struct walk walk;
-  int64_t from, to;
-  bool unconfirmed; /* the last block is DATA, and is not known to be committed */
-};
-
-static void scan_begin(struct scan *scan, struct dump *dump, const struct source *source)
+void scan_begin(struct scan *scan, struct dump *dump, const struct source *source)
 {
   const struct config *config = dump->config;
   memset(scan, 0, sizeof *scan);
@@ -94,8 +86,7 @@ static bool is_selected(const struct scan *scan, const struct block_marker *bloc
   return last >= scan->from && block->seq <= scan->to && block->time_us >= scan->dump->since_us && block->time_us < scan->dump->until_us;
 }
 
-/* The next selected block; false: no more; an error was printed and recorded. */
-static bool scan_next(struct scan *scan)
+bool scan_next(struct scan *scan)
 {
   struct walk *walk = &scan->walk;
   const struct block_marker *block = walk_block(walk);
@@ -126,7 +117,7 @@ static bool scan_next(struct scan *scan)
   }
 }
 
-static void scan_end(struct scan *scan)
+void scan_end(struct scan *scan)
 {
   const struct walk *walk = &scan->walk;
   if (walk->torn)

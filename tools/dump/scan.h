@@ -23,6 +23,19 @@ void totals_add(struct totals *totals, const struct totals *more);
 /* Includes the headers of this many segments. */
 int64_t totals_file_bytes(const struct totals *totals, size_t segments);
 
+/* The selected blocks of a source, one after the other. The selection by seq and time applies to whole blocks. */
+struct scan {
+  struct dump *dump;
+  const struct source *source;
+  struct walk walk;
+  int64_t from, to;
+  bool unconfirmed; /* the last block is DATA, and is not known to be committed */
+};
+void scan_begin(struct scan *scan, struct dump *dump, const struct source *source);
+/* The next one is walk_block(&scan->walk). False: no more; an error was printed and recorded. */
+MUST_CHECK bool scan_next(struct scan *scan);
+void scan_end(struct scan *scan);
+
 /* Large enough for a text such as 1.1 GiB. */
 enum { SIZE_TEXT_SIZE = 32 };
 const char *size_text(int64_t bytes, char text[SIZE_TEXT_SIZE]);

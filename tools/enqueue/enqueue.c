@@ -108,13 +108,76 @@ static void client_renew(struct enqueue *enqueue)
   enqueue->client = fresh;
 }
 
-/* Inserts from `first` on, until the first error; returns where to continue. */
+/* ---- where to ---- */
+
+static void say_denied(struct enqueue *enqueue, bool before)
+{
+  if (enqueue->destinations.denied && !before)
+    report(enqueue, CONFIG_LOG_INFO, "shared",
+           "this user may not read the ledgers, so that a type with its own collection is not known: all goes into messages");
+}
+
+/* Nothing of the batch from `first` on is inserted. */
+static void give_up(struct enqueue *enqueue, size_t first, int code, const char *text)
+{
+  report(enqueue, CONFIG_LOG_ERROR, "insert", "cannot insert: %s", text);
+  report_not_tried(enqueue, first);
+  enqueue->failed = enqueue->stopped = true;
+  enqueue->code = code;
+}
+
+/* Finds out into which collections the batch goes. `now`: as the ledgers are at this moment. False: that is not known. */
+static bool assign(struct enqueue *enqueue, size_t first, bool now)
+{
+  struct error error;
+  bool known, denied = enqueue->destinations.denied;
+  for (;;) {
+    int64_t now_ms = clock_us(CLOCK_MONOTONIC) / 1000;
+    enum outcome outcome = destinations_assign(&enqueue->destinations, enqueue->mongo, &enqueue->batch, first, now, now_ms, &known, &error);
+    say_denied(enqueue, denied);
+    if (outcome == OUTCOME_YES || (outcome == OUTCOME_UNKNOWN && known && !now)) {
+      enqueue->busy_since_ms = 0;
+      return true;
+    }
+    if (outcome == OUTCOME_REFUSED || !busy_pause(enqueue, first, error.text)) {
+      give_up(enqueue, first, mongo_exit_code(outcome, &error), error.text);
+      return false;
+    }
+  }
+}
+
+/*
+ * A validator refuses the document. False: it is not bad, and is tried again, unless the program stops: a validator may also be how a
+ * collection is closed whose messages go elsewhere now.
+ */
+static bool judge_invalid(struct enqueue *enqueue, size_t i, const struct queue_name *queue, struct error *error)
+{
+  struct error why = *error, ignored;
+  const struct batch_document *document = &enqueue->batch.documents[i];
+  bool was_own = document->own;
+  bool own = was_own ? destination_is_own(enqueue->mongo, destination_type(&enqueue->batch, i), &ignored) != OUTCOME_NO
+                     : assign(enqueue, i, true) && document->own;
+  if (was_own && !own) {
+    error_set(error, "the type %s has no own collection any more, and order is promised only to a producer that begins again: %.500s",
+              destination_type(&enqueue->batch, i), why.text);
+    give_up(enqueue, i, EXIT_USAGE, error->text);
+  }
+  if (enqueue->stopped || was_own != own)
+    return false;
+  error_set(error, "%.700s (a validator of %s refuses it%s)", why.text, queue->text,
+            enqueue->destinations.denied ? "; perhaps its type has its own collection, which this user may not see" : "");
+  return true;
+}
+
+/* Inserts from `first` on, as far as the same collection goes, until the first error; returns where to continue. */
 static size_t insert_some(struct enqueue *enqueue, size_t first)
 {
   struct error error;
+  size_t count;
+  const struct queue_name queue = destinations_run(&enqueue->batch, first, &count);
   client_renew(enqueue);
-  report_draft_insert(enqueue, first);
-  struct insert_outcome outcome = insert_batch(enqueue->mongo, enqueue->client, &enqueue->batch, first, &error);
+  report_draft_insert(enqueue, first, count);
+  struct insert_outcome outcome = insert_batch(enqueue->mongo, enqueue->client, queue.text, &enqueue->batch, first, count, &error);
   size_t reached = first + outcome.acknowledged;
   if (outcome.acknowledged > 0)
     insert_wake(enqueue->mongo, enqueue->client, &enqueue->batch, first, outcome.acknowledged, clock_us(CLOCK_MONOTONIC) / 1000,
@@ -128,6 +191,8 @@ static size_t insert_some(struct enqueue *enqueue, size_t first)
   case INSERT_DONE:
     return reached;
   case INSERT_BAD:
+    if (outcome.invalid && !judge_invalid(enqueue, reached, &queue, &error))
+      return reached;
     say_refused(enqueue, reached, error.text);
     return reached + 1;
   case INSERT_UNKNOWN:
@@ -142,10 +207,7 @@ static size_t insert_some(struct enqueue *enqueue, size_t first)
     outcome.unreachable = true;
     __attribute__((fallthrough));
   case INSERT_NONE:
-    report(enqueue, CONFIG_LOG_ERROR, "insert", "cannot insert: %s", error.text);
-    report_not_tried(enqueue, reached);
-    enqueue->failed = enqueue->stopped = true;
-    enqueue->code = outcome.unreachable ? EXIT_UNAVAILABLE : mongo_exit_code(OUTCOME_UNKNOWN, &error);
+    give_up(enqueue, reached, outcome.unreachable ? EXIT_UNAVAILABLE : mongo_exit_code(OUTCOME_UNKNOWN, &error), error.text);
     return reached;
   }
   return reached;
@@ -158,9 +220,10 @@ static void flush(struct enqueue *enqueue)
     return;
   ids_fill(enqueue);
   size_t done = 0;
-  do
-    done = insert_some(enqueue, done);
-  while (done < enqueue->batch.count && !enqueue->stopped);
+  if (assign(enqueue, 0, false))
+    do
+      done = insert_some(enqueue, done);
+    while (done < enqueue->batch.count && !enqueue->stopped);
   batch_clear(&enqueue->batch);
 }
 
@@ -396,6 +459,7 @@ static int run(struct enqueue *enqueue)
     batch_init(&enqueue->batch, (size_t)(wanted < DOCUMENTS_MAX ? wanted : DOCUMENTS_MAX));
     take_all(enqueue);
     code = summary(enqueue);
+    destinations_deinit(&enqueue->destinations);
     batch_deinit(&enqueue->batch);
     id_source_close(&enqueue->ids);
   }

@@ -139,6 +139,8 @@ static void reply_text(const bson_t *reply, const char *path, struct error *erro
   document_make_printable(error->text); /* the text quotes the document */
 }
 
+enum { VALIDATION_FAILED = 121 };
+
 /* The server refused before it touched a document. Every other code may come in the middle of a batch. */
 static bool code_means_none(int64_t code)
 {
@@ -179,29 +181,30 @@ struct insert_outcome insert_judge(bool done, const bson_t *reply, const bson_er
   bool doubtful = reply_has_any(reply, "writeConcernErrors");
   if (refused && (!doubtful || index == 0)) {
     reply_text(reply, "writeErrors.0.errmsg", error);
-    return (struct insert_outcome){code_means_later(reply_number(reply, "writeErrors.0.code")) ? INSERT_BUSY : INSERT_BAD, (size_t)index, 0,
-                                   false};
+    int64_t code = reply_number(reply, "writeErrors.0.code");
+    return (struct insert_outcome){
+        .answer = code_means_later(code) ? INSERT_BUSY : INSERT_BAD, .acknowledged = (size_t)index, .invalid = code == VALIDATION_FAILED};
   }
   if (done && !doubtful && reply_number(reply, "nInserted") == (int64_t)sent)
-    return (struct insert_outcome){INSERT_DONE, sent, 0, false};
+    return (struct insert_outcome){.answer = INSERT_DONE, .acknowledged = sent};
   if (done)
     error_set(error, "the server does not say that it inserted them all");
   else
     mongo_explain(reason, error);
   if (!done && !refused && !doubtful && surely_none(reason))
-    return (struct insert_outcome){INSERT_NONE, 0, 0, reason->domain == MONGOC_ERROR_SERVER_SELECTION};
-  return (struct insert_outcome){INSERT_UNKNOWN, 0, refused ? (size_t)index : sent, false};
+    return (struct insert_outcome){.answer = INSERT_NONE, .unreachable = reason->domain == MONGOC_ERROR_SERVER_SELECTION};
+  return (struct insert_outcome){.answer = INSERT_UNKNOWN, .unknown = refused ? (size_t)index : sent};
 }
 
 /* A bulk operation, because the driver retries it: driver 1.23 does not retry a raw command. */
-static mongoc_bulk_operation_t *bulk_make(mongoc_collection_t *collection, const struct batch *batch, size_t first)
+static mongoc_bulk_operation_t *bulk_make(mongoc_collection_t *collection, const struct batch *batch, size_t first, size_t count)
 {
   bson_t opts = BSON_INITIALIZER, unchecked = BSON_INITIALIZER;
   bson_append_bool(&opts, "ordered", 7, true);
   mongo_append_write_concern(&opts);
   mongoc_bulk_operation_t *bulk = mongoc_collection_create_bulk_operation_with_opts(collection, &opts);
   bson_append_bool(&unchecked, "validate", 8, false); /* the producer decides what is inside */
-  for (size_t i = first; i < batch->count; i++) {
+  for (size_t i = first; i < first + count; i++) {
     bson_t document;
     bson_error_t reason;
     batch_document(batch, i, &document);
@@ -223,17 +226,17 @@ static bool login_lost(struct mongo *mongo, mongoc_client_t *client, const bson_
   return reason->domain == MONGOC_ERROR_SERVER && mongo_login_lost(mongo, client, (int)reason->code, reason->message);
 }
 
-struct insert_outcome insert_batch(struct mongo *mongo, mongoc_client_t *client, const struct batch *batch, size_t first,
-                                   struct error *error)
+struct insert_outcome insert_batch(struct mongo *mongo, mongoc_client_t *client, const char *name, const struct batch *batch, size_t first,
+                                   size_t count, struct error *error)
 {
   bson_t reply;
   bson_error_t reason = {0};
-  mongoc_collection_t *collection = mongoc_client_get_collection(client, mongo_db(mongo), "messages");
-  mongoc_bulk_operation_t *bulk = bulk_make(collection, batch, first);
+  mongoc_collection_t *collection = mongoc_client_get_collection(client, mongo_db(mongo), name);
+  mongoc_bulk_operation_t *bulk = bulk_make(collection, batch, first, count);
   bool done = mongoc_bulk_operation_execute(bulk, &reply, &reason) != 0;
-  struct insert_outcome outcome = insert_judge(done, &reply, &reason, batch->count - first, error);
+  struct insert_outcome outcome = insert_judge(done, &reply, &reason, count, error);
   if (!done && login_lost(mongo, client, &reply, &reason))
-    outcome = (struct insert_outcome){INSERT_BUSY, 0, 0, false};
+    outcome = (struct insert_outcome){.answer = INSERT_BUSY};
   bson_destroy(&reply);
   mongoc_bulk_operation_destroy(bulk);
   mongoc_collection_destroy(collection);

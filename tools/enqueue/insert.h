@@ -26,6 +26,7 @@ struct batch_document {
   size_t at;                /* offset of its bytes in those of the batch */
   size_t length;            /* number of these bytes */
   bool id_wanted;           /* its _id must still be filled in */
+  bool own;                 /* it goes into its type's own collection (destination.h) */
   size_t messages;          /* number in it: the messages of a bundle, else 1 */
   struct place first, last; /* the places of the first and the last of these */
 };
@@ -65,11 +66,12 @@ struct insert_outcome {
   enum insert_answer answer;
   size_t acknowledged, unknown; /* documents */
   bool unreachable;             /* for INSERT_NONE: no server was found */
+  bool invalid;                 /* for INSERT_BAD: by the collection's validator */
 };
 
-/* Inserts the documents from `first` on into `messages` of the database. */
-struct insert_outcome insert_batch(struct mongo *mongo, mongoc_client_t *client, const struct batch *batch, size_t first,
-                                   struct error *error);
+/* Inserts `count` documents from `first` on into the collection. */
+struct insert_outcome insert_batch(struct mongo *mongo, mongoc_client_t *client, const char *collection, const struct batch *batch,
+                                   size_t first, size_t count, struct error *error);
 
 struct insert_woken { /* the last wake-up, if it was for one type alone; zero: none */
   char type[TYPE_BYTES_MAX + 1];

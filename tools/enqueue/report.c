@@ -90,15 +90,14 @@ void report_summary(struct enqueue *enqueue, bool failed)
 
 /* ---- texts prepared for later ---- */
 
-void report_draft_insert(struct enqueue *enqueue, size_t first)
+void report_draft_insert(struct enqueue *enqueue, size_t first, size_t count)
 {
   char words[STOP_WORDS_SIZE], counted[COUNT_SIZE];
   const struct batch *batch = &enqueue->batch;
-  size_t count = batch->count - first;
   int64_t messages = (int64_t)batch_messages(batch, first, count);
   log_keep(words, sizeof words);
   report_unknown(enqueue, first, count, "a second signal came before the answer");
-  report_not_tried(enqueue, batch->count);
+  report_not_tried(enqueue, first + count);
   enqueue->unknown += messages;
   report_summary(enqueue, true);
   enqueue->unknown -= messages;

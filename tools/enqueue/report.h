@@ -6,6 +6,7 @@
 #define PAWL_TOOLS_ENQUEUE_REPORT_H
 
 #include "config/config.h"
+#include "tools/enqueue/destination.h"
 #include "tools/enqueue/id.h"
 #include "tools/enqueue/input.h"
 #include "tools/enqueue/insert.h"
@@ -21,6 +22,7 @@ struct enqueue {
   mongoc_client_t *client;
   struct id_source ids;
   struct batch batch;
+  struct destinations destinations;
   struct progress progress;
   sigset_t unblocked; /* mask for the wait for input; a signal ends this wait */
   enum input_form form;
@@ -44,8 +46,8 @@ void report_unknown(struct enqueue *enqueue, size_t first, size_t count, const c
 /* What follows the batch was not even read. */
 void report_not_tried(struct enqueue *enqueue, size_t first);
 void report_summary(struct enqueue *enqueue, bool failed);
-/* Prepares the texts for a late answer to the insert of all from `first` on, and for a second signal before the answer. */
-void report_draft_insert(struct enqueue *enqueue, size_t first);
+/* Prepares the texts for a late answer to the insert of `count` from `first` on, and for a second signal before the answer. */
+void report_draft_insert(struct enqueue *enqueue, size_t first, size_t count);
 /* Prepares the text for the time when no request is under way. */
 void report_draft_idle(struct enqueue *enqueue);
 /* Prepares the text for the time until MongoDB has answered. */

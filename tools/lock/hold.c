@@ -1,5 +1,6 @@
 #include "tools/lock/hold.h"
 #include "tools/lock/command.h"
+#include "tools/lock/show.h"
 
 #include <bson/bson.h>
 #include <errno.h>
@@ -69,7 +70,7 @@ static void append_holder(bson_t *line, const struct pawl_entry *entry)
 {
   bson_t holder;
   BSON_APPEND_DOCUMENT_BEGIN(line, "holder", &holder);
-  BSON_APPEND_UTF8(&holder, "host", entry->host);
+  show_append_host(&holder, entry, "name");
   BSON_APPEND_INT64(&holder, "pid", entry->pid);
   BSON_APPEND_UTF8(&holder, "program", entry->program);
   BSON_APPEND_INT64(&holder, "held_ms", entry->held_ms);

@@ -91,23 +91,26 @@ static int forget(struct session *session)
   struct pawl_error error;
   enum pawl_result result = pawl_forget(session->pawl, name, config->timeout_ms < 0 ? PAWL_NO_WAIT : config->timeout_ms, &error);
   if (result == PAWL_OK) {
-    session_say(config, CONFIG_LOG_INFO, "%s: forgotten; its epochs start over", name);
+    session_say(config, CONFIG_LOG_INFO, "%s: forgotten", name);
     return EXIT_DONE;
   }
   const char *why = session_text(name, error.text);
   bool type = result == PAWL_REFUSED && why == error.text;
   session_say(config, result == PAWL_NOTHING ? CONFIG_LOG_INFO : CONFIG_LOG_ERROR, "%s%s%s%s", type ? "" : name, type ? "" : ": ",
-              result == PAWL_BUSY ? "the time is over, and " : "", why);
+              result == PAWL_BUSY || result == PAWL_TIMEOUT ? "the time is over, and " : "", why);
   return type ? EXIT_FAILED : session_exit_code(result);
 }
 
-/* It holds the lock meanwhile: a signal ends it afterwards. */
-static int forget_and_end(struct session *session)
+static int prune(struct session *session)
 {
-  command_signals_hold();
-  int code = forget(session);
-  command_signals_release();
-  return code;
+  struct pawl_error error;
+  size_t count;
+  enum pawl_result result = pawl_prune(session->pawl, &count, &error);
+  if (result == PAWL_OK)
+    session_say(session->config, CONFIG_LOG_INFO, "locks forgotten: %zu", count);
+  else
+    session_say(session->config, CONFIG_LOG_ERROR, "%s", error.text);
+  return result == PAWL_OK ? EXIT_DONE : session_exit_code(result);
 }
 
 static int lock_and_run(const struct config *config)
@@ -138,7 +141,9 @@ static int lock_and_run(const struct config *config)
     return show_run(&session);
   if (config->break_name != NULL)
     return break_run(&session);
-  return config->forget != NULL ? forget_and_end(&session) : take_and_run(&session);
+  if (config->prune)
+    return prune(&session);
+  return config->forget != NULL ? forget(&session) : take_and_run(&session);
 }
 
 int main(int argc, char **argv)

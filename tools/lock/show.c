@@ -1,10 +1,18 @@
 #include "tools/lock/show.h"
 
-#include <bson/bson.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
 /* ---- one a line ---- */
+
+/* A host has no @, a name may have some. */
+void show_append_host(bson_t *line, const struct pawl_entry *entry, const char *key)
+{
+  const char *at = strrchr(entry->host, '@');
+  BSON_APPEND_UTF8(line, "host", at != NULL ? at + 1 : entry->host);
+  if (at != NULL)
+    bson_append_utf8(line, key, -1, entry->host, (int)(at - entry->host));
+}
 
 static void print_json(const struct pawl_entry *entry)
 {
@@ -18,7 +26,7 @@ static void print_json(const struct pawl_entry *entry)
   } else {
     BSON_APPEND_INT32(&line, "place", entry->place);
   }
-  BSON_APPEND_UTF8(&line, "host", entry->host);
+  show_append_host(&line, entry, "process");
   BSON_APPEND_INT64(&line, "pid", entry->pid);
   BSON_APPEND_UTF8(&line, "program", entry->program);
   char *json = bson_as_relaxed_extended_json(&line, NULL);

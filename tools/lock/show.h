@@ -6,6 +6,10 @@
 
 #include "tools/lock/session.h"
 
+#include <bson/bson.h>
+
+/* Appends the host of an entry as `host`, and the name of the process, if it has one, under that key. */
+void show_append_host(bson_t *line, const struct pawl_entry *entry, const char *key);
 /* Return the exit code; what went wrong has been said. */
 int show_run(const struct session *session);
 int break_run(const struct session *session);

@@ -1,14 +1,15 @@
 #include "tools/setup/adopt.h"
 #include "lockstore/acquire.h"
 #include "lockstore/ledger.h"
+#include "lockstore/own_collection.h"
 #include "storage/chain.h"
+#include "tools/turn.h"
 #include "worker/clock.h"
 
 #include <inttypes.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { LEASE_MS = 60000, RENEW_MS = 10000, WAIT_MS = 15000, RETRY_MS = 100 };
+enum { LEASE_MS = 60000, RENEW_MS = 10000, WAIT_MS = 15000 };
 
 /* What the files and the lock show. */
 struct findings {
@@ -28,6 +29,7 @@ struct replaced {
   struct ledger ledger;
   struct error problem;
   struct ledger_found *found; /* REFUSED: the document; otherwise NULL */
+  int64_t floor;              /* NO: the new epoch is above it (ledger_put), and the operator is told the epoch before */
 };
 
 static enum adopt_status of_outcome(enum outcome outcome)
@@ -44,13 +46,9 @@ static enum adopt_status of_outcome(enum outcome outcome)
 static enum outcome wait_for_turn(struct lockstore *store, const char *type, struct acquisition *lock, const struct lock_holder *holder,
                                   struct error *error)
 {
-  int64_t until_ms = clock_boot_ms() + WAIT_MS;
-  enum outcome outcome = acquire_look(store, type, lock, holder, error);
-  while (outcome == OUTCOME_NO && lock->view.left_ms <= 0 && clock_boot_ms() < until_ms) {
-    nanosleep(&(struct timespec){.tv_nsec = RETRY_MS * 1000000L}, NULL);
-    outcome = acquire_look(store, type, lock, holder, error);
-  }
-  return outcome;
+  struct turn turn = {.store = store, .type = type, .lock = lock, .holder = holder, .patience = TURN_QUEUE};
+  turn.until_ms = clock_boot_ms() + WAIT_MS;
+  return turn_wait(&turn, error);
 }
 
 static enum adopt_status lock(struct lockstore *store, const char *type, struct findings *findings, struct error *error)
@@ -59,7 +57,7 @@ static enum adopt_status lock(struct lockstore *store, const char *type, struct 
   struct error ignored;
   const struct lock_view *view = &findings->lock.view;
   lock_holder_self(&holder, LOCK_BY_TOOL, "pawl-setup --adopt");
-  acquire_init(&findings->lock, LOCK_BY_TOOL, LEASE_MS, RETRY_MS);
+  acquire_init(&findings->lock, LOCK_BY_TOOL, LEASE_MS, TURN_RETRY_MS);
   enum outcome outcome = wait_for_turn(store, type, &findings->lock, &holder, error);
   findings->renewed_ms = clock_boot_ms();
   if (outcome == OUTCOME_YES)
@@ -70,7 +68,8 @@ static enum adopt_status lock(struct lockstore *store, const char *type, struct 
     /* Its entry in the wait queue expires. */
   }
   if (view->left_ms > 0)
-    error_set(error, "%s is held by %s, pid %" PRId64 ": stop the workers of this type first", type, view->holder.host, view->holder.pid);
+    error_set(error, "%s is held by %s, pid %" PRId64 ": stop the workers of this type first", type, lock_holder_show(&view->holder).text,
+              view->holder.pid);
   else
     error_set(error, "%s was just unlocked, or other processes wait for it: stop the workers of this type first", type);
   return ADOPT_BUSY;
@@ -210,6 +209,38 @@ static void describe_loss(const struct findings *findings, const struct ledger *
              findings->end.seq + 1, old->end.seq);
 }
 
+/* Nothing but the lost ledger said whether the type has its own collection. Without that, what is in it would never be read. */
+static enum outcome own_look(struct lockstore *store, const struct adoption *adoption, const struct ledger *old, struct error *text,
+                             struct error *error)
+{
+  struct own_collection collection;
+  if (adoption->own || old->own || !own_collection_name_check(adoption->type, error))
+    return OUTCOME_YES;
+  enum outcome outcome = own_collection_look(store, adoption->type, &collection, error);
+  if (outcome == OUTCOME_YES)
+    outcome = own_collection_is_empty(store, adoption->type, error);
+  else
+    return outcome == OUTCOME_UNKNOWN ? outcome : OUTCOME_YES;
+  if (outcome == OUTCOME_NO)
+    error_set(text,
+              "\nWARNING: messages.%s has documents. If it is the own collection of %s, answer no, and give --own-collection, too: no "
+              "worker reads it otherwise.",
+              adoption->type, adoption->type);
+  return outcome == OUTCOME_UNKNOWN ? outcome : OUTCOME_YES;
+}
+
+/* It is there, and open. */
+static enum outcome own_prepare(struct lockstore *store, const struct adoption *adoption, struct error *error)
+{
+  struct own_collection collection;
+  if (!own_collection_name_check(adoption->type, error))
+    return OUTCOME_REFUSED;
+  enum outcome outcome = own_collection_make(store, adoption->type, error);
+  if (outcome == OUTCOME_YES)
+    outcome = own_collection_look(store, adoption->type, &collection, error);
+  return outcome == OUTCOME_YES && collection.closed ? own_collection_open(store, adoption->type, error) : outcome;
+}
+
 static void describe(const struct adoption *adoption, const struct findings *findings, enum outcome had, const struct ledger *old,
                      const struct error *problem, char *text, size_t size)
 {
@@ -236,7 +267,13 @@ static void describe(const struct adoption *adoption, const struct findings *fin
 static enum adopt_status ledger_before(struct lockstore *store, const struct adoption *adoption, struct replaced *old, struct error *error)
 {
   old->had = ledger_read_found(store, adoption->type, &old->ledger, &old->found, &old->problem);
-  if (old->had != OUTCOME_UNKNOWN && (old->had != OUTCOME_REFUSED || old->ledger.v <= 1))
+  if (old->had == OUTCOME_NO) { /* the name may have been forgotten */
+    enum outcome known = ledger_floor(store, &old->floor, error);
+    return known == OUTCOME_YES ? ADOPT_DONE : of_outcome(known);
+  }
+  if (ledger_moved(old->had, adoption->type, &old->ledger, error) != old->had) /* its files belong to the ledger there */
+    return ADOPT_BUSY;
+  if (old->had != OUTCOME_UNKNOWN && (old->had != OUTCOME_REFUSED || !old->ledger.newer))
     return ADOPT_DONE;
   *error = old->problem;
   return of_outcome(old->had);
@@ -245,17 +282,26 @@ static enum adopt_status ledger_before(struct lockstore *store, const struct ado
 static enum adopt_status ledger_replace(struct lockstore *store, const struct adoption *adoption, const struct replaced *old,
                                         struct findings *findings, struct error *error)
 {
-  char text[2048]; /* large enough for its end, which describes the loss */
+  char text[2560]; /* large enough for its end, which describes the loss */
+  struct error own = {.text = ""};
+  enum outcome looked = adoption->own ? own_prepare(store, adoption, error) : own_look(store, adoption, &old->ledger, &own, error);
+  if (looked != OUTCOME_YES)
+    return of_outcome(looked);
   epoch_raise(findings, old->ledger.epoch);
+  epoch_raise(findings, old->floor);
   describe(adoption, findings, old->had, &old->ledger, &old->problem, text, sizeof text);
+  snprintf(text + strlen(text), sizeof text - strlen(text), "%s", own.text);
   if (!adoption->confirm(adoption->context, text))
     return ADOPT_DECLINED;
   if (lock_renew(store, adoption->type, 0, &findings->lock.owner, LEASE_MS, error) != OUTCOME_YES) {
     error_set(error, "the lock of %s was lost", adoption->type);
     return ADOPT_UNAVAILABLE;
   }
-  struct ledger ledger = {.v = 1, .epoch = findings->epoch_max + 1, .has_owner = true, .owner = findings->lock.owner, .end = findings->end};
+  struct ledger ledger = {.epoch = findings->epoch_max + 1, .has_owner = true, .owner = findings->lock.owner, .end = findings->end};
   ledger.settled = findings->first_seq - 1;
+  ledger.own = old->ledger.own || adoption->own;
+  ledger.paused = old->ledger.paused;
+  ledger.pause = old->ledger.pause;
   enum outcome written = ledger_put(store, adoption->type, &old->ledger, old->found, &ledger, error);
   if (written == OUTCOME_NO)
     error_set(error, "the ledger of %s changed meanwhile: a worker is at work; nothing was changed", adoption->type);

@@ -12,6 +12,7 @@
 
 struct adoption {
   const char *type, *dir;        /* borrowed */
+  bool own;                      /* the lost ledger said that the type has its own collection: so does the new one */
   const char *database, *server; /* for messages: the name of the database, and its address */
   /* Shows what was found, before anything is changed; false: change nothing. */
   bool (*confirm)(void *context, const char *text);

@@ -1,25 +1,33 @@
+#include "lockstore/queue_name.h"
 #include "tools/status/status.h"
 
 #include <bson/bson.h>
 #include <inttypes.h>
 
-/* Why workers do not take them; NULL: nothing is wrong. */
-static const char *const kind_remarks[STATUS_KINDS] = {
-    [STATUS_INVALID] =
-        "no worker takes these documents: this is no valid type, which is 1 to 128 bytes of A-Z a-z 0-9 _ . -, not beginning "
-        "with . or -",
-    [STATUS_UNTYPED] = "no worker takes these documents: their type is not a string",
-};
-
 /* ---- as a table ---- */
 
-enum { COLUMNS = 10, CELL_SIZE = 400 };
-static const char *const column_names[COLUMNS] = {"TYPE", "QUEUED",   "HOLDER",  "LEASE", "EPOCH",
-                                                  "SEQ",  "MESSAGES", "SETTLED", "RATE",  "FILE"};
-static const bool column_right[COLUMNS] = {[1] = true, [3] = true, [4] = true, [5] = true, [6] = true, [7] = true, [8] = true};
-enum { COLUMN_RATE = 8 };
+enum { COLUMNS = 11, CELL_SIZE = 400 };
+static const char *const column_names[COLUMNS] = {"TYPE", "QUEUED",   "OLDEST",  "HOLDER", "LEASE", "EPOCH",
+                                                  "SEQ",  "MESSAGES", "SETTLED", "RATE",   "FILE"};
+static const bool column_right[COLUMNS] = {[1] = true, [2] = true, [4] = true, [5] = true, [6] = true, [7] = true, [8] = true, [9] = true};
+enum { COLUMN_RATE = 9 };
 
-static void lease_text(const struct status_row *row, char *text)
+void status_age_text(int64_t ms, char text[AGE_SIZE])
+{
+  int64_t s = ms / 1000;
+  if (ms < 0)
+    strcpy(text, "-");
+  else if (s < 120)
+    snprintf(text, AGE_SIZE, "%" PRId64 "s", s);
+  else if (s < 2 * 3600)
+    snprintf(text, AGE_SIZE, "%" PRId64 "m", s / 60);
+  else if (s < 48 * 3600)
+    snprintf(text, AGE_SIZE, "%" PRId64 "h", s / 3600);
+  else
+    snprintf(text, AGE_SIZE, "%" PRId64 "d", s / 86400);
+}
+
+static void lease_text(const struct overview_row *row, char *text)
 {
   if (!row->held)
     strcpy(text, "-");
@@ -29,26 +37,27 @@ static void lease_text(const struct status_row *row, char *text)
     snprintf(text, CELL_SIZE, "%.1fs", (double)row->lock.left_ms / 1000);
 }
 
-static void row_cells(const struct status_row *row, char cells[COLUMNS][CELL_SIZE])
+static void row_cells(const struct overview_row *row, char cells[COLUMNS][CELL_SIZE])
 {
   snprintf(cells[0], CELL_SIZE, "%s", row->type);
-  if (row->queued == QUEUED_UNKNOWN)
+  if (row->queued == OVERVIEW_UNKNOWN)
     strcpy(cells[1], "?");
   else
     snprintf(cells[1], CELL_SIZE, "%" PRId64, row->queued);
+  status_age_text(row->oldest_ms, cells[2]);
   if (row->held)
-    snprintf(cells[2], CELL_SIZE, "%s:%" PRId64, row->lock.holder.host[0] ? row->lock.holder.host : "?", row->lock.holder.pid);
+    snprintf(cells[3], CELL_SIZE, "%s:%" PRId64, lock_holder_show(&row->lock.holder).text, row->lock.holder.pid);
   if (row->holders > 1)
-    snprintf(cells[2] + strlen(cells[2]), CELL_SIZE - strlen(cells[2]), " +%d", row->holders - 1);
+    snprintf(cells[3] + strlen(cells[3]), CELL_SIZE - strlen(cells[3]), " +%d", row->holders - 1);
   if (!row->held)
-    strcpy(cells[2], row->lock_malformed ? "malformed" : "-");
-  lease_text(row, cells[3]);
-  snprintf(cells[4], CELL_SIZE, "%" PRId64, row->ledger.epoch);
-  snprintf(cells[5], CELL_SIZE, "%" PRId64, row->ledger.end.seq);
-  snprintf(cells[6], CELL_SIZE, "%" PRId64, row->ledger.end.items);
-  snprintf(cells[7], CELL_SIZE, "%" PRId64, row->ledger.settled);
-  snprintf(cells[8], CELL_SIZE, row->rate < 0 ? "-" : "%.0f/s", row->rate);
-  snprintf(cells[9], CELL_SIZE, "%s", row->ledger.end.file[0] ? row->ledger.end.file : row->kind == STATUS_LOCK ? "(lock)" : "-");
+    strcpy(cells[3], row->lock_malformed ? "malformed" : "-");
+  lease_text(row, cells[4]);
+  snprintf(cells[5], CELL_SIZE, "%" PRId64, row->ledger.epoch);
+  snprintf(cells[6], CELL_SIZE, "%" PRId64, row->ledger.end.seq);
+  snprintf(cells[7], CELL_SIZE, "%" PRId64, row->ledger.end.items);
+  snprintf(cells[8], CELL_SIZE, "%" PRId64, row->ledger.settled);
+  snprintf(cells[9], CELL_SIZE, row->rate_messages < 0 ? "-" : "%.0f/s", row->rate_messages);
+  snprintf(cells[10], CELL_SIZE, "%s", row->ledger.end.file[0] ? row->ledger.end.file : row->kind == OVERVIEW_LOCK ? "(lock)" : "-");
 }
 
 static void print_cells(const char *const cells[COLUMNS], const int widths[COLUMNS], bool rates)
@@ -60,7 +69,7 @@ static void print_cells(const char *const cells[COLUMNS], const int widths[COLUM
       printf("%*s  ", column_right[column] ? widths[column] : -widths[column], cells[column]);
 }
 
-static void print_row(const struct status_row *row, int widths[COLUMNS], bool rates, bool print)
+static void print_row(const struct overview_row *row, int widths[COLUMNS], bool rates, bool print)
 {
   char cells[COLUMNS][CELL_SIZE];
   const char *texts[COLUMNS];
@@ -74,27 +83,48 @@ static void print_row(const struct status_row *row, int widths[COLUMNS], bool ra
     print_cells(texts, widths, rates);
 }
 
-void status_print_text(const struct status_table *table)
+static void print_own(const struct overview_row *row)
 {
-  bool rates = table->config->watch;
+  const struct queue_name name = queue_name_of(row->type, SOURCE_OWN);
+  if (row->ledger.own && row->queued >= 0 && row->own_queued >= 0)
+    printf("%s: own collection %s: %" PRId64 " there, %" PRId64 " in messages\n", row->type, name.text, row->own_queued,
+           row->queued - row->own_queued);
+  else if (row->ledger.own)
+    printf("%s: own collection %s\n", row->type, name.text);
+  if (row->refused > 0)
+    printf("%s: no worker takes %" PRId64 " of the first documents in %s: their type is another\n", row->type, row->refused, name.text);
+}
+
+static void print_remarks(const struct overview *overview)
+{
+  for (size_t i = 0; i < overview->count; i++) {
+    const struct overview_row *row = &overview->rows[i];
+    const char *remark = overview_kind_remark(row->kind);
+    if (row->problem)
+      printf("%s: %s\n", row->type, row->problem);
+    if (row->ledger.paused)
+      printf("%s: paused by %s: %s\n", row->type, row->ledger.pause.by, row->ledger.pause.reason);
+    if (remark && row->queued != 0)
+      printf("%s: %s\n", row->type, remark);
+    print_own(row);
+  }
+  if (overview->unusable.text[0])
+    printf("database %s: %s: %s\n", overview->db,
+           overview->usable == OUTCOME_REFUSED ? "workers refuse it" : "whether workers would refuse it is not known",
+           overview->unusable.text);
+}
+
+void status_print_text(const struct overview *overview, bool rates)
+{
   int widths[COLUMNS];
   for (int column = 0; column < COLUMNS; column++)
     widths[column] = (int)strlen(column_names[column]);
-  for (size_t i = 0; i < table->count; i++)
-    print_row(&table->rows[i], widths, rates, false);
+  for (size_t i = 0; i < overview->count; i++)
+    print_row(&overview->rows[i], widths, rates, false);
   print_cells(column_names, widths, rates);
-  for (size_t i = 0; i < table->count; i++)
-    print_row(&table->rows[i], widths, rates, true);
-  for (size_t i = 0; i < table->count; i++) {
-    const struct status_row *row = &table->rows[i];
-    if (row->problem.text[0])
-      printf("%s: %s\n", row->type, row->problem.text);
-    if (kind_remarks[row->kind] && row->queued > 0)
-      printf("%s: %s\n", row->type, kind_remarks[row->kind]);
-  }
-  if (table->usable != OUTCOME_YES)
-    printf("database %s: %s: %s\n", table->db,
-           table->usable == OUTCOME_REFUSED ? "workers refuse it" : "whether workers would refuse it is not known", table->unusable.text);
+  for (size_t i = 0; i < overview->count; i++)
+    print_row(&overview->rows[i], widths, rates, true);
+  print_remarks(overview);
 }
 
 /* ---- as JSON ---- */
@@ -115,7 +145,7 @@ static void append_text_or_null(bson_t *line, const char *name, const char *text
     BSON_APPEND_NULL(line, name);
 }
 
-static void append_holder(bson_t *line, const struct status_row *row)
+static void append_holder(bson_t *line, const struct overview_row *row)
 {
   const struct lock_holder *holder = &row->lock.holder;
   bson_t document;
@@ -129,11 +159,25 @@ static void append_holder(bson_t *line, const struct status_row *row)
   BSON_APPEND_INT64(&document, "pid", holder->pid);
   BSON_APPEND_UTF8(&document, "program", holder->program);
   BSON_APPEND_UTF8(&document, "boot", holder->boot);
+  if (holder->name[0])
+    BSON_APPEND_UTF8(&document, "name", holder->name);
   bson_append_document_end(line, &document);
   BSON_APPEND_INT64(line, "lease_left_ms", row->lock.left_ms);
 }
 
-static void append_slots(bson_t *line, const struct status_row *row)
+static void append_pause(bson_t *line, const struct ledger *ledger)
+{
+  bson_t paused;
+  if (!ledger->paused)
+    return;
+  BSON_APPEND_DOCUMENT_BEGIN(line, "paused", &paused);
+  BSON_APPEND_UTF8(&paused, "by", ledger->pause.by);
+  BSON_APPEND_UTF8(&paused, "reason", ledger->pause.reason);
+  BSON_APPEND_DATE_TIME(&paused, "at", ledger->pause.at_ms);
+  bson_append_document_end(line, &paused);
+}
+
+static void append_slots(bson_t *line, const struct overview_row *row)
 {
   bson_t slots;
   if (row->ledger.slots == 0)
@@ -178,40 +222,65 @@ static void print_line(const bson_t *line)
 }
 
 /* A line of its own, printed only if workers refuse the database. */
-static void print_database(const struct status_table *table)
+static void print_database(const struct overview *overview)
 {
   bson_t line = BSON_INITIALIZER;
-  if (table->usable == OUTCOME_REFUSED) {
-    BCON_APPEND(&line, "database", BCON_UTF8(table->db), "refused", BCON_UTF8(table->unusable.text));
+  if (overview->usable == OUTCOME_REFUSED) {
+    BCON_APPEND(&line, "database", BCON_UTF8(overview->db), "refused", BCON_UTF8(overview->unusable.text));
     print_line(&line);
-  } else if (table->usable != OUTCOME_YES) {
+  } else if (overview->unusable.text[0]) {
     fprintf(stderr, "%spawl-status: database %s: whether workers would refuse it is not known: %s\n", config_priority(CONFIG_LOG_WARN),
-            table->db, table->unusable.text);
+            overview->db, overview->unusable.text);
   }
   bson_destroy(&line);
 }
 
-void status_print_json(const struct status_table *table)
+static void append_number_or_null(bson_t *line, const char *name, int64_t number)
 {
-  static const char *const kinds[STATUS_KINDS] = {"type", "lock", "invalid", "untyped"};
-  for (size_t i = 0; i < table->count; i++) {
-    const struct status_row *row = &table->rows[i];
-    bson_t line = BSON_INITIALIZER;
-    append_text_or_null(&line, "type", row->kind == STATUS_UNTYPED ? "" : row->type);
-    BSON_APPEND_UTF8(&line, "kind", kinds[row->kind]);
-    if (row->queued == QUEUED_UNKNOWN)
-      BSON_APPEND_NULL(&line, "queued");
-    else
-      BSON_APPEND_INT64(&line, "queued", row->queued);
-    append_holder(&line, row);
-    append_slots(&line, row);
-    append_ledger(&line, &row->ledger);
-    if (row->rate >= 0)
-      BSON_APPEND_DOUBLE(&line, "rate", row->rate);
-    if (row->problem.text[0])
-      BSON_APPEND_UTF8(&line, "problem", row->problem.text);
-    print_line(&line);
-    bson_destroy(&line);
-  }
-  print_database(table);
+  if (number == OVERVIEW_UNKNOWN)
+    bson_append_null(line, name, -1);
+  else
+    bson_append_int64(line, name, -1, number);
+}
+
+static void append_own(bson_t *line, const struct overview_row *row)
+{
+  bson_t own;
+  if (!row->ledger.own)
+    return;
+  BSON_APPEND_DOCUMENT_BEGIN(line, "own", &own);
+  BSON_APPEND_UTF8(&own, "collection", queue_name_of(row->type, SOURCE_OWN).text);
+  append_number_or_null(&own, "queued", row->own_queued);
+  BSON_APPEND_INT64(&own, "refused", row->refused);
+  bson_append_document_end(line, &own);
+}
+
+static void print_json_row(const struct overview_row *row, bool rates)
+{
+  bson_t line = BSON_INITIALIZER;
+  append_text_or_null(&line, "type", row->kind == OVERVIEW_UNTYPED ? "" : row->type);
+  BSON_APPEND_UTF8(&line, "kind", overview_kind_name(row->kind));
+  append_number_or_null(&line, "queued", row->queued);
+  append_number_or_null(&line, "oldest_age_ms", row->oldest_ms);
+  if (row->oldest_ms != OVERVIEW_UNKNOWN && row->oldest_seen)
+    BSON_APPEND_BOOL(&line, "oldest_seen", true);
+  append_holder(&line, row);
+  append_slots(&line, row);
+  BSON_APPEND_INT32(&line, "waiting", row->waiting);
+  append_ledger(&line, &row->ledger);
+  if (rates && row->rate_messages >= 0)
+    BSON_APPEND_DOUBLE(&line, "rate", row->rate_messages);
+  append_pause(&line, &row->ledger);
+  append_own(&line, row);
+  if (row->problem)
+    BSON_APPEND_UTF8(&line, "problem", row->problem);
+  print_line(&line);
+  bson_destroy(&line);
+}
+
+void status_print_json(const struct overview *overview, bool rates)
+{
+  for (size_t i = 0; i < overview->count; i++)
+    print_json_row(&overview->rows[i], rates);
+  print_database(overview);
 }

@@ -1,0 +1,57 @@
+#include "storage/foreign.h"
+#include "storage/file.h"
+#include "storage/format.h"
+
+#include <inttypes.h>
+
+enum { HALF = 8 };
+
+void foreign_mark(uint8_t uuid[16], const uint8_t database[16])
+{
+  memcpy(uuid + HALF, database, HALF);
+}
+
+struct look {
+  const char *dir, *type;
+  const uint8_t *uuid;
+  bool found;
+  struct error *error;
+};
+
+/* False: no such file any more, or no whole header. */
+static bool header_read(const char *dir, const char *name, struct segment_header *header)
+{
+  uint8_t bytes[FORMAT_HEADER_BYTES];
+  struct file file;
+  struct error ignored;
+  size_t got = 0;
+  if (file_open(&file, dir, name, FILE_READ, 0, &ignored) != FILE_OK)
+    return false;
+  bool whole = file_read(&file, 0, bytes, sizeof bytes, &got, &ignored) == FILE_OK && got == sizeof bytes &&
+               format_header_decode(bytes, header, &ignored) == FORMAT_OK;
+  return file_close(&file, &ignored) == FILE_OK && whole;
+}
+
+static void look_at(void *context, const char *name)
+{
+  struct look *look = context;
+  struct segment_header header;
+  char type[TYPE_BYTES_MAX + 1];
+  int64_t epoch;
+  if (look->found || !segment_name_parse(name, type, &epoch) || strcmp(type, look->type) != 0 || !header_read(look->dir, name, &header) ||
+      memcmp(header.uuid + HALF, look->uuid + HALF, HALF) == 0)
+    return;
+  look->found = true;
+  error_set(look->error,
+            "%s/%s was made by %s, pid %" PRId64 ", for the ledger of another database (or by an older pawl that died at that moment: then "
+            "remove it): one type is served from two databases",
+            path_show(look->dir).text, name, header.writer.host, header.writer.pid);
+}
+
+enum foreign_status foreign_look(const char *dir, const char *type, const uint8_t uuid[16], struct error *error)
+{
+  struct look look = {.dir = dir, .type = type, .uuid = uuid, .error = error};
+  if (file_list(dir, look_at, &look, error) != FILE_OK)
+    return FOREIGN_FAILED;
+  return look.found ? FOREIGN_FOUND : FOREIGN_NONE;
+}

@@ -1,0 +1,429 @@
+"""A type is moved to another replica set: pawl-setup --carry, whole, cut off, killed, repeated, and back."""
+import re
+import signal
+import subprocess
+
+import pytest
+
+from harness import CALM, DEADLINE, environment, program, side_by_side, stays, wait_until
+from two_sets import one_directory, second_set
+
+KILLED = -signal.SIGKILL
+# What --carry sends; all else that pawl-setup sends only looks, or makes what is missing.
+SENT = ["update", "find", "insert", "aggregate", "listCollections"]
+
+
+@pytest.fixture(scope="module")
+def other_set():
+    with second_set() as server:
+        yield server
+
+
+@pytest.fixture
+def places(field, other_set, make_field):
+    """The old place and the new one."""
+    with one_directory(field, make_field(other_set)) as both:
+        yield both
+
+
+def carry(old, new, *more, code=0, answer=None):
+    flags = [] if answer else ["--yes"]
+    done = old.run("pawl-setup", "--carry", "t1", "--to-uri", new.server.uri, "--to-db", new.name, *flags, *more, stdin=answer)
+    said = (done.stdout + done.stderr).decode()
+    assert done.returncode in (code if isinstance(code, tuple) else (code,)), f"{done.returncode}: {said}"
+    return said
+
+
+def status(field, *arguments, code=0):
+    done = field.run("pawl-status", *arguments)
+    said = (done.stdout + done.stderr).decode()
+    assert done.returncode == code, said
+    return said
+
+
+def pause(field):
+    status(field, "--pause", "t1", "--reason", "it moves")
+
+
+def resume(field):
+    return status(field, "--resume", "t1")
+
+
+def drained(field, count=50):
+    """Some messages are written, and the type is paused."""
+    field.fill(count)
+    field.drain(*CALM)
+    pause(field)
+
+
+def compare(old, new):
+    """All that was sent to either is in the files once, by the ledger of the new place, each producer's in order."""
+    assert old.queued() == 0, "the old place has messages"
+    new.acknowledged.update(old.acknowledged)
+    return new.compare()["t1"]
+
+
+def end(ledger):
+    return {name: ledger.get(name) for name in ("file", "uuid", "length", "tail", "link", "seq", "items", "settled", "clean", "machine")}
+
+
+def test_there(places):
+    """The workers of both places have the same directory; the file goes on."""
+    old, new = places
+    drained(old)
+    before = old.ledger()
+    said = carry(old, new)
+    marked, made = old.ledger(), new.ledger()
+    assert "moved to" in said and "pawl-status --resume" in said and new.name in said
+    assert marked["needs"] == ["paused", "moved"] and marked["v"] == 2 and marked["epoch"] == before["epoch"] + 1, marked
+    assert marked["moved"]["to"].endswith("/" + new.name) and "guarded" not in marked
+    assert end(made) == end(before) and made["epoch"] == marked["epoch"] + 1 and made["needs"] == ["paused"] and "guarded" not in made, made
+    assert made["carried"]["id"] == marked["moved"]["id"] == made["paused"]["id"]
+
+    away, there = old.worker(*CALM), new.worker("--lease", "30s")
+    away.wait_log(r"not competing for the lock: t1 was moved to .*, by .*: it is served there")
+    there.wait_log("t1 is paused since")
+    new.fill(50, producer="another")
+    stays(lambda: new.seq() == 50, 1, new.logs)
+    resume(new)
+    wait_until(lambda: new.seq() == 100, new.logs)
+    new.wait_settled()
+    assert there.stop()[0] == 0
+    assert away.alive() and old.ledger() == marked
+    assert len(compare(old, new)) == 100 and new.segments() == ["t1.bin"]
+
+
+def test_and_back(places):
+    """Twice there, and twice back: each time the epoch is above all before."""
+    old, new = places
+    epoch = 0
+    drained(old)
+    for turn in range(4):
+        here, there = (old, new) if turn % 2 == 0 else (new, old)
+        said = carry(here, there)
+        assert there.ledger()["epoch"] > here.ledger()["epoch"] > epoch, said
+        epoch = there.ledger()["epoch"]
+        assert here.ledger()["moved"] and "moved" not in there.ledger()
+        resume(there)
+        there.fill(20, producer=f"turn {turn}")
+        there.drain(*CALM)
+        pause(there)
+    assert old.ledger()["seq"] == 130 and old.segments() == ["t1.bin"]
+    old.acknowledged.update(new.acknowledged)
+    assert len(old.compare()["t1"]) == 130
+
+
+def test_asks_first(places):
+    old, new = places
+    drained(old)
+    before = old.ledger()
+    said = carry(old, new, answer=b"n\n", code=1)
+    assert "will be paused" in said and "nothing was changed" in said and old.ledger() == before and new.ledger() is None
+    carry(old, new, answer=b"y\n")
+    assert old.ledger()["moved"]
+
+
+# --- when it is not allowed ---
+
+
+def refused(old, new, text, code=1):
+    before, there = old.ledger(), new.ledger()
+    said = carry(old, new, code=code)
+    assert re.search(text, said), said
+    assert (old.ledger(), new.ledger()) == (before, there), said
+
+
+def test_not_before_it_is_paused(places):
+    old, new = places
+    refused(old, new, "has no file here")
+    old.fill(10)
+    old.drain(*CALM)
+    refused(old, new, "is not paused here")
+    pause(old)
+    old.fill(1)
+    refused(old, new, "has documents in the queue")
+    resume(old)
+    old.drain(*CALM)
+    pause(old)
+    carry(old, new)
+
+
+def test_not_before_what_is_written_is_deleted(places):
+    old, new = places
+    old.fill(40)
+    old.crash("block-committed:3", "--batch-messages", 10, *CALM)
+    old.locks.delete_many({})
+    pause(old)
+    assert old.ledger()["settled"] < old.ledger()["seq"]
+    refused(old, new, "has documents in the queue")
+
+
+def test_settled_is_what_is_not_in_the_queue(places):
+    """The holder died after its last delete: without a message nobody would settle."""
+    old, new = places
+    worker = old.worker("--linger", "1h", *CALM)
+    old.fill(40)
+    wait_until(lambda: old.seq() == 40 and old.queued() == 0, old.logs)
+    worker.kill()
+    old.locks.delete_many({})
+    pause(old)
+    assert old.ledger()["settled"] < old.ledger()["seq"] == 40
+    carry(old, new)
+    assert old.ledger()["settled"] == new.ledger()["settled"] == 40
+    resume(new)
+    new.fill(10, producer="new")
+    new.drain(*CALM)
+    assert len(compare(old, new)) == 50
+
+
+def test_not_to_a_place_with_files_of_its_own(places, tmp_path):
+    old, new = places
+    drained(old)
+    new.fill(5, producer="its own")
+    new.drain(*CALM, directory=tmp_path)
+    refused(old, new, r"has a ledger of its own, at the new place \(epoch \d+, seq 5, file t1.bin\)")
+
+
+def test_not_to_itself(field):
+    drained(field)
+    refused(field, field, "is this one, under another name", code=2)
+
+
+def test_only_to_where_it_was_moved(places, make_field):
+    """A run that was cut off is not ended at a third place: there would be two ledgers."""
+    old, new = places
+    third = make_field(new.server)
+    assert third.run("pawl-setup").returncode == 0
+    drained(old)
+    carry(old, new)
+    refused(old, third, r"t1 was moved to \S+, by \S+: that is another database than the one to carry to", code=2)
+    assert third.ledger() is None
+
+
+def test_a_late_run_of_an_earlier_move(places):
+    """It was frozen before its last request; the type has gone there, back, and away again meanwhile."""
+    old, new = places
+    drained(old)
+    with new.failing(["update"], {"times": 1}, collection="ledger", program="pawl-setup", blockConnection=True, blockTimeMS=2500) as met:
+        late = start(old, new)
+        met.wait()
+        late.send_signal(signal.SIGSTOP)
+        carry(old, new)
+        resume(new)
+        new.fill(10, producer="new")
+        new.drain(*CALM)
+        pause(new)
+        carry(new, old)
+        resume(old)
+        ledgers = old.ledger(), new.ledger()
+        late.send_signal(signal.SIGCONT)
+        said = late.communicate(timeout=DEADLINE)[0].decode()
+    assert (old.ledger(), new.ledger()) == ledgers, said
+    old.drain(*CALM)
+    old.acknowledged.update(new.acknowledged)
+    assert len(old.compare()["t1"]) == 60
+
+
+def test_a_place_where_the_name_was_used(places):
+    """A lock of that name, or a pause before the move: the epochs go on above it."""
+    old, new = places
+    for _ in range(9):
+        assert new.run("pawl-lock", "t1", "--", "true").returncode == 0
+    pause(new)
+    epoch, paused = new.ledger()["epoch"], new.ledger()["paused"]
+    drained(old)
+    assert epoch > old.ledger()["epoch"] + 2
+    carry(old, new)
+    assert new.ledger()["epoch"] == epoch + 1 and new.ledger()["paused"] == paused
+    resume(new)
+    new.fill(10, producer="new")
+    new.drain(*CALM)
+    assert len(compare(old, new)) == 60
+
+
+def test_above_the_floor(places):
+    old, new = places
+    for _ in range(7):
+        assert new.run("pawl-lock", "t1", "--", "true").returncode == 0
+    assert new.run("pawl-lock", "--forget", "t1").returncode == 0
+    drained(old)
+    carry(old, new)
+    assert new.ledger()["epoch"] > 7 and "birth" not in new.ledger()
+
+
+def test_nobody_else_fences_what_was_moved(places):
+    """A lock or an adoption of that name would not keep the workers of the new place out."""
+    old, new = places
+    drained(old)
+    carry(old, new)
+    ledger = old.ledger()
+    lock = old.run("pawl-lock", "--timeout", "5s", "t1", "--", "true")
+    assert lock.returncode == 74 and b"t1 was moved to" in lock.stderr, lock
+    assert "t1 was moved to" in old.adopt(code=1)
+    assert "t1 was moved to" in status(old, "--pause", "t1", "--reason", "x", code=2)
+    assert "t1 was moved to" in status(old, "--resume", "t1", code=2)
+    worker = old.worker("--exit-when-empty", *CALM)
+    assert worker.wait() == 2 and "t1 was moved to" in worker.log(), str(worker)
+    assert old.ledger() == ledger
+
+
+def test_credentials_are_not_shown(places):
+    old, new = places
+    drained(old)
+    uri = new.server.uri.replace("mongodb://", "mongodb://carol:s3cret@")
+    done = old.run("pawl-setup", "--carry", "t1", "--to-uri", uri, "--yes", "--timeout", "1s")
+    assert done.returncode == 69 and b"s3cret" not in done.stdout + done.stderr, done
+    done = old.run("pawl-setup", "--carry", "t1", "--to-uri", uri, "--print-config")
+    assert done.returncode == 0 and b"s3cret" not in done.stdout + done.stderr, done
+
+
+def test_wrong_words(field, tmp_path):
+    def said(*arguments):
+        done = field.run("pawl-setup", *arguments)
+        assert done.returncode == 2, done
+        return done.stderr.decode()
+    assert "--carry: takes --to-uri or --to-uri-file beside it" in said("--carry", "t1")
+    assert "--to-uri: is only for --carry" in said("--to-uri", "mongodb://b")
+    assert "--to-db: is only for --carry" in said("--to-db", "b")
+    assert '--carry: got "-x"' in said("--carry=-x", "--to-uri", "mongodb://b")
+    assert "takes one of them" in said("--carry", "t1", "--adopt", "t1", "--to-uri", "mongodb://b")
+    (tmp_path / "uri").write_text("a\nb\n")
+    assert "--to-uri-file: got more than one line" in said("--carry", "t1", "--to-uri-file", tmp_path / "uri")
+
+
+# --- ends at any moment ---
+
+
+def start(old, new):
+    return subprocess.Popen([program("pawl-setup"), *old.mongo, "--carry", "t1", "--to-uri", new.server.uri, "--to-db", new.name, "--yes"],
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment())
+
+
+def served_once(old, new):
+    """At the old place, or, after the mark, at the new one, or for the time being nowhere."""
+    here, there = old.ledger(), new.ledger()
+    made = there is not None and there.get("file") is not None
+    assert "moved" in here or not made, (here, there)
+    assert not made or there["epoch"] > here["epoch"], (here, there)
+
+
+@pytest.mark.parametrize("where", ["old", "new"])
+def test_cut_off_at_each_command(places, where):
+    """From the first, the second, … command on the old, or the new, server hangs up, until one run meets no more."""
+    old, new = places
+    drained(old)
+    for skip in range(60):
+        place = old if where == "old" else new
+        with place.failing(SENT, {"skip": skip}, program="pawl-setup", closeConnection=True) as met:
+            done = start(old, new)
+            try:
+                done.communicate(timeout=1.5 + skip * 0.1)
+            except subprocess.TimeoutExpired:  # it would ask for a minute
+                done.kill()
+                done.communicate()
+        served_once(old, new)
+        if done.returncode == 0 and met.count <= skip:
+            break
+    else:
+        raise AssertionError("there is no end")
+    assert skip > 3
+    carry(old, new)
+    resume(new)
+    new.fill(10, producer="new")
+    new.drain(*CALM)
+    assert len(compare(old, new)) == 60
+
+
+@pytest.mark.parametrize("where", ["old", "new"])
+def test_killed_with_the_change_under_way(places, where):
+    """The change is still made when its sender is dead. A run meanwhile and a run afterwards finish it."""
+    old, new = places
+    drained(old)
+    place = old if where == "old" else new
+    with place.failing(["update"], {"times": 1}, program="pawl-setup", collection="ledger", blockConnection=True, blockTimeMS=1500) as met:
+        process = start(old, new)
+        met.wait()
+        process.kill()
+        assert process.wait(DEADLINE) == KILLED
+        served_once(old, new)
+        carry(old, new)
+    carry(old, new)
+    served_once(old, new)
+    resume(new)
+    new.fill(10, producer="new")
+    new.drain(*CALM)
+    assert len(compare(old, new)) == 60
+
+
+def test_no_answer_to_either_change(places):
+    """The change is made, and its answer lost: the ledger says so."""
+    old, new = places
+    drained(old)
+    error = {"writeConcernError": {"code": 64, "errmsg": "waiting for replication timed out"}}
+    with old.failing(["update"], {"times": 1}, program="pawl-setup", collection="ledger", **error) as first:
+        with new.failing(["update"], {"times": 1}, program="pawl-setup", collection="ledger", **error) as second:
+            carry(old, new)
+    assert first.count == second.count == 1
+    assert new.ledger()["epoch"] == old.ledger()["epoch"] + 1
+
+
+def test_several_at_once(places):
+    old, new = places
+    drained(old)
+    said = side_by_side(*[lambda: carry(old, new)] * 4)
+    assert all("moved to" in one for one in said)
+    assert new.ledger()["carried"]["id"] == old.ledger()["moved"]["id"]
+
+
+# --- workers ---
+
+
+def test_a_worker_killed_while_it_drains(places):
+    """In the middle of the recipe: the next one settles what it left, and only then the type can go."""
+    old, new = places
+    pause(new)
+    old.fill(200)
+    old.crash("block-committed:3", "--batch-messages", 10, "--lease", "1s")
+    refused(old, new, "is not paused here")
+    old.drain("--lease", "1s")
+    pause(old)
+    carry(old, new)
+    resume(new)
+    new.fill(50, producer="new")
+    new.drain(*CALM)
+    assert len(compare(old, new)) == 250
+
+
+def test_a_frozen_worker_of_the_old_place(places):
+    """It wakes after the move: what it had in hand is committed nowhere, and the file is whole."""
+    old, new = places
+    worker = old.worker("--lease", "1s", "--linger", "1h", "--batch-messages", 20)
+    old.fill(100)
+    wait_until(lambda: old.seq() > 0, old.logs)
+    worker.freeze()
+    refused(old, new, "is not paused here")
+    old.drain("--lease", "1s")
+    pause(old)
+    carry(old, new)
+    resume(new)
+    new.fill(100, producer="new")
+    there = new.worker(*CALM)
+    wait_until(lambda: new.seq() == 200, new.logs)
+    worker.thaw()
+    worker.wait_log("t1 was moved to")
+    new.fill(100, producer="new")
+    wait_until(lambda: new.seq() == 300, new.logs)
+    new.wait_settled()
+    assert worker.stop()[0] == there.stop()[0] == 0
+    assert len(compare(old, new)) == 300
+
+
+def test_who_comes_late_waits(places):
+    """A producer that does not know of the move: its messages stay at the old place, and are seen."""
+    old, new = places
+    drained(old)
+    carry(old, new)
+    old.fill(5, producer="late")
+    worker = old.worker(*CALM)
+    worker.wait_log("t1 was moved to")
+    stays(lambda: old.queued() == 5 and old.seq() == 50, 1.5, old.logs)

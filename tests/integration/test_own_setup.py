@@ -1,0 +1,429 @@
+"""The own collection of a type: pawl-setup makes it and takes it away, pawl-enqueue follows, and the tools show both."""
+import json
+import re
+import signal
+import subprocess
+from datetime import datetime, timedelta, timezone
+
+import bson
+import pytest
+
+from harness import CALM, environment, program, run, side_by_side, wait_until
+
+CLOSED = "this type has no own collection any more"
+
+
+def setup(field, *arguments, code=0, **more):
+    done = field.run("pawl-setup", *arguments, **more)
+    said = (done.stdout + done.stderr).decode()
+    assert done.returncode == code, f"{done.returncode}: {said}"
+    return said
+
+
+def own(field, name="t1", code=0, **more):
+    return setup(field, "--type", name, "--own-collection", code=code, **more)
+
+
+def shared(field, name="t1", code=0, **more):
+    return setup(field, "--type", name, "--shared-collection", "--timeout", "10s", code=code, **more)
+
+
+def enqueue(field, lines, *arguments, code=0, mongo=None):
+    words = arguments or ("--type", "t1")
+    done = run("pawl-enqueue", *(mongo or field.mongo), *words, stdin=lines)
+    assert done.returncode == code, done
+    return done.stderr.decode()
+
+
+def row(field, name="t1"):
+    done = field.run("pawl-status", "--json", "--type", name)
+    assert done.returncode == 0, done
+    return json.loads(done.stdout)
+
+
+def places(field, name="t1"):
+    """How many documents of the type are in `messages`, and in its own collection."""
+    return field.db.messages.count_documents({"type": name}), field.db[f"messages.{name}"].count_documents({})
+
+
+def options(field, name="t1"):
+    found = list(field.db.list_collections(filter={"name": f"messages.{name}"}))
+    return found[0]["options"] if found else None
+
+
+# ---- there ----
+
+def test_switch(any_field):
+    field = any_field
+    before = field.db.command("buildInfo")["versionArray"] < [5, 3]
+    said = own(field)
+    assert "t1: has its own collection messages.t1 now, at epoch 1" in said
+    ledger = field.ledger()
+    assert ledger["v"] == 2 and ledger["needs"] == ["own"] and ledger["epoch"] == 1, ledger
+    assert ("clusteredIndex" in options(field)) != before
+    assert "t1: has its own collection messages.t1 already" in own(field)
+    assert field.ledger() == ledger
+
+
+def test_several_at_once(field):
+    said = setup(field, "--type", "t1,t2", "--type", "t3", "--own-collection")
+    assert all(f"{name}: has its own collection messages.{name} now" in said for name in ("t1", "t2", "t3")), said
+    assert sorted(found["_id"] for found in field.db.ledger.find({"needs": "own"})) == ["t1", "t2", "t3"]
+
+
+def test_holder_ends_in_order(field):
+    """It is let finish its block; afterwards its epoch is over."""
+    worker = field.worker("--linger", "1h", "--lease", "10s", *CALM)
+    field.fill(100)
+    field.wait_empty()
+    holder = field.holding_worker()
+    assert holder is worker
+    epoch = field.ledger()["epoch"]
+    said = own(field)
+    assert "without the lock" not in said, said
+    ledger = field.ledger()
+    assert ledger["epoch"] > epoch and ledger["needs"] == ["own"] and ledger["seq"] == 100, ledger
+    assert not worker.events("fenced"), str(worker)
+    assert worker.stop()[0] == 0
+
+
+def test_frozen_holder_does_not_hinder(field):
+    worker = field.worker("--linger", "1h", "--lease", "2s", *CALM)
+    field.fill(100)
+    field.wait_empty()
+    field.holding_worker()
+    worker.freeze()
+    own(field)
+    assert field.ledger()["needs"] == ["own"]
+    worker.kill()
+
+
+def test_a_paused_type_stays_paused(field):
+    assert field.run("pawl-status", "--pause", "t1", "--reason", "a test").returncode == 0
+    own(field)
+    assert sorted(field.ledger()["needs"]) == ["own", "paused"]
+    assert field.run("pawl-status", "--resume", "t1").returncode == 0
+    assert field.ledger()["needs"] == ["own"] and field.ledger()["v"] == 2
+    shared(field)
+    assert "needs" not in field.ledger() and field.ledger()["v"] == 1
+
+
+def test_collection_of_somebody_else(field):
+    """GridFS's messages.files: neither with documents nor with its index is it taken."""
+    setup(field)
+    field.db["messages.files"].insert_one({"filename": "a"})
+    assert "holds documents, so it may be somebody else's" in own(field, "files", code=2)
+    field.db["messages.files"].delete_many({})
+    field.db["messages.files"].create_index([("filename", 1), ("uploadDate", 1)])
+    assert "has the index" in own(field, "files", code=2)
+    field.db.create_collection("messages.t1", capped=True, size=4096)
+    assert "is capped" in own(field, code=2)
+    field.db.drop_collection("messages.t1")
+    field.db.create_collection("messages.t1", collation={"locale": "de"})
+    assert "collation" in own(field, code=2)
+    field.db.drop_collection("messages.t1")
+    field.db.command("create", "messages.t1", viewOn="messages", pipeline=[])
+    assert "is a view" in own(field, code=2)
+    assert field.ledger() is None and field.ledger("files") is None
+    assert field.db["messages.files"].count_documents({}) == 0
+
+
+@pytest.mark.parametrize("name", ["a..b", "a."])
+def test_names_that_drivers_refuse(field, name):
+    assert "can have no own collection" in own(field, name, code=2)
+    assert field.ledger(name) is None and not [found for found in field.db.list_collection_names() if found.startswith("messages.")]
+
+
+def test_the_longest_name(field):
+    name = "a" * 128
+    own(field, name)
+    enqueue(field, b"one\n", "--type", name)
+    assert places(field, name) == (0, 1)
+
+
+def test_a_lock_is_no_type(field):
+    setup(field)
+    assert field.run("pawl-lock", "--slots", "3", "t1", "--", "true").returncode == 0
+    assert "is a lock with 3 slots" in own(field, code=2)
+
+
+def test_wrong_options(field):
+    assert "--own-collection: takes --type TYPE, too" in setup(field, "--own-collection", code=2)
+    assert "--type: takes --own-collection or --shared-collection, too" in setup(field, "--type", "t1", code=2)
+    assert "takes one of them" in setup(field, "--type", "t1", "--own-collection", "--shared-collection", code=2)
+
+
+@pytest.mark.parametrize("command", ["create", "findAndModify"])
+def test_killed_in_between(field, command):
+    """Whatever was done, a second run finishes it."""
+    setup(field)
+    with field.failing([command], program="pawl-setup", blockConnection=True, blockTimeMS=60000) as point:
+        process = subprocess.Popen([program("pawl-setup"), *field.mongo, "--type", "t1", "--own-collection"], env=environment())
+        point.wait()
+        process.send_signal(signal.SIGKILL)
+        process.wait(30)
+    field.locks.update_many({"slot": 0}, {"$set": {"expires_at": datetime.now(timezone.utc) - timedelta(hours=1)}})
+    own(field)
+    enqueue(field, b"one\n")
+    assert places(field) == (0, 1)
+
+
+def test_side_by_side(field):
+    setup(field)
+    done = side_by_side(*[lambda: field.run("pawl-setup", "--type", "t1", "--own-collection")] * 3)
+    assert [one.returncode for one in done] == [0, 0, 0], done
+    assert field.ledger()["needs"] == ["own"]
+
+
+def test_missing_collection_is_made_again(field):
+    own(field)
+    field.db.drop_collection("messages.t1")
+    assert "messages.t1 is missing" in enqueue(field, b"one\n", code=2)
+    assert options(field) is None
+    done = field.run("pawl-status", "--check")
+    assert done.returncode == 2 and b"t1 has its own collection, as its ledger says, but" in done.stdout, done
+    assert "t1: its own collection messages.t1 was missing, and is made" in setup(field)
+    assert b"its own collection" not in field.run("pawl-status", "--check").stdout
+    enqueue(field, b"one\n")
+    assert places(field) == (0, 1)
+
+
+def test_collection_that_is_no_more_of_use(field):
+    own(field)
+    field.db.drop_collection("messages.t1")
+    field.db.create_collection("messages.t1", capped=True, size=4096)
+    assert b"is capped" in field.run("pawl-status", "--check").stdout
+    assert "is capped" in setup(field, code=2)
+    field.db.drop_collection("messages.t1")
+    setup(field)
+    field.db["messages.t1"].create_index("n")
+    assert "has the index" in setup(field, code=2)
+
+
+# ---- back ----
+
+def test_back_and_there(any_field):
+    field = any_field
+    own(field)
+    enqueue(field, b"one\n")
+    assert "still holds documents" in shared(field, code=1)
+    field.db["messages.t1"].delete_many({})
+    assert "uses the shared collection messages again" in shared(field)
+    ledger = field.ledger()
+    assert ledger["v"] == 1 and "needs" not in ledger, ledger
+    assert CLOSED in str(options(field))
+    assert "uses the shared collection messages already" in shared(field)
+    enqueue(field, b"two\n")
+    assert places(field) == (1, 0)
+    own(field)
+    assert CLOSED not in str(options(field))
+    enqueue(field, b"three\n")
+    assert places(field) == (1, 1)
+
+
+def test_unsettled_stays(field):
+    setup(field)
+    field.fill(40)
+    field.crash("block-committed:3", "--batch-messages", 10, *CALM)
+    field.db.locks.delete_many({})
+    assert field.ledger()["settled"] < field.ledger()["seq"]
+    own(field)
+    assert re.search(r"t1 is not settled: seq \d+ to \d+ are in the file", shared(field, code=1))
+    assert field.ledger()["needs"] == ["own"] and CLOSED not in str(options(field))
+
+
+def test_a_producer_that_was_not_told_gets_an_error(field):
+    """Long-running: it does not go back, and nothing is left where no worker looks."""
+    own(field)
+    process = subprocess.Popen([program("pawl-enqueue"), *field.mongo, "--type", "t1"], stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+                               env=environment())
+    process.stdin.write(b"one\n")
+    process.stdin.flush()
+    wait_until(lambda: places(field) == (0, 1), "the first message")
+    field.db["messages.t1"].delete_many({})
+    shared(field)
+    said = process.communicate(b"two\nthree\n", timeout=60)[1].decode()
+    assert process.returncode == 1 and "has no own collection any more" in said and "not tried: standard input:2 and all behind it" in said, said
+    assert places(field) == (0, 0)
+
+
+@pytest.mark.parametrize("command", ["collMod", "findAndModify"])
+def test_back_killed_in_between(field, command):
+    own(field)
+    skip = {"skip": 1} if command == "findAndModify" else "alwaysOn"  # the first is its fence
+    with field.failing([command], mode=skip, program="pawl-setup", blockConnection=True, blockTimeMS=60000) as point:
+        process = subprocess.Popen([program("pawl-setup"), *field.mongo, "--type", "t1", "--shared-collection"], env=environment())
+        point.wait(2 if command == "findAndModify" else 1)
+        process.send_signal(signal.SIGKILL)
+        process.wait(30)
+    field.locks.update_many({"slot": 0}, {"$set": {"expires_at": datetime.now(timezone.utc) - timedelta(hours=1)}})
+    shared(field)
+    assert "needs" not in field.ledger() and CLOSED in str(options(field))
+    enqueue(field, b"one\n")
+    assert places(field) == (1, 0)
+
+
+def test_a_validator_of_the_operator_is_kept(field):
+    own(field)
+    field.db.command("collMod", "messages.t1", validator={"n": {"$type": "int"}})
+    assert "has a validator" in shared(field, code=2)
+    assert options(field)["validator"] == {"n": {"$type": "int"}}
+
+
+# ---- pawl-enqueue ----
+
+def test_enqueue_keeps_the_document(field):
+    own(field)
+    enqueue(field, b'{"type": "t1", "n": 1}\n{"n": 2}\n', "--from", "ndjson", "--type", "t1")
+    enqueue(field, b"one\ntwo\n", "--type", "t1", "--bundle", "10")
+    found = list(field.db["messages.t1"].find())
+    assert [one.get("n") for one in found] == [1, 2, None] and {one["type"] for one in found} == {"t1"}
+    assert [one["payload"] for one in found[2]["batch"]] == ["one", "two"]
+
+
+def test_enqueue_several_types(field):
+    """Some are own, some are not; what is acknowledged is a prefix of the input in each."""
+    own(field)
+    lines = b"".join(b'{"type": "t%d", "n": %d}\n' % (n // 3 % 2 + 1, n) for n in range(100))
+    assert "enqueued 100 messages" in enqueue(field, lines, "--from", "ndjson")
+    assert [one["n"] for one in field.db["messages.t1"].find()] == [n for n in range(100) if n // 3 % 2 == 0]
+    assert [one["n"] for one in field.db.messages.find({"type": "t2"})] == [n for n in range(100) if n // 3 % 2 == 1]
+    assert places(field)[0] == 0
+
+
+def test_enqueue_switches_in_a_long_run(field):
+    setup(field)
+    process = subprocess.Popen([program("pawl-enqueue"), *field.mongo, "--type", "t1"], stdin=subprocess.PIPE, env=environment())
+    count = 0
+
+    def more(done):
+        nonlocal count
+        process.stdin.write(b"%d\n" % count)
+        process.stdin.flush()
+        count += 1
+        wait_until(lambda: sum(places(field)) == count, "the message")
+        return done()
+    more(lambda: True)
+    own(field)
+    wait_until(lambda: more(lambda: places(field)[1] > 0), "the switch", 60)
+    process.stdin.close()
+    assert process.wait(30) == 0
+    first = [int(one["payload"]) for one in field.db.messages.find()]
+    then = [int(one["payload"]) for one in field.db["messages.t1"].find()]
+    assert first + then == list(range(count)) and first and then
+
+
+def test_enqueue_switches_at_once_where_a_validator_refuses(field):
+    """The operator closes `messages` for the type when it has its own."""
+    setup(field)
+    process = subprocess.Popen([program("pawl-enqueue"), *field.mongo, "--type", "t1"], stdin=subprocess.PIPE, env=environment())
+    process.stdin.write(b"0\n")
+    process.stdin.flush()
+    wait_until(lambda: places(field) == (1, 0), "the first message")
+    own(field)
+    field.db.command("collMod", "messages", validator={"type": {"$ne": "t1"}})
+    process.communicate(b"1\n2\n", timeout=60)
+    assert process.returncode == 0 and places(field) == (1, 2)
+
+
+def test_validator_text(field):
+    setup(field)
+    field.db.command("collMod", "messages", validator={"type": {"$ne": "t1"}})
+    said = enqueue(field, b"0\n", code=1)
+    assert "standard input:1: MongoDB says: Document failed validation (a validator of messages refuses it)" in said, said
+
+
+# ---- what is shown ----
+
+def test_status(any_field):
+    field = any_field
+    setup(field)
+    field.fill(3)
+    own(field)
+    enqueue(field, b"one\ntwo\n")
+    field.db["messages.t1"].insert_one({"n": 1})
+    found = row(field)
+    assert found["queued"] == 6 and found["own"] == {"collection": "messages.t1", "queued": 3, "refused": 0} and found["kind"] == "type", found
+    assert 0 <= found["oldest_age_ms"] < 60000
+    said = field.run("pawl-status").stdout.decode()
+    assert "t1: own collection messages.t1: 3 there, 3 in messages" in said, said
+    peeked = [json.loads(line) for line in field.run("pawl-status", "--peek", "t1").stdout.splitlines()]
+    there = [str(one["_id"]) for one in field.db["messages.t1"].find().sort("_id", 1)]
+    assert [one.get("n") for one in peeked[:3]] == [0, 1, 2] and [one["_id"]["$oid"] for one in peeked[3:]] == there
+    assert len(field.run("pawl-status", "--peek", "t1", "-n", "4").stdout.splitlines()) == 4
+    field.db.messages.delete_many({})
+    found = row(field)
+    assert found["queued"] == 3 and found["oldest_age_ms"] is not None, found
+
+
+def test_status_shows_what_no_worker_takes(field):
+    own(field)
+    field.db["messages.t1"].insert_many([{"type": "other"}, {"type": ["t1"]}, {"type": None}])
+    found = row(field)
+    assert found["queued"] == 0 and found["own"]["refused"] == 3 and found["oldest_age_ms"] is None, found
+    field.db["messages.t1"].insert_many([{"type": 5} for _ in range(100)])
+    enqueue(field, b"one\n")
+    found = row(field)
+    assert found["own"]["refused"] >= 9 and found["oldest_age_ms"] is not None, found
+    done = field.run("pawl-status", "--check")
+    assert done.returncode == 1 and b"no worker can take some documents in its own collection" in done.stdout, done
+
+
+def test_oldest_is_over_both(field):
+    setup(field)
+    then = datetime.now(timezone.utc) - timedelta(hours=2)
+    field.db.messages.insert_one({"type": "t1"})
+    own(field)
+    field.db["messages.t1"].insert_one({"_id": bson.ObjectId.from_datetime(then)})
+    assert row(field)["oldest_age_ms"] > 7000000
+    field.db.messages.insert_one({"_id": bson.ObjectId.from_datetime(then - timedelta(hours=2)), "type": "t1"})
+    assert row(field)["oldest_age_ms"] > 14000000
+
+
+def test_many_own_types(field):
+    """More than go into one request."""
+    setup(field)
+    names = [f"n{n}" for n in range(120)]
+    setup(field, "--own-collection", *[word for name in names for word in ("--type", name)], timeout=120)
+    for name in (names[0], names[99], names[100], names[119]):
+        field.db[f"messages.{name}"].insert_one({})
+    rows = [json.loads(line) for line in field.run("pawl-status", "--json").stdout.splitlines()]
+    assert len(rows) == 120
+    assert sorted(one["type"] for one in rows if one["queued"] == 1) == sorted([names[0], names[99], names[100], names[119]])
+
+
+# ---- a ledger that is lost ----
+
+def lose_ledger(field, count):
+    """That of t1, with so many messages in its file and five in its own collection."""
+    field.fill(count)
+    field.drain()
+    own(field)
+    field.db["messages.t1"].insert_many([{"n": n} for n in range(5)])
+    field.db.ledger.delete_one({"_id": "t1"})
+
+
+def test_adopted_with_the_own_collection(field):
+    """Only the ledger said that the type has it, so the operator does; where the last messages came from is not known."""
+    lose_ledger(field, 60)
+    assert "WARNING: messages.t1 has documents" in field.adopt(code=1, answer=b"n\n")
+    assert field.ledger() is None and "messages.t1" in field.db.list_collection_names()
+    setup(field, "--adopt", "t1", "--dir", field.dir, "--own-collection", "--yes")
+    ledger = field.ledger()
+    assert (ledger["v"], ledger["needs"], ledger["from"], ledger["seq"]) == (2, ["own"], "both", 60), ledger
+
+
+def test_adopted_as_shared_by_mistake(field):
+    """Adopted once more it has its own collection again, and nothing of it was lost."""
+    lose_ledger(field, 10)
+    assert "WARNING: messages.t1 has documents" in field.adopt()
+    assert "needs" not in field.ledger()
+    setup(field, "--adopt", "t1", "--dir", field.dir, "--own-collection", "--yes")
+    assert field.ledger()["needs"] == ["own"] and field.db["messages.t1"].count_documents({}) == 5
+
+
+def test_no_warning_where_there_is_none(field):
+    field.fill(10)
+    field.drain()
+    field.db.ledger.delete_one({"_id": "t1"})
+    assert "WARNING" not in field.adopt()

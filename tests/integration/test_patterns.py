@@ -1,0 +1,247 @@
+"""Types that are found by a pattern: --type 'orders.*', --except, --types-max."""
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import bson
+import pytest
+from bson.raw_bson import RawBSONDocument
+
+from harness import CALM, DISTRUST, run, stays, wait_until
+
+MANY = int(os.environ.get("PAWL_TEST_TYPES", "1000"))
+FOREIGN = ["", ".a", "-a", "a b", "a/b", "../a", "a\0b", "ü", "orders.*", "*", "$a", "x" * 129, "y" * 5000, "@untyped"]
+
+
+def names(field):
+    """The types that have files."""
+    return {re.sub(r"(@\d+)?\.bin$", "", path.name) for path in field.dir.glob("*.bin")}
+
+
+def insert_many(field, types, **more):
+    """A foreign producer: a message of each type."""
+    raws = [bson.encode({"_id": bson.ObjectId(), "type": name, "n": n, **more}) for n, name in enumerate(types)]
+    for at in range(0, len(raws), 1000):
+        field.messages.insert_many([RawBSONDocument(raw) for raw in raws[at:at + 1000]])
+    return dict(zip(types, raws))
+
+
+def wait_drained(field, *types):
+    wait_until(lambda: not any(field.queued(name) for name in types), lambda: f"{types} to be drained; {field.logs()}")
+
+
+def test_new_types_are_found_without_wakeups(field):
+    worker = field.worker(*CALM, "--except", "orders.test*", types=["orders.*", "t1"])
+    worker.wait_log("MongoDB 6|MongoDB 5|MongoDB 7|MongoDB 8")
+    for name in ("orders.a", "orders.b", "t1"):
+        field.fill(10, name)
+    field.fill(10, "orders.test1")
+    field.fill(10, "invoices")
+    start = time.monotonic()
+    wait_drained(field, "orders.a", "orders.b", "t1")
+    assert time.monotonic() - start < 20
+    field.fill(10, "orders.later")
+    wait_drained(field, "orders.later")
+    field.stop()
+    assert names(field) == {"orders.a", "orders.b", "orders.later", "t1"}
+    field.compare("orders.a", "orders.b", "orders.later", "t1")
+    assert field.queued("orders.test1") == field.queued("invoices") == 10
+
+
+def test_a_wakeup_is_enough(field):
+    """Looks fail; the type of the wake-up is served at once."""
+    worker = field.worker(*CALM, types=["orders.*"])
+    worker.wait_log("MongoDB 6|MongoDB 5|MongoDB 7|MongoDB 8")
+    wait_until(lambda: field.db.wakeups.count_documents({}) > 0, "the collection of wake-ups")
+    with field.failing(["aggregate"], collection="messages", errorCode=11600) as failing:
+        failing.wait(2)
+        field.fill(10, "orders.a")
+
+        def woken():
+            field.db.wakeups.insert_one({"type": "orders.a", "about": "message"})
+            return field.queued("orders.a") == 0
+        wait_until(woken, field.logs)
+    field.stop()
+    field.compare("orders.a")
+
+
+def test_what_is_idle_is_forgotten(listening, field):
+    """No row of its own, no lock document, no descriptor; what was counted stays counted."""
+    worker, port = listening(types=["*"])
+    types = [f"k{n}" for n in range(60)]
+    insert_many(field, types)
+    wait_until(lambda: field.messages.count_documents({}) == 0, field.logs)
+    wait_until(lambda: not any(key[1] in types for key in port.metrics() if len(key) > 1), lambda: str(port.metrics()))
+    metrics = port.metrics()
+    assert metrics["pawl_messages_total", "*"] == metrics["pawl_acquisitions_total", "*"] == 60
+    assert field.locks.count_documents({}) == 0
+    assert len(os.listdir(f"/proc/{worker.pid}/fd")) < 120, "each process has a few connections, whatever the number of its types"
+    worker.signal(signal.SIGUSR1)
+    worker.wait_log(r"report: pawl-worker .* types=0 ")
+    assert port.status("/readyz") == 200
+
+
+def test_names_that_are_no_types(field):
+    """They stay, they harm nothing, and an array of names does not hide the types behind it."""
+    insert_many(field, FOREIGN)
+    field.messages.insert_many([RawBSONDocument(bson.encode({"_id": bson.ObjectId(), "type": odd}))
+                                for odd in (7, None, {"a": 1}, True, bson.ObjectId(), b"bin")])
+    good = [f"orders.{n}" for n in range(40)] + ["x" * 128, "0", "_z"]
+    field.drain(*CALM, types=["*"])
+    sent = insert_many(field, good)
+    field.drain(*CALM, types=["*"])
+    field.messages.insert_one({"type": ["orders.1", "array.only"]})
+    again = insert_many(field, good, second=True)
+    field.drain(*CALM, types=["*"])
+    assert names(field) == set(good)
+    for name in good:
+        field.acknowledged[name] = [sent[name], again[name]]
+    field.compare(*good)
+    assert field.messages.count_documents({}) == len(FOREIGN) + 7
+
+
+def test_an_array_does_not_hide_later_types(field):
+    """The index cannot be skipped in one request any more: the types are found all the same."""
+    field.messages.insert_one({"type": ["a", "b"]})
+    worker = field.worker(*CALM, types=["*"])
+    for name in ("t1", "t2", "a"):
+        field.fill(500, name)
+    wait_drained(field, "t1", "t2", "a")
+    field.fill(5, "t3")
+    wait_drained(field, "t3")
+    assert worker.stop()[0] == 0
+    field.compare("t1", "t2", "t3", "a")
+
+
+def without_its_file(listening, field):
+    """A worker that finds t1, whose file is away: it has stopped t1."""
+    field.fill(10, "t1")
+    field.drain()
+    (field.dir / "t1.bin").rename(field.folder / "away")
+    field.fill(10, "t1")
+    worker, port = listening(types=["*"], env=DISTRUST)
+    wait_until(lambda: port.page("/readyz")[0] == 503 and "t1 has stopped" in port.page("/readyz")[1], lambda: str(worker))
+    return worker, port
+
+
+def test_a_type_that_stops_stops_no_other(listening, field):
+    worker, _ = without_its_file(listening, field)
+    field.fill(10, "t2")
+    wait_drained(field, "t2")
+    assert worker.alive()
+    assert worker.stop()[0] == 74, str(worker)
+
+
+def test_a_reload_tries_a_stopped_type_again(listening, field):
+    worker, port = without_its_file(listening, field)
+    (field.folder / "away").rename(field.dir / "t1.bin")
+    worker.signal(signal.SIGHUP)
+    wait_drained(field, "t1")
+    wait_until(lambda: port.status("/readyz") == 200, lambda: str(worker))
+    assert worker.stop()[0] == 0, str(worker)
+    field.compare("t1")
+
+
+def test_no_room_is_left_by_types_that_stopped(field):
+    for name in ("t1", "t2"):
+        field.fill(10, name)
+    field.drain(types=["t1", "t2"])
+    for name in ("t1", "t2"):
+        (field.dir / f"{name}.bin").rename(field.folder / name)
+        field.fill(10, name)
+    worker = field.worker("--types-max", 2, types=["*"], env=DISTRUST)
+    assert worker.wait() == 74, str(worker)
+
+
+def test_a_paused_type(field):
+    """It keeps no place, and is taken up when it is resumed; --exit-when-empty cannot wait for it."""
+    field.fill(5, "t1")
+    field.drain()
+    assert field.run("pawl-status", "--pause", "t1", "--reason", "a test").returncode == 0
+    field.fill(5, "t1")
+    assert field.worker("--exit-when-empty", types=["*"]).wait() == 2
+    worker = field.worker(*CALM, "--types-max", 1, types=["*"])
+    field.fill(5, "t2")
+    wait_drained(field, "t2")
+    stays(lambda: field.queued("t1") == 5 and worker.alive(), 1, field.logs)
+    assert field.run("pawl-status", "--resume", "t1").returncode == 0
+    wait_drained(field, "t1")
+    field.stop()
+    field.compare("t1", "t2")
+
+
+@pytest.mark.parametrize("types", [["*"], ["k1", "k2", "k3", "k4", "k5", "k6", "k7"]])
+def test_types_take_turns(field, types):
+    """Seven types that always have messages, two places: each gets its turn, and no more are held than that."""
+    every = [f"k{n}" for n in range(1, 8)]
+    most = 0
+    for name in every:
+        field.fill(200, name)
+    worker = field.worker("--types-max", 2, "--batch-messages", 20, types=types)
+
+    def all_have_some():
+        nonlocal most
+        most = max(most, field.locks.count_documents({"slot": 0}))
+        for name in every:
+            if field.queued(name) < 100:
+                field.fill(100, name)
+        return all(field.seq(name) > 400 for name in every)
+    wait_until(all_have_some, field.logs)
+    assert most <= 2
+    assert worker.stop()[0] == 0
+    field.drain(types=["*"])
+    field.compare(*every)
+
+
+def test_patterns_that_go_together(field):
+    for arguments, text in ((["--type", "a[bc]*"], 'got "a[bc]*"'), (["--type", "-*"], 'got "-*"'), (["--type", "a*", "--except", "b?"], 'got "b?"'),
+                            (["--type", "a", "--except", "a*"], "--type lists"), (["--type", "a", "--except", "b"], "no --type with a *"),
+                            (["--type", "x" * 128 + "*"], "takes types")):
+        done = field.run("pawl-worker", *arguments)
+        assert done.returncode == 2 and text in done.stderr.decode(), done.stderr.decode()
+
+
+def commands(field):
+    """How many commands the server has run, and how many of them only came from this call."""
+    status = field.server.client.admin.command("serverStatus")
+    return sum(value["total"] for value in status["metrics"]["commands"].values() if isinstance(value, dict) and "total" in value)
+
+
+@pytest.mark.slow
+def test_many_types(servers, own_server, make_field):
+    """Each of very many types has a message: all are drained, exactly, within bounds; then they are idle and cost nothing."""
+    field = make_field(own_server("--replica-set", "--test-commands").start())
+    types = [f"many.{n:05}" for n in range(MANY)]
+    assert field.run("pawl-setup").returncode == 0
+    sent = insert_many(field, types)
+    worker = field.worker(*CALM, "--linger", "5s", "--types-max", 100, "--log-level", "warn", types=["many.*"], quick=False)
+    most = 0
+
+    def drained():
+        nonlocal most
+        worker.sample_memory()
+        most = max(most, len(os.listdir(f"/proc/{worker.pid}/fd")))
+        assert worker.alive(), str(worker)
+        time.sleep(0.2)
+        return field.messages.estimated_document_count() == 0
+    wait_until(drained, field.logs, 900)
+    wait_until(lambda: field.locks.count_documents({}) == 0, field.logs)
+    assert worker.peak_kib < 200 * 1024 and most < 400, (worker.peak_kib, most)
+    assert names(field) == set(types)
+    for name in types[::MANY // 50]:
+        field.acknowledged[name] = [sent[name]]
+        field.compare(name)
+    done = run("pawl-dump", "--dir", field.dir, "--count", *field.mongo, timeout=300)
+    assert done.returncode == 0 and sum(int(line.split()[-1]) for line in done.stdout.decode().splitlines()) == MANY, done.stderr.decode()[:2000]
+
+    begin, before = time.monotonic(), commands(field)
+    stays(lambda: field.locks.count_documents({}) == 0, 10, "no lock document")
+    seconds = time.monotonic() - begin
+    idle = commands(field) - before
+    begin, before = time.monotonic(), commands(field)
+    worker.stop()
+    stays(lambda: field.locks.count_documents({}) == 0, 10, "no lock document")
+    alone = (commands(field) - before) / (time.monotonic() - begin)
+    assert idle / seconds - alone < 30, (idle / seconds, alone)

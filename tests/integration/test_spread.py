@@ -1,0 +1,111 @@
+"""Types that several workers find: they are spread evenly among them, without a coordinator and without a storm."""
+import itertools
+import time
+from collections import Counter
+
+import pytest
+
+from harness import wait_until
+
+TYPES = [f"k{n:02}" for n in range(24)]
+LEASE_S = 6
+SPREADING = ["--lease", f"{LEASE_S}s", "--linger", "1h"]
+
+
+def flowing(field, types=TYPES):
+    """Each type always has messages."""
+    numbers = itertools.count()
+
+    def produce():
+        n = next(numbers)
+        field.insert("producer", [{"type": name, "n": n} for name in types])
+    return field.repeating(produce, 0.3)
+
+
+def held(field):
+    """How many types each process holds."""
+    return Counter(lock["holder"]["pid"] for lock in field.locks.find({"slot": 0}))
+
+
+def all_held(field, *workers):
+    counts = held(field)
+    return sum(counts[worker.pid] for worker in workers) == len(TYPES)
+
+
+def even(field, *workers):
+    counts = held(field)
+    mine = [counts[worker.pid] for worker in workers]
+    return sum(mine) == len(TYPES) and max(mine) - min(mine) <= 1
+
+
+def spread(field, *workers):
+    """Within half a minute each has as many, and nothing is moved any more."""
+    since, seen = time.monotonic(), None
+
+    def look():
+        nonlocal since, seen
+        now = (takes(field), even(field, *workers))
+        if now != seen or not now[1]:
+            since, seen = time.monotonic(), now
+        return time.monotonic() - since >= 3
+    wait_until(look, lambda: f"{held(field)}; {field.logs()}", 30 + 3)
+
+
+def takes(field):
+    """How often a type was taken so far."""
+    return sum(ledger["epoch"] for ledger in field.ledgers.find({"_id": {"$in": TYPES}}))
+
+
+@pytest.mark.slow
+def test_two_workers(field):
+    """Half each; one dies, and the other has all within a lease and a second; one comes back, and they spread again."""
+    with flowing(field):
+        first = field.worker(*SPREADING, types=["k*"])
+        wait_until(lambda: all_held(field, first), lambda: f"{held(field)}; {field.logs()}")
+        second = field.worker(*SPREADING, types=["k*"])
+        before = takes(field)
+        spread(field, first, second)
+        assert takes(field) - before <= len(TYPES) // 2 + 6, "a storm"
+
+        first.kill()
+        begin = time.monotonic()
+        wait_until(lambda: all_held(field, second), lambda: f"{held(field)}; {field.logs()}")
+        assert time.monotonic() - begin < LEASE_S + 1 + 4, "on a busy machine the rest of what a take-over needs"
+
+        before = takes(field)
+        third = field.worker(*SPREADING, types=["k*"])
+        spread(field, second, third)
+        assert takes(field) - before <= len(TYPES) // 2 + 6, "a storm"
+    field.stop()
+    assert field.db.workers.count_documents({}) == 1, "only the row of the one that was killed is left"
+    field.drain(types=["*"])
+    field.compare(*TYPES)
+
+
+def test_workers_with_little_room(field):
+    """Three workers with two places each, and twelve types: each has messages written, and none is held above that."""
+    types, most = TYPES[:12], Counter()
+    with flowing(field, types):
+        workers = [field.worker("--lease", "3s", "--types-max", 2, types=["k*"]) for _ in range(3)]
+
+        def each_has_some():
+            for pid, count in held(field).items():
+                most[pid] = max(most[pid], count)
+            return all(field.seq(name) >= 3 for name in types)
+        wait_until(each_has_some, field.logs)
+        assert max(most.values()) <= 2 and len(most) == 3, most
+        assert all(worker.alive() for worker in workers)
+    field.stop()
+    field.drain(types=["*"])
+    field.compare(*types)
+
+
+def test_rows_that_make_no_sense(field):
+    """Anybody may write to `workers`: types are served all the same."""
+    field.db.workers.insert_many([{"_id": 1}, {"at": "yesterday", "held": -5}, {"_id": b"12345678", "at": None, "group": "x"}])
+    with flowing(field, TYPES[:3]):
+        field.worker(*SPREADING, types=["k*"])
+        wait_until(lambda: all(field.seq(name) > 0 for name in TYPES[:3]), field.logs)
+    field.stop()
+    field.drain(types=["*"])
+    field.compare(*TYPES[:3])

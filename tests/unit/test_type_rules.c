@@ -1,0 +1,172 @@
+/* Patterns of types, the range that they leave, lists of types, and the types that are put aside. */
+#include "type_pattern.h"
+#include "unit_test.h"
+#include "worker/aside.h"
+
+#include <stdlib.h>
+
+TEST(test_pattern_names)
+{
+  char long_enough[TYPE_BYTES_MAX + 2];
+  memset(long_enough, '*', sizeof long_enough);
+  long_enough[TYPE_BYTES_MAX + 1] = '\0';
+  assert_false(type_pattern_valid(long_enough));
+  long_enough[TYPE_BYTES_MAX] = '\0';
+  assert_true(type_pattern_valid(long_enough));
+  static const char *const good[] = {"*", "a", "a*", "*.b", "a*b*c", "**", "orders.*", "_*"};
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+    assert_true(type_pattern_valid(good[i]));
+  static const char *const bad[] = {"", ".*", "-*", "a?", "[ab]*", "a b*", "a/*", "\xc3\xbc*", "a\\*", "{a,b}", "$a"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    assert_false(type_pattern_valid(bad[i]));
+}
+
+TEST(test_patterns_match)
+{
+  static const struct {
+    const char *pattern, *type;
+    bool matches;
+  } cases[] = {
+      {"*", "a", true},
+      {"*", "", true},
+      {"a*", "a", true},
+      {"a*", "ba", false},
+      {"*a", "ba", true},
+      {"*a", "ab", false},
+      {"a*c", "abc", true},
+      {"a*c", "abcb", false},
+      {"a*c", "abcbc", true},
+      {"a*b*c", "aXbYc", true},
+      {"a*b*c", "aXcYb", false},
+      {"orders.*", "orders.a", true},
+      {"orders.*", "ordersXa", false},
+      {"orders.*", "orders", false},
+      {"a", "a", true},
+      {"a", "ab", false},
+      {"a**b", "ab", true},
+      {"*ab*ab*", "abab", true},
+      {"*ab*ab*", "abb", false},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    if (type_pattern_matches(cases[i].pattern, cases[i].type) != cases[i].matches)
+      fail_msg("%s and %s", cases[i].pattern, cases[i].type);
+}
+
+/* With a matcher that tries every run for every star this would not end. */
+TEST(test_many_stars_end)
+{
+  char pattern[TYPE_BYTES_MAX + 1] = "", type[TYPE_BYTES_MAX + 1];
+  for (int i = 0; i < 60; i++)
+    strcat(pattern, "a*");
+  strcat(pattern, "b");
+  memset(type, 'a', sizeof type);
+  type[TYPE_BYTES_MAX] = '\0';
+  assert_false(type_pattern_matches(pattern, type));
+}
+
+TEST(test_rules)
+{
+  static const type_name patterns[] = {"orders.*", "x*y"}, excepts[] = {"orders.test*", "orders.old"}, named[] = {"orders.mine", "zed"};
+  const struct type_rules rules = {patterns, 2, excepts, 2, named, 2};
+  assert_true(type_rules_find(&rules, "orders.a"));
+  assert_true(type_rules_find(&rules, "xy"));
+  static const char *const left[] = {"orders.test1", "orders.old", "orders.mine", "zed", "other", "orders.a b", "orders.\xff", ""};
+  for (size_t i = 0; i < sizeof left / sizeof *left; i++)
+    assert_false(type_rules_find(&rules, left[i]));
+  assert_true(type_rules_serve(&rules, "zed"));
+  assert_false(type_rules_serve(&rules, "orders.old"));
+}
+
+static void assert_range(const type_name *patterns, size_t count, const type_name *named, size_t named_count, const char *from,
+                         const char *before)
+{
+  const struct type_rules rules = {.patterns = patterns, .pattern_count = count, .named = named, .named_count = named_count};
+  type_name low, high;
+  type_rules_range(&rules, low, high);
+  assert_string_equal(low, from);
+  assert_string_equal(high, before);
+}
+
+/* Whatever matches lies in it. */
+TEST(test_range)
+{
+  static const type_name all[] = {"*"}, orders[] = {"orders.*"}, two[] = {"b*", "d*e"}, plain[] = {"abc"}, mixed[] = {"b*", "*a"};
+  assert_range(all, 1, NULL, 0, "", "");
+  assert_range(orders, 1, NULL, 0, "orders.", "orders/");
+  assert_range(two, 2, NULL, 0, "b", "e");
+  assert_range(two, 2, plain, 1, "abc", "e");
+  assert_range(plain, 1, NULL, 0, "abc", "abd");
+  assert_range(mixed, 2, NULL, 0, "", "");
+}
+
+TEST(test_lists)
+{
+  struct type_list list = {.count = 0};
+  assert_false(type_list_has(&list, "a"));
+  assert_int_equal(type_list_after(&list, ""), 0);
+  for (int i = 99; i >= 0; i--) {
+    type_name name;
+    snprintf(name, sizeof name, "t%02d", i);
+    assert_true(type_list_add(&list, name));
+  }
+  type_list_sort(&list);
+  assert_true(type_list_has(&list, "t00") && type_list_has(&list, "t99") && !type_list_has(&list, "t100"));
+  assert_int_equal(type_list_after(&list, ""), 0);
+  assert_int_equal(type_list_after(&list, "t00"), 1);
+  assert_int_equal(type_list_after(&list, "t005"), 1);
+  assert_int_equal(type_list_after(&list, "t99"), 100);
+  type_list_free(&list);
+}
+
+static struct queue_mark nothing;
+
+/* While it is found so, the pauses double to a minute; a wake-up ends one that has lasted for a second. */
+TEST(test_aside)
+{
+  struct aside aside = {.count = 0};
+  struct type_list found = {.count = 0}, held = {.count = 0};
+  assert_true(aside_wake(&aside, "a", 0));
+  aside_put(&aside, "a", 0, &nothing, 1000);
+  assert_true(aside_has(&aside, "a", 1999) && !aside_has(&aside, "a", 2000) && !aside_has(&aside, "b", 1000));
+  aside_put(&aside, "a", 0, &nothing, 3000);
+  assert_true(aside_has(&aside, "a", 4999) && !aside_has(&aside, "a", 5000));
+  assert_false(aside_wake(&aside, "a", 3999));
+  assert_true(aside_wake(&aside, "a", 4000) && !aside_has(&aside, "a", 4000));
+  for (int i = 0; i < 10; i++)
+    aside_put(&aside, "a", 0, &nothing, 10000);
+  assert_true(aside_has(&aside, "a", 69999) && !aside_has(&aside, "a", 70000));
+  aside_calm(&aside, &found, &held); /* its messages are gone */
+  aside_put(&aside, "a", 0, &nothing, 80000);
+  assert_false(aside_has(&aside, "a", 81000));
+  aside_put(&aside, "p", 10000, &nothing, 80000);
+  assert_true(aside_has(&aside, "p", 89999) && !aside_has(&aside, "p", 90000));
+  free(aside.types);
+}
+
+/* What was named is remembered for longer; and the memory has an end. */
+TEST(test_aside_forgets)
+{
+  struct aside aside = {.count = 0};
+  aside_put(&aside, "a", 0, &nothing, 0);
+  struct queue_mark named = {.named_count = 1, .named = calloc(1, sizeof *named.named)}, taken = {.set = false};
+  aside_put(&aside, "n", 0, &named, 0);
+  assert_null(named.named);
+  aside_forget(&aside, 600000);
+  assert_int_equal(aside.count, 1);
+  aside_take_mark(&aside, "a", &taken);
+  assert_int_equal(taken.named_count, 0);
+  aside_take_mark(&aside, "n", &taken);
+  assert_int_equal(taken.named_count, 1);
+  aside_put(&aside, "n", 0, &taken, 0);
+  aside_forget(&aside, 7200000);
+  assert_int_equal(aside.count, 0);
+  for (int i = 0; i < ASIDE_MAX + 10; i++) {
+    type_name name;
+    snprintf(name, sizeof name, "t%d", i);
+    aside_put(&aside, name, 0, &nothing, i);
+  }
+  assert_int_equal(aside.count, ASIDE_MAX);
+  assert_false(aside_has(&aside, "t9", 100));
+  assert_true(aside_has(&aside, "t10", 100));
+  free(aside.types);
+}

@@ -1,0 +1,271 @@
+#include "tools/setup/own.h"
+#include "lockstore/ledger.h"
+#include "lockstore/mongo.h"
+#include "lockstore/own_collection.h"
+#include "lockstore/queue_name.h"
+#include "lockstore/wakeup.h"
+#include "tools/patience.h"
+#include "tools/setup/hold.h"
+#include "tools/turn.h"
+#include "worker/clock.h"
+
+#include <inttypes.h>
+
+/*
+ * There: the collection is made, then the ledger says so, in one step that raises the epoch. Killed in between it leaves an empty
+ * collection that nothing uses.
+ *
+ * Back: under an epoch of its own the collection is closed, then looked at, then the ledger changes. *Looked at without being closed:* a
+ * producer inserts a message after the look, and nobody reads it. Killed in between it leaves a closed collection of a type that still has
+ * it: producers get errors, and either call repairs that.
+ */
+
+enum { LEASE_MS = 60000, TRIES_MS = 15000 };
+
+static enum own_status of_outcome(enum outcome outcome)
+{
+  return outcome == OUTCOME_REFUSED ? OWN_REFUSED : OWN_UNAVAILABLE;
+}
+
+static void tell(const struct own *own, const struct error *text)
+{
+  own->tell(own->context, text->text);
+}
+
+/* YES, or NO: there is none. */
+static enum own_status read_ledger(const struct own *own, struct ledger *ledger, struct error *error)
+{
+  enum outcome outcome = ledger_read(own->store, own->type, ledger, error);
+  if (outcome == OUTCOME_UNKNOWN)
+    return OWN_UNAVAILABLE;
+  if (outcome == OUTCOME_REFUSED)
+    return OWN_UNTRUSTED;
+  if (ledger->slots == 0)
+    return OWN_DONE;
+  error_set(error, "%s is a lock with %d slots, and no type", own->type, ledger->slots);
+  return OWN_REFUSED;
+}
+
+/* The workers poll, too. */
+static void wake(const struct own *own)
+{
+  struct error ignored;
+  if (wakeup_send(own->store, own->type, WAKEUP_MESSAGE, NULL, 0, &ignored) != OUTCOME_YES)
+    return;
+}
+
+/* ---- there ---- */
+
+static void explain_documents(const struct own *own, struct error *error)
+{
+  error_set(error,
+            "the collection %s.%s is there already and holds documents, so it may be somebody else's (GridFS has such collections): it is "
+            "left as it is; move or drop it first",
+            mongo_db(lockstore_mongo(own->store)), queue_name_of(own->type, SOURCE_OWN).text);
+}
+
+/* `mine`: the ledger says that it is the type's. */
+static enum own_status collection_ready(const struct own *own, bool mine, struct error *error)
+{
+  struct own_collection collection;
+  enum outcome outcome = own_collection_look(own->store, own->type, &collection, error);
+  if (outcome == OUTCOME_NO) {
+    outcome = own_collection_make(own->store, own->type, error);
+    return outcome == OUTCOME_YES ? OWN_DONE : of_outcome(outcome);
+  }
+  if (outcome == OUTCOME_YES && !mine && (outcome = own_collection_is_empty(own->store, own->type, error)) == OUTCOME_NO) {
+    explain_documents(own, error);
+    return OWN_REFUSED;
+  }
+  if (outcome == OUTCOME_YES && collection.closed)
+    outcome = own_collection_open(own->store, own->type, error);
+  return outcome == OUTCOME_YES ? OWN_DONE : of_outcome(outcome);
+}
+
+/* After its lease the type is switched all the same: the fence keeps a holder that is frozen from the file. */
+static bool lock_in_time(const struct own *own, struct acquisition *lock)
+{
+  struct lock_holder holder;
+  struct error why, text;
+  struct turn turn = {.store = own->store, .type = own->type, .lock = lock, .holder = &holder, .patience = TURN_LEASE};
+  turn.began_ms = clock_boot_ms();
+  lock_holder_self(&holder, LOCK_BY_TOOL, "pawl-setup --own-collection");
+  acquire_init(lock, LOCK_BY_TOOL, LEASE_MS, TURN_RETRY_MS);
+  error_set(&text, "pawl-setup: waiting for the holder of %s to finish its block\n", own->type);
+  patience_begin(text.text);
+  enum outcome outcome = turn_take(&turn, &why);
+  patience_end();
+  if (outcome == OUTCOME_YES)
+    return true;
+  error_set(&text, "%s: %s: going on without the lock%s%.600s", own->type, turn_failure(outcome), why.text[0] ? ": " : "", why.text);
+  tell(own, &text);
+  return false;
+}
+
+/* What gets no answer is judged by the next reading. */
+static enum own_status ledger_begin(const struct own *own, const struct owner *owner, struct ledger *ledger, struct error *error)
+{
+  int64_t until_ms = clock_boot_ms() + TRIES_MS;
+  for (;;) {
+    struct ledger before;
+    enum own_status status = read_ledger(own, ledger, error);
+    if (status == OWN_REFUSED || status == OWN_UNTRUSTED || (status == OWN_DONE && ledger->own))
+      return status;
+    enum outcome outcome =
+        status == OWN_DONE ? ledger_own_begin(own->store, own->type, ledger->epoch, owner, &before, error) : OUTCOME_UNKNOWN;
+    if (outcome == OUTCOME_REFUSED)
+      return OWN_UNTRUSTED;
+    if (outcome == OUTCOME_YES)
+      continue; /* it reads what it has written */
+    if (clock_boot_ms() >= until_ms) {
+      if (outcome == OUTCOME_NO)
+        error_set(error, "the ledger of %s moves again and again; run it again", own->type);
+      return outcome == OUTCOME_NO ? OWN_BUSY : OWN_UNAVAILABLE;
+    }
+    turn_rest();
+  }
+}
+
+static enum own_status begin_under_lock(const struct own *own, struct error *error)
+{
+  struct acquisition lock;
+  struct error text;
+  struct ledger ledger;
+  bool locked = lock_in_time(own, &lock);
+  enum own_status status = ledger_begin(own, &lock.owner, &ledger, error);
+  if (locked && acquire_release(own->store, own->type, &lock, status == OWN_DONE ? ledger.epoch : 0, &text) == OUTCOME_UNKNOWN) {
+    /* The lease ends by itself. */
+  }
+  if (status != OWN_DONE)
+    return status;
+  wake(own);
+  error_set(&text, "%s: has its own collection %s now, at epoch %" PRId64 ": producers insert there from now on", own->type,
+            queue_name_of(own->type, SOURCE_OWN).text, ledger.epoch);
+  tell(own, &text);
+  return OWN_DONE;
+}
+
+enum own_status own_begin(const struct own *own, struct error *error)
+{
+  struct ledger ledger;
+  struct error text;
+  if (!own_collection_name_check(own->type, error))
+    return OWN_REFUSED;
+  enum own_status status = read_ledger(own, &ledger, error);
+  if (status == OWN_DONE)
+    status = collection_ready(own, ledger.own, error);
+  if (status != OWN_DONE || !ledger.own)
+    return status == OWN_DONE ? begin_under_lock(own, error) : status;
+  error_set(&text, "%s: has its own collection %s already", own->type, queue_name_of(own->type, SOURCE_OWN).text);
+  tell(own, &text);
+  return OWN_DONE;
+}
+
+/* ---- back ---- */
+
+static enum own_status empty(const struct own *own, struct error *error)
+{
+  enum outcome outcome = own_collection_is_empty(own->store, own->type, error);
+  if (outcome != OUTCOME_NO)
+    return outcome == OUTCOME_YES ? OWN_DONE : of_outcome(outcome);
+  error_set(error, "%s still holds documents: let producers insert into messages, let the workers write the rest, and run it again",
+            queue_name_of(own->type, SOURCE_OWN).text);
+  return OWN_BUSY;
+}
+
+/* YES, or what it is. `there`: it is. */
+static enum own_status look(const struct own *own, struct own_collection *collection, bool *there, struct error *error)
+{
+  enum outcome outcome = own_collection_look(own->store, own->type, collection, error);
+  *there = outcome == OUTCOME_YES;
+  if (outcome == OUTCOME_YES && collection->validated) {
+    error_set(error, "%s has a validator, in whose place pawl-setup would put another: remove it first",
+              queue_name_of(own->type, SOURCE_OWN).text);
+    return OWN_REFUSED;
+  }
+  return outcome == OUTCOME_YES || outcome == OUTCOME_NO ? OWN_DONE : of_outcome(outcome);
+}
+
+/* What gets no answer is judged by the ledger. */
+static enum own_status ledger_end(const struct own *own, struct hold *hold, struct error *error)
+{
+  int64_t until_ms = clock_boot_ms() + TRIES_MS;
+  struct ledger before, now;
+  enum outcome outcome = ledger_own_end(own->store, own->type, hold->epoch, &hold->lock.owner, &before, error);
+  while (outcome == OUTCOME_UNKNOWN && clock_boot_ms() < until_ms) {
+    turn_rest();
+    outcome = ledger_read(own->store, own->type, &now, error);
+    if (outcome == OUTCOME_YES && !now.own)
+      break;
+    if (outcome == OUTCOME_YES || outcome == OUTCOME_NO)
+      outcome = ledger_own_end(own->store, own->type, hold->epoch, &hold->lock.owner, &before, error);
+  }
+  if (outcome == OUTCOME_YES)
+    hold->epoch++;
+  if (outcome != OUTCOME_NO)
+    return outcome == OUTCOME_YES ? OWN_DONE : outcome == OUTCOME_REFUSED ? OWN_UNTRUSTED : OWN_UNAVAILABLE;
+  error_set(error, "the lock of %s was lost, and others are at work; run it again", own->type);
+  return OWN_BUSY;
+}
+
+static enum own_status end_under_lock(const struct own *own, struct hold *hold, bool there, struct error *error)
+{
+  struct error ignored;
+  if (!hold_settled(hold, error))
+    return OWN_BUSY;
+  enum outcome closed = there ? own_collection_close(own->store, own->type, error) : OUTCOME_YES;
+  if (closed == OUTCOME_REFUSED)
+    return OWN_REFUSED;
+  enum own_status status = closed == OUTCOME_YES ? empty(own, error) : OWN_UNAVAILABLE;
+  if (status == OWN_DONE)
+    status = ledger_end(own, hold, error);
+  if (status == OWN_BUSY && there && own_collection_open(own->store, own->type, &ignored) != OUTCOME_YES) {
+    struct error text;
+    error_set(&text, "%s: its collection refuses inserts: pawl-setup --type %s --own-collection ends that", own->type, own->type);
+    tell(own, &text);
+  }
+  return status;
+}
+
+static enum own_status take_and_end(const struct own *own, bool there, struct error *error)
+{
+  struct hold hold;
+  struct error text;
+  int64_t until_ms = own->wait_ms < 0 ? INT64_MAX : clock_boot_ms() + own->wait_ms;
+  error_set(&text, "pawl-setup: waiting for the holder of %s to finish its block\n", own->type);
+  patience_begin(text.text);
+  enum outcome outcome = hold_take(&hold, own->store, own->type, true, until_ms, error);
+  patience_end();
+  if (outcome != OUTCOME_YES)
+    return outcome == OUTCOME_NO ? OWN_BUSY : outcome == OUTCOME_REFUSED ? OWN_UNTRUSTED : OWN_UNAVAILABLE;
+  enum own_status status = end_under_lock(own, &hold, there, error);
+  hold_release(&hold);
+  return status;
+}
+
+enum own_status own_end(const struct own *own, struct error *error)
+{
+  struct own_collection collection;
+  struct ledger ledger;
+  struct error text;
+  bool there = false;
+  enum own_status status = read_ledger(own, &ledger, error);
+  if (status == OWN_DONE && !ledger.own) {
+    error_set(&text, "%s: uses the shared collection messages already", own->type);
+    tell(own, &text);
+    return OWN_DONE;
+  }
+  if (status == OWN_DONE)
+    status = look(own, &collection, &there, error);
+  if (status == OWN_DONE)
+    status = empty(own, error); /* so that no producer gets an error in vain */
+  if (status == OWN_DONE)
+    status = take_and_end(own, there, error);
+  if (status != OWN_DONE)
+    return status;
+  wake(own);
+  error_set(&text, "%s: uses the shared collection messages again. %s stays, empty, and refuses inserts", own->type,
+            queue_name_of(own->type, SOURCE_OWN).text);
+  tell(own, &text);
+  return OWN_DONE;
+}

@@ -1,0 +1,31 @@
+/*
+ * own: gives a type its own collection, and takes it away again (docs/own-collections.md).
+ *
+ * For pawl-setup: one thread; the calls block on the database. A call that was killed is repeated.
+ */
+#ifndef PAWL_TOOLS_SETUP_OWN_H
+#define PAWL_TOOLS_SETUP_OWN_H
+
+#include "lockstore/lockstore.h"
+
+struct own {
+  struct lockstore *store; /* prepared */
+  const char *type;        /* a valid type */
+  int64_t wait_ms;         /* own_end: how long to wait for the lock; negative: for ever */
+  void (*tell)(void *context, const char *text);
+  void *context;
+};
+
+enum own_status {
+  OWN_DONE,        /* it is as asked; perhaps it was before */
+  OWN_REFUSED,     /* the name, the collection, or a right: it cannot be done */
+  OWN_BUSY,        /* messages wait in the collection, or are not settled, or others held the lock; nothing was changed */
+  OWN_UNTRUSTED,   /* the type's ledger cannot be used */
+  OWN_UNAVAILABLE, /* the database gave no answer; a repeated call goes on */
+};
+
+/* `error` is filled unless DONE. */
+MUST_CHECK enum own_status own_begin(const struct own *own, struct error *error);
+MUST_CHECK enum own_status own_end(const struct own *own, struct error *error);
+
+#endif

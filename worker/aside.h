@@ -1,0 +1,41 @@
+/*
+ * aside: types that a worker has found, and does not take up again before some time is over: paused, held by others, or without a
+ * message that can be taken. And what it remembers of their queues. Pure; the loop's thread.
+ */
+#ifndef PAWL_WORKER_ASIDE_H
+#define PAWL_WORKER_ASIDE_H
+
+#include "worker/queue.h"
+#include "worker/type_rules.h"
+
+enum {
+  ASIDE_MAX = 4096, /* then the one whose time is over first is forgotten */
+  ASIDE_MS = 1000,  /* and doubling to */
+  ASIDE_MS_MAX = 60000,
+};
+
+struct aside_type {
+  type_name type;
+  int64_t since_ms, until_ms;
+  int64_t pause_ms;       /* the last one, for the next */
+  struct queue_mark mark; /* so that a document that cannot be taken is named once */
+};
+
+struct aside {
+  struct aside_type *types;
+  size_t count, room;
+};
+
+/* Not before `pause_ms` are over; 0: ASIDE_MS, and twice the last pause each time. What the mark has passes to it. */
+void aside_put(struct aside *aside, const char *type, int64_t pause_ms, struct queue_mark *mark, int64_t now_ms);
+bool aside_has(const struct aside *aside, const char *type, int64_t now_ms);
+/* A wake-up: the pause ends, once it has lasted for ASIDE_MS. False: it goes on. */
+bool aside_wake(struct aside *aside, const char *type, int64_t now_ms);
+/* Gives the mark back, to an empty one. */
+void aside_take_mark(struct aside *aside, const char *type, struct queue_mark *mark);
+/* Of those that have no messages, or that another process holds, the next pause is a short one again. Both lists are sorted. */
+void aside_calm(struct aside *aside, const struct type_list *found, const struct type_list *held);
+/* Forgets those whose time has long been over. */
+void aside_forget(struct aside *aside, int64_t now_ms);
+
+#endif

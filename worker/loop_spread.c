@@ -1,0 +1,102 @@
+/* How the types that patterns find are spread among the workers: worker/spread.h decides, this does it. */
+#include "worker/clock.h"
+#include "worker/log.h"
+#include "worker/loop_private.h"
+
+#include <stddef.h>
+
+enum { GIVEN_MS = 2000 }; /* what was given to another process is left to it */
+
+/* What it holds or is about to, and does not let go. */
+int64_t loop_held_count(const struct loop *loop)
+{
+  int64_t count = 0;
+  for (size_t i = loop->options->type_count; i < loop->context_count; i++)
+    count += !loop->contexts[i]->leaves && loop->contexts[i]->consumer.core.state != STATE_STOPPED;
+  return count;
+}
+
+/* Whether a process that has fewer is to be first. */
+bool loop_others_first(struct loop *loop, int64_t now_ms)
+{
+  struct finder *finder = loop->finder;
+  int64_t wait_ms = spread_wait_ms(loop_held_count(loop), finder->look.row.group, finder->rows, finder->row_count);
+  finder->wait_until_ms = finder->begun_ms + wait_ms > now_ms ? finder->begun_ms + wait_ms : 0;
+  return finder->wait_until_ms > 0;
+}
+
+/* To those that ask for some. */
+void loop_give_types(struct loop *loop)
+{
+  struct finder *finder = loop->finder;
+  const struct address *me = lockstore_address(loop->options->performer.store);
+  int64_t given = 0, now_ms = clock_boot_ms();
+  for (size_t i = 0; i < finder->row_count; i++) {
+    const struct worker_row *row = &finder->rows[i];
+    bool older = memcmp(&row->id, &finder->given_to, sizeof row->id) == 0 && now_ms - row->age_ms < finder->given_ms;
+    int64_t asker = row->held + (older ? finder->given : 0), before = given;
+    if (!row->asks || memcmp(&row->asked, me, sizeof *me) != 0 || !spread_counts(row, finder->look.row.group))
+      continue;
+    for (; spread_gives(loop_held_count(loop), asker, given); given++, asker++) {
+      struct type_context *served = loop_longest_held(loop);
+      if (served == NULL)
+        break;
+      loop_context_leave(served, GIVEN_MS);
+    }
+    if (given > before) {
+      finder->given = given - before + (older ? finder->given : 0);
+      finder->given_ms = now_ms;
+      finder->given_to = row->id;
+    }
+  }
+}
+
+void loop_rows_take(struct loop *loop)
+{
+  struct finder *finder = loop->finder;
+  struct worker_row *rows = finder->rows;
+  struct error text;
+  finder->rows = finder->look.rows;
+  finder->look.rows = rows;
+  finder->row_count = finder->look.row_count;
+  bool unspread = finder->look.unspread.text[0] != '\0';
+  if (unspread && !finder->logged_unspread) {
+    error_set(&text, "types are not spread among the workers: %.900s", finder->look.unspread.text);
+    loop_say(CONFIG_LOG_WARN, "spread", text.text);
+  } else if (!unspread && finder->logged_unspread) {
+    loop_say(CONFIG_LOG_INFO, "spread", "types are spread among the workers again");
+  }
+  finder->logged_unspread = unspread;
+}
+
+static void leave_work(struct job *job)
+{
+  const struct finder *finder = (struct finder *)((char *)job - offsetof(struct finder, leave));
+  struct error ignored; /* the row is not counted for long */
+  if (workers_remove(finder->look.store, &ignored) != OUTCOME_YES)
+    return;
+}
+
+/* So that the others do not wait for it. A look that may take long is not waited for. */
+void loop_row_leave(struct loop *loop)
+{
+  struct finder *finder = loop->finder;
+  if (finder->own_row != ROW_STAYS || (finder->look.running && !finder->look.last))
+    return;
+  finder->own_row = finder->look.written_ms == 0 || finder->look.running ? ROW_GONE : ROW_GOES;
+  finder->leave.work = leave_work;
+  if (finder->own_row == ROW_GOES)
+    executor_submit(finder->executor, &finder->leave);
+}
+
+void loop_row_fill(const struct loop *loop, struct worker_row *row)
+{
+  const struct finder *finder = loop->finder;
+  row->held = loop_held_count(loop);
+  row->max = (int64_t)loop->options->found_max;
+  row->lease_ms = reload_config(loop->reload)->lease_ms;
+  const struct worker_row *asked = spread_ask(row->held, row->max, row->group, finder->rows, finder->row_count);
+  row->asks = asked != NULL;
+  if (asked != NULL)
+    row->asked = asked->id;
+}

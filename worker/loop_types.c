@@ -1,0 +1,433 @@
+/* The types that a worker serves: those that are listed, for good; those that patterns find, as long as they have messages. */
+#include "worker/clock.h"
+#include "worker/log.h"
+#include "worker/loop_private.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum {
+  POLL_SHARE = 20,   /* of one processor, for all types together */
+  PAUSED_MS = 10000, /* until a type that is paused, or needs a newer pawl, is taken up again; a wake-up ends it */
+  LOST_MS = 1000,    /* the same for a type that another process took */
+  WAITED_MS = 1000,  /* from one look to the next */
+};
+
+/* ---- contexts ---- */
+
+void loop_consumer_options(const struct loop *loop, struct consumer_options *options)
+{
+  *options = loop->options->consumer;
+  reload_options(reload_config(loop->reload), options);
+}
+
+static bool room_make(struct loop *loop)
+{
+  if (loop->context_count < loop->context_room)
+    return true;
+  size_t room = loop->context_room > 0 ? 2 * loop->context_room : 16;
+  struct type_context **contexts = realloc(loop->contexts, room * sizeof *contexts);
+  if (contexts != NULL)
+    loop->contexts = contexts;
+  const struct consumer **consumers = realloc(loop->consumers, room * sizeof *consumers);
+  if (consumers != NULL)
+    loop->consumers = consumers;
+  if (contexts == NULL || consumers == NULL)
+    return false;
+  loop->context_room = room;
+  return true;
+}
+
+/* NULL: no memory. */
+static struct type_context *context_add(struct loop *loop, const char *type)
+{
+  struct type_context *served = room_make(loop) ? calloc(1, sizeof *served) : NULL;
+  struct performer_options performer = loop->options->performer;
+  struct consumer_options options;
+  if (served == NULL)
+    return NULL;
+  served->loop = loop;
+  loop_consumer_options(loop, &options);
+  options.poll_share = POLL_SHARE * (int64_t)(loop->finder != NULL ? loop->context_count + 1 : loop->options->type_count);
+  consumer_init(&served->consumer, type, &options);
+  performer.writer.type = served->consumer.core.type;
+  performer.batch_messages = reload_config(loop->reload)->batch_messages;
+  performer.batch_bytes = reload_config(loop->reload)->batch_bytes;
+  performer_init(&served->performer, &performer);
+  loop->consumers[loop->context_count] = &served->consumer;
+  loop->contexts[loop->context_count++] = served;
+  return served;
+}
+
+static bool has_room(const struct loop *loop)
+{
+  return loop->finder->count < loop->options->found_max;
+}
+
+static void counts_add(struct consumer_counts *sum, const struct consumer_counts *counts)
+{
+  sum->documents += counts->documents;
+  sum->messages += counts->messages;
+  sum->blocks += counts->blocks;
+  sum->bytes += counts->bytes;
+  sum->deleted += counts->deleted;
+  sum->acquisitions += counts->acquisitions;
+  sum->segments += counts->segments;
+  sum->unclean += counts->unclean;
+  latency_add(&sum->latencies, &counts->latencies);
+  for (int i = 0; i < PROBLEM_COUNT; i++)
+    sum->problems[i] += counts->problems[i];
+}
+
+static void context_forget(struct loop *loop, size_t place)
+{
+  struct type_context *served = loop->contexts[place];
+  struct finder *finder = loop->finder;
+  type_name type;
+  bool woken = served->woken;
+  memcpy(type, served->consumer.core.type, sizeof type);
+  if (served->pause_ms >= 0 || served->performer.mark.named_count > 0)
+    aside_put(&finder->aside, type, served->pause_ms < 0 ? 1 : served->pause_ms, &served->performer.mark, clock_boot_ms());
+  counts_add(&finder->forgotten, &served->consumer.core.counts);
+  jobs_forget(&loop->jobs, &served->performer);
+  performer_deinit(&served->performer);
+  consumer_deinit(&served->consumer);
+  free(served);
+  size_t after = --loop->context_count - place;
+  memmove(&loop->contexts[place], &loop->contexts[place + 1], after * sizeof *loop->contexts);
+  memmove(&loop->consumers[place], &loop->consumers[place + 1], after * sizeof *loop->consumers);
+  finder->count--;
+  if (woken)
+    loop_types_wake(loop, type);
+}
+
+/* Nothing that still runs knows of it. */
+static void contexts_forget(struct loop *loop)
+{
+  for (size_t i = loop->context_count; i-- > 0;) {
+    const struct type_context *served = loop->contexts[i];
+    if (served->leaves && served->running == 0 && consumer_is_over(&served->consumer))
+      context_forget(loop, i);
+  }
+}
+
+static void context_begin(struct loop *loop, const char *type, bool looked)
+{
+  struct event timer = {.kind = EVENT_TIMER}, notified = {.kind = EVENT_NOTIFICATIONS, .notified = loop->notified};
+  struct type_context *served = context_add(loop, type);
+  if (served == NULL)
+    return; /* the next look finds it again */
+  aside_take_mark(&loop->finder->aside, type, &served->performer.mark);
+  served->looked = looked;
+  loop->finder->count++;
+  if (loop->notified)
+    loop_dispatch(served, &notified);
+  loop_dispatch(served, &timer);
+}
+
+/* ---- leaving ---- */
+
+void loop_context_leave(struct type_context *served, int64_t pause_ms)
+{
+  struct event stop = {.kind = EVENT_STOP};
+  served->leaves = true;
+  served->pause_ms = pause_ms;
+  loop_dispatch(served, &stop);
+}
+
+static int64_t idle_pause_ms(const struct type_context *served)
+{
+  const struct consumer_counts *counts = &served->consumer.core.counts;
+  if (counts->problems[PROBLEM_DOCUMENT] > 0 || served->performer.mark.named_count > 0)
+    return ASIDE_MS_MAX;
+  return counts->acquisitions > 0 ? -1 : served->looked ? 0 : ASIDE_MS;
+}
+
+/*
+ *   idle, and the queue is empty            forgotten; if it never held the lock there may be what nobody can take: put aside
+ *   waiting for a lock that is not free     the looks see when it is
+ *   the type is paused, or needs a newer pawl
+ */
+static void leave_if_needless(struct type_context *served, int64_t now_ms)
+{
+  const struct consumer *consumer = &served->consumer;
+  const struct core *core = &consumer->core;
+  bool stays_out = consumer->trust.view == STORAGE_PAUSED || consumer->trust.view == STORAGE_NEWER;
+  if (served->leaves)
+    return;
+  if (core->state == STATE_CHECKING && stays_out && !core->activity[ACTIVITY_MAIN].running)
+    loop_context_leave(served, PAUSED_MS);
+  else if (core->state == STATE_IDLE && consumer_is_quiet(consumer))
+    loop_context_leave(served, idle_pause_ms(served));
+  else if (core->state == STATE_WAITING && !consumer->seek.may_take && now_ms - core->entered_ms >= LOST_MS)
+    loop_context_leave(served, LOST_MS);
+}
+
+static bool is_draining(const struct type_context *served)
+{
+  return !served->leaves && served->consumer.core.state == STATE_DRAINING;
+}
+
+/* Types wait for room: who has nothing to write does not linger. */
+static void leave_if_empty(struct loop *loop)
+{
+  for (size_t i = loop->options->type_count; i < loop->context_count; i++)
+    if (is_draining(loop->contexts[i]) && consumer_sees_nothing(&loop->contexts[i]->consumer))
+      loop_context_leave(loop->contexts[i], -1);
+}
+
+struct type_context *loop_longest_held(const struct loop *loop)
+{
+  struct type_context *longest = NULL;
+  for (size_t i = loop->options->type_count; i < loop->context_count; i++) {
+    struct type_context *served = loop->contexts[i];
+    if (is_draining(served) && (longest == NULL || served->consumer.core.entered_ms < longest->consumer.core.entered_ms))
+      longest = served;
+  }
+  return longest;
+}
+
+/* An operator has asked for it: the next look finds them again. */
+void loop_types_retry(struct loop *loop)
+{
+  for (size_t i = loop->options->type_count; i < loop->context_count; i++) {
+    struct type_context *served = loop->contexts[i];
+    if (served->consumer.core.state == STATE_STOPPED) {
+      served->leaves = true;
+      served->pause_ms = -1;
+    }
+  }
+  loop_types_hurry(loop);
+}
+
+/* ---- taking up ---- */
+
+static struct type_context *context_of(const struct loop *loop, const char *type)
+{
+  for (size_t i = 0; i < loop->context_count; i++)
+    if (strcmp(loop->contexts[i]->consumer.core.type, type) == 0)
+      return loop->contexts[i];
+  return NULL;
+}
+
+static void fill(struct loop *loop)
+{
+  struct finder *finder = loop->finder;
+  finder->wait_until_ms = 0;
+  while (finder->begun < finder->waiting.count && has_room(loop) && !loop->stopping) {
+    if (loop_others_first(loop, clock_boot_ms()))
+      return;
+    finder->begun_ms = clock_boot_ms();
+    const char *type = finder->waiting.names[finder->begun++];
+    if (context_of(loop, type) == NULL && !aside_has(&finder->aside, type, clock_boot_ms()))
+      context_begin(loop, type, true);
+    snprintf(finder->turn, sizeof finder->turn, "%s", type);
+  }
+  if (finder->begun < finder->waiting.count)
+    leave_if_empty(loop);
+}
+
+/* A type that has waited since the look before gets the place of the one that has been held for longest. */
+static void give_turns(struct loop *loop, int64_t now_ms)
+{
+  struct finder *finder = loop->finder;
+  int64_t lease_ms = reload_config(loop->reload)->lease_ms;
+  for (size_t i = finder->begun; i < finder->waiting.count; i++) {
+    struct type_context *served = loop_longest_held(loop);
+    int64_t waited_ms = type_list_has(&finder->left, finder->waiting.names[i]) ? WAITED_MS : 0;
+    if (served == NULL)
+      return;
+    if (spread_makes_room(now_ms - served->consumer.core.entered_ms, waited_ms, lease_ms))
+      loop_context_leave(served, -1);
+  }
+}
+
+/* Those that nobody serves; in turn, from the one after the last that was begun. */
+static void waiting_make(struct loop *loop, int64_t now_ms)
+{
+  struct finder *finder = loop->finder;
+  const struct type_look *look = &finder->look;
+  struct type_list *left = &finder->left;
+  size_t first = type_list_after(&look->found, finder->turn);
+  type_list_clear(left);
+  for (size_t i = finder->begun; i < finder->waiting.count; i++)
+    if (!type_list_add(left, finder->waiting.names[i]))
+      break; /* it only waits a second longer */
+  type_list_sort(left);
+  type_list_clear(&finder->waiting);
+  type_list_clear(&finder->served);
+  for (size_t i = 0; i < loop->context_count; i++)
+    if (!type_list_add(&finder->served, loop->contexts[i]->consumer.core.type))
+      return; /* the next look makes it */
+  type_list_sort(&finder->served);
+  finder->begun = 0;
+  finder->quiet = true;
+  for (size_t i = 0; i < look->found.count; i++) {
+    const char *type = look->found.names[(first + i) % look->found.count];
+    bool served = type_list_has(&finder->served, type), aside = aside_has(&finder->aside, type, now_ms);
+    bool stopped = served && context_of(loop, type)->consumer.core.state == STATE_STOPPED;
+    finder->quiet = finder->quiet && (aside || stopped);
+    if (!served && !aside && !type_list_has(&finder->held, type) && !type_list_add(&finder->waiting, type))
+      break; /* the next look finds it again */
+  }
+}
+
+/* ---- looks ---- */
+
+static void look_log(struct loop *loop, const struct type_look *look)
+{
+  struct completion completion = {.kind = ACTION_POLL, .asked = true, .error = look->error};
+  completion.result = look->outcome == OUTCOME_YES ? RESULT_YES : look->outcome == OUTCOME_REFUSED ? RESULT_REFUSED : RESULT_UNKNOWN;
+  database_log_action(&loop->database, &completion);
+  if (database_log_server(&loop->database, &completion, loop->options->performer.store) && loop->notifications != NULL && !loop->stopping)
+    notifications_go(loop->notifications);
+}
+
+static void looked(struct loop *loop)
+{
+  struct finder *finder = loop->finder;
+  const struct type_look *look = &finder->look;
+  int64_t now_ms = clock_boot_ms();
+  type_look_done(&finder->look);
+  look_log(loop, look);
+  if (loop->stopping || look->outcome == OUTCOME_UNKNOWN)
+    return;
+  if (look->outcome == OUTCOME_REFUSED) { /* somebody has to see to that, and waiting does not help */
+    loop_say(CONFIG_LOG_ERROR, "refused", look->error.text);
+    finder->refused = true;
+    return;
+  }
+  finder->empty = look->last && look->empty;
+  finder->quiet = false;
+  aside_forget(&finder->aside, now_ms);
+  if (look->last)
+    return;
+  struct type_list held = finder->held;
+  finder->held = finder->look.held;
+  finder->look.held = held;
+  aside_calm(&finder->aside, &look->found, &finder->held);
+  loop_rows_take(loop);
+  finder->begun_ms = now_ms;
+  waiting_make(loop, now_ms);
+  loop_give_types(loop);
+  fill(loop);
+  give_turns(loop, now_ms);
+}
+
+void loop_types_take(struct loop *loop)
+{
+  struct job *job;
+  while (loop->finder != NULL && (job = executor_take(loop->finder->executor)) != NULL)
+    if (job == &loop->finder->leave)
+      loop->finder->own_row = ROW_GONE;
+    else
+      looked(loop);
+}
+
+/* Each type is over, or has an empty queue, and the last look has found no other: a linearizable look decides. */
+static bool last_is_due(struct loop *loop)
+{
+  struct finder *finder = loop->finder;
+  if (!loop->options->exit_when_empty || !finder->quiet)
+    return false;
+  type_list_clear(&finder->stopped);
+  for (size_t i = 0; i < loop->context_count; i++) {
+    const struct consumer *consumer = &loop->contexts[i]->consumer;
+    bool over = consumer_is_over(consumer);
+    if (!over && (i >= loop->options->type_count || !consumer_is_quiet(consumer)))
+      return false;
+    if (over && !type_list_add(&finder->stopped, consumer->core.type))
+      return false;
+  }
+  type_list_sort(&finder->stopped);
+  return true;
+}
+
+static void look_start(struct loop *loop)
+{
+  struct finder *finder = loop->finder;
+  bool heard = finder->heard;
+  finder->heard = false;
+  loop_row_fill(loop, &finder->look.row);
+  type_look_start(&finder->look, last_is_due(loop), heard, &finder->stopped, finder->executor);
+}
+
+int64_t loop_types_step(struct loop *loop)
+{
+  struct finder *finder = loop->finder;
+  int64_t now_ms = clock_boot_ms();
+  if (finder == NULL)
+    return INT64_MAX;
+  for (size_t i = loop->options->type_count; i < loop->context_count && !loop->stopping; i++)
+    leave_if_needless(loop->contexts[i], now_ms);
+  contexts_forget(loop);
+  if (loop->stopping) {
+    loop_row_leave(loop);
+    return INT64_MAX;
+  }
+  fill(loop);
+  if (type_look_due_ms(&finder->look) <= now_ms)
+    look_start(loop);
+  int64_t due_ms = type_look_due_ms(&finder->look);
+  return finder->wait_until_ms > 0 && finder->wait_until_ms < due_ms ? finder->wait_until_ms : due_ms;
+}
+
+void loop_types_wake(struct loop *loop, const char *type)
+{
+  struct finder *finder = loop->finder;
+  if (finder == NULL || loop->stopping || !type_rules_find(loop->options->rules, type))
+    return;
+  finder->heard = true;
+  if (type_list_has(&finder->held, type) || !aside_wake(&finder->aside, type, clock_boot_ms()) || !has_room(loop))
+    return;
+  if (loop_others_first(loop, clock_boot_ms())) {
+    type_look_hurry(&finder->look);
+    return;
+  }
+  finder->begun_ms = clock_boot_ms();
+  context_begin(loop, type, false);
+}
+
+void loop_types_hurry(struct loop *loop)
+{
+  if (loop->finder != NULL)
+    type_look_hurry(&loop->finder->look);
+}
+
+/* All the places are taken by types that have stopped: nothing will be done any more. */
+bool loop_types_over(const struct loop *loop)
+{
+  for (size_t i = 0; i < loop->context_count; i++)
+    if (!consumer_is_over(&loop->contexts[i]->consumer) || loop->contexts[i]->leaves)
+      return false;
+  if (loop->finder == NULL)
+    return true;
+  return loop->stopping ? loop->finder->own_row == ROW_GONE : !has_room(loop);
+}
+
+/* ---- begin ---- */
+
+static bool finder_start(struct loop *loop, void (*notify)(void *context), struct error *error)
+{
+  struct finder *finder = loop->finder = calloc(1, sizeof *finder);
+  if (finder == NULL)
+    return false;
+  finder->rows = calloc(WORKER_ROWS_MAX, sizeof *finder->rows);
+  if (!type_look_init(&finder->look, loop->options->performer.store, loop->options->rules) || finder->rows == NULL)
+    return false;
+  finder->look.row.group = type_rules_hash(loop->options->rules);
+  finder->look.host = loop->options->performer.holder.host;
+  finder->look.pid = loop->options->performer.holder.pid;
+  finder->executor = executor_new(&(struct executor_size){.threads = 1, .threads_most = 1}, notify, loop, error);
+  return finder->executor != NULL;
+}
+
+bool loop_types_start(struct loop *loop, void (*notify)(void *context), struct error *error)
+{
+  if (loop->options->rules != NULL && !finder_start(loop, notify, error))
+    return false;
+  for (size_t i = 0; i < loop->options->type_count; i++)
+    if (context_add(loop, loop->options->types[i]) == NULL)
+      return false;
+  return true;
+}

@@ -1,0 +1,109 @@
+#include "bson_array.h"
+#include "lockstore/ledger.h"
+#include "lockstore/mongo.h"
+#include "worker/queue_private.h"
+#include "worker/queue_types.h"
+#include "worker/type_rules.h"
+
+/* Which types have documents in their own collections: an aggregate over many of them, of which each gives one line at most. */
+
+enum { TOGETHER = 200, PART_MAX = 10 /* requests */ };
+
+struct listing {
+  struct type_list types;
+  bool memory;
+};
+
+static void note(void *context, const char *type)
+{
+  struct listing *listing = context;
+  if (type_name_valid(type))
+    listing->memory = listing->memory && type_list_add(&listing->types, type);
+}
+
+/* [{$match: the type's}, {$limit: 1}, {$project: {_id: the type}}], from the place on. Returns the place after it. */
+static int append_stages(bson_t *pipeline, int place, const char *type)
+{
+  char key[16];
+  bson_t stage, match;
+  snprintf(key, sizeof key, "%d", place++);
+  BSON_APPEND_DOCUMENT_BEGIN(pipeline, key, &stage);
+  BSON_APPEND_DOCUMENT_BEGIN(&stage, "$match", &match);
+  queue_append_part(&match, type, SOURCE_OWN);
+  bson_append_document_end(&stage, &match);
+  bson_append_document_end(pipeline, &stage);
+  snprintf(key, sizeof key, "%d", place++);
+  BCON_APPEND(pipeline, key, "{", "$limit", BCON_INT32(1), "}");
+  snprintf(key, sizeof key, "%d", place++);
+  BCON_APPEND(pipeline, key, "{", "$project", "{", "_id", "{", "$literal", BCON_UTF8(type), "}", "}", "}");
+  return place;
+}
+
+static void append_union(bson_t *pipeline, int place, const char *type)
+{
+  char key[16];
+  bson_t stage, with, inner;
+  snprintf(key, sizeof key, "%d", place);
+  BSON_APPEND_DOCUMENT_BEGIN(pipeline, key, &stage);
+  BSON_APPEND_DOCUMENT_BEGIN(&stage, "$unionWith", &with);
+  BSON_APPEND_UTF8(&with, "coll", queue_name_of(type, SOURCE_OWN).text);
+  BSON_APPEND_ARRAY_UNSAFE_BEGIN(&with, "pipeline", &inner);
+  append_stages(&inner, 0, type);
+  bson_append_array_end(&with, &inner);
+  bson_append_document_end(&stage, &with);
+  bson_append_document_end(pipeline, &stage);
+}
+
+static enum outcome ask(struct queue_types *types, const type_name *names, size_t count, const struct queue_types_giving *giving,
+                        struct error *error)
+{
+  struct mongo *mongo = lockstore_mongo(types->store);
+  bson_t command = BSON_INITIALIZER, pipeline;
+  BSON_APPEND_UTF8(&command, "aggregate", queue_name_of(names[0], SOURCE_OWN).text);
+  BSON_APPEND_ARRAY_UNSAFE_BEGIN(&command, "pipeline", &pipeline);
+  int place = append_stages(&pipeline, 0, names[0]);
+  for (size_t i = 1; i < count; i++)
+    append_union(&pipeline, place++, names[i]);
+  bson_append_array_end(&command, &pipeline);
+  BCON_APPEND(&command, "cursor", "{", "}");
+  mongo_append_read_concern(mongo, &command, "local", false);
+  mongo_append_max_time(mongo, &command);
+  enum outcome outcome = mongo_find(mongo, "looking for types with own collections", &command, queue_types_give, (void *)giving, error);
+  bson_destroy(&command);
+  return outcome;
+}
+
+/* A part of them, from where the last call ended. */
+static enum outcome ask_part(struct queue_types *types, const struct type_list *own, const struct queue_types_giving *giving,
+                             struct error *error)
+{
+  size_t at = type_list_after(own, types->next_own);
+  enum outcome outcome = OUTCOME_YES;
+  if (at >= own->count)
+    at = 0;
+  for (int requests = 0; requests < PART_MAX && at < own->count && outcome == OUTCOME_YES; requests++) {
+    size_t count = own->count - at < TOGETHER ? own->count - at : TOGETHER;
+    outcome = ask(types, own->names + at, count, giving, error);
+    at += count;
+    snprintf(types->next_own, sizeof types->next_own, "%s", at < own->count ? own->names[at - 1] : "");
+  }
+  return outcome;
+}
+
+enum outcome queue_types_find_own(struct queue_types *types, queue_types_each *each, void *context, struct error *error)
+{
+  struct listing listing = {.memory = true};
+  const struct queue_types_giving giving = {.each = each, .context = context};
+  enum outcome outcome = ledger_list_own(types->store, types->from, types->before, note, &listing, error);
+  type_list_sort(&listing.types);
+  if (outcome == OUTCOME_YES && !listing.memory) {
+    error_set(error, "looking for types with own collections: no memory");
+    outcome = OUTCOME_UNKNOWN;
+  }
+  for (size_t i = 0; outcome == OUTCOME_YES && types->linearizable && i < listing.types.count; i++)
+    each(context, listing.types.names[i]);
+  if (outcome == OUTCOME_YES && !types->linearizable)
+    outcome = ask_part(types, &listing.types, &giving, error);
+  type_list_free(&listing.types);
+  return outcome;
+}

@@ -1,0 +1,53 @@
+#include "worker/spread.h"
+
+enum {
+  LIVE_SHARE = 2, /* a row is written each third of a lease; one older than half of it is not counted, before the locks expire */
+  WAIT_MS = 10,
+  WAIT_MS_MAX = 500,
+  ASKED_MS = 1500, /* to the next look, and longer: what is let go is for the one that has asked */
+  GAP = 2,
+  GIFT_SHARE = 16,
+  TURN_MS = 1000,
+  TURN_SHARE = 10,
+};
+
+bool spread_counts(const struct worker_row *row, uint64_t group)
+{
+  return row->group == group && row->age_ms < row->lease_ms / LIVE_SHARE;
+}
+
+int64_t spread_wait_ms(int64_t mine, uint64_t group, const struct worker_row *rows, size_t count)
+{
+  int64_t least = mine;
+  for (size_t i = 0; i < count; i++) {
+    if (!spread_counts(&rows[i], group) || rows[i].held >= rows[i].max)
+      continue;
+    if (rows[i].asks && mine - rows[i].held >= GAP)
+      return ASKED_MS;
+    if (rows[i].held < least)
+      least = rows[i].held;
+  }
+  int64_t wait_ms = WAIT_MS * (mine - least - 1);
+  return wait_ms < 0 ? 0 : wait_ms < WAIT_MS_MAX ? wait_ms : WAIT_MS_MAX;
+}
+
+const struct worker_row *spread_ask(int64_t mine, int64_t max, uint64_t group, const struct worker_row *rows, size_t count)
+{
+  const struct worker_row *richest = NULL;
+  for (size_t i = 0; i < count; i++)
+    if (spread_counts(&rows[i], group) && (richest == NULL || rows[i].held > richest->held))
+      richest = &rows[i];
+  return richest != NULL && mine < max && richest->held - mine >= GAP ? richest : NULL;
+}
+
+bool spread_gives(int64_t mine, int64_t asker, int64_t given)
+{
+  int64_t most = mine / GIFT_SHARE > 1 ? mine / GIFT_SHARE : 1;
+  return mine - asker >= GAP && given < most;
+}
+
+bool spread_makes_room(int64_t held_ms, int64_t waited_ms, int64_t lease_ms)
+{
+  int64_t turn_ms = lease_ms / TURN_SHARE > TURN_MS ? lease_ms / TURN_SHARE : TURN_MS;
+  return waited_ms >= TURN_MS && held_ms >= turn_ms;
+}

@@ -1,0 +1,32 @@
+/*
+ * spread: how worker processes that find the same types share them evenly, without a coordinator. Pure. All of it is advice: who
+ * writes a type is decided by its lock and its epoch.
+ *
+ * Each process writes a row (lockstore/workers.h) with how many types it holds, and reads those of the others once a second.
+ *
+ *   taking      a process that holds more than another one with room waits before it takes one more; while one with two fewer asks,
+ *               it takes none
+ *   asking      a process that has at least two fewer than the richest asks that one, in its row
+ *   giving      who is asked counts its own types now, and lets go of a few a second as long as it has two more
+ *   turns       where there is no room for all types, the one held for longest makes room
+ *
+ * Each gift from a process with two more lowers the sum of the squares of what they hold, so it comes to an end. With a difference
+ * of one a type would go to and fro for ever.
+ */
+#ifndef PAWL_WORKER_SPREAD_H
+#define PAWL_WORKER_SPREAD_H
+
+#include "lockstore/workers.h"
+
+/* Whether the process counts: it lives, by its row, and finds the same types. */
+bool spread_counts(const struct worker_row *row, uint64_t group);
+/* How long a process that holds `mine` waits, after a look and after each take, before it takes one more. */
+int64_t spread_wait_ms(int64_t mine, uint64_t group, const struct worker_row *rows, size_t count);
+/* Whom a process that holds `mine` of at most `max` asks for a type; NULL: nobody. */
+const struct worker_row *spread_ask(int64_t mine, int64_t max, uint64_t group, const struct worker_row *rows, size_t count);
+/* Whether a process that holds `mine` gives one to an asker that holds `asker`, after `given` in the same second. */
+bool spread_gives(int64_t mine, int64_t asker, int64_t given);
+/* Whether a type that was held for so long makes room for one that has waited for so long. */
+bool spread_makes_room(int64_t held_ms, int64_t waited_ms, int64_t lease_ms);
+
+#endif
