@@ -17,8 +17,8 @@ from pymongo.errors import PyMongoError
 from ground import Ground
 from harness import run
 from producer import send_one
-from schedule import ALL_TYPES, LEASE, draw
-from strikes import strike
+from schedule import ALL_TYPES, LEASE, OWN, SWITCHED, draw
+from strikes import strike, switch
 from verdict import Watch, judge, judge_commands
 
 HERE = Path(__file__).resolve().parent
@@ -37,6 +37,7 @@ class Chaos:
         self.exits, self.commands = Counter(), Counter()
         self.under_lock = []  # (type, process) of pawl-lock
         self.adopting = set()  # types whose ledger is lost
+        self.switched = False  # a type has got its own collection
         self.random = Random(f"{options.seed} whom")
         self.log = open(self.work / "faults.log", "w", buffering=1, encoding="utf-8")
         self.begin = time.monotonic()
@@ -256,6 +257,7 @@ class Chaos:
         print(f"chaos: seed {options.seed}, {options.minutes:g} minutes, {len(schedule)} faults are to come", file=sys.stderr, flush=True)
         for fault in schedule:
             self.after(fault.at - self.now(), lambda fault=fault: strike(self, fault))
+        self.after(seconds / 3, lambda: threading.Thread(target=switch, args=(self,), daemon=True).start())
         told = 0
         while self.now() < seconds:
             self.tick()
@@ -278,6 +280,8 @@ class Chaos:
         self.calm_servers()
         if not self.wait(lambda: not self.adopting, 120):
             self.problem(f"not adopted: {', '.join(sorted(self.adopting))}")
+        if not self.wait(lambda: self.switched, 120):
+            self.problem(f"{SWITCHED} has not got its own collection")
         last = self.options.minutes * 60 - 20
         for kind in sorted({fault.kind for fault in schedule if fault.at < last} - set(self.faults) - set(self.not_run)):
             self.problem(f"{kind} never struck, so this run says nothing of it")
@@ -296,7 +300,7 @@ class Chaos:
         """None while messages are queued, or MongoDB gives no answer; else the types whose last holder has not left in order."""
         database = self.ground.client.chaos
         try:
-            if database.messages.find_one({}):
+            if any(queue.find_one({}) for queue in (database.messages, database[f"messages.{OWN}"], database[f"messages.{SWITCHED}"])):
                 return None
             held = {lock["type"] for lock in database.locks.find({"slot": 0})}
             return held | {ledger["_id"] for ledger in database.ledger.find({}) if not ledger["clean"] or ledger["seq"] != ledger["settled"]}

@@ -17,7 +17,7 @@ import pymongo
 from pymongo.errors import OperationFailure, PyMongoError
 
 from harness import ROOT, environment, free_port, process_state, program
-from schedule import LEASE, TYPES, WORKERS
+from schedule import LEASE, OWN, TYPES, WORKERS
 
 NODES = 3
 NET = "198.18.0."
@@ -323,6 +323,7 @@ class Ground:
                 raise RuntimeError("the replica set has no primary")
             time.sleep(0.1)
         command(program("pawl-setup"), "--uri", self.uri, "--db", "chaos")
+        command(program("pawl-setup"), "--uri", self.uri, "--db", "chaos", "--type", OWN, "--own-collection")
 
     def primary(self):
         return max(((node.is_primary(), node.number, node) for node in self.nodes if node.alive() and not node.frozen), default=(0, 0, None),

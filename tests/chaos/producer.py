@@ -5,6 +5,9 @@
 Two threads a type, each with a client of its own; RATE messages a second each. A thread's record FOLDER/TYPE.N holds, for each insert
 command, `I`, a length and the documents; then `A` when all of it was acknowledged, `U` when that is not known. The record is
 written before the command is sent: a record without an answer is unknown, too. SIGTERM ends it after the commands in hand.
+
+Now and then a thread reads the ledger of its type. Once that names an own collection, it inserts there alone, half of the documents
+without `type`.
 """
 import signal
 import struct
@@ -18,6 +21,7 @@ import bson
 import pymongo
 from bson.raw_bson import RawBSONDocument
 from pymongo.errors import PyMongoError
+from pymongo.read_concern import ReadConcern
 
 LENGTH = struct.Struct("<I")
 
@@ -46,17 +50,38 @@ def payload(random):
     return random.randbytes(16).hex() * random.randrange(600, 2000)
 
 
+def has_own(database, type_name):
+    """Whether a majority of the servers knows that the type has its own collection."""
+    ledger = database.get_collection("ledger", read_concern=ReadConcern("majority"))
+    return ledger.find_one({"_id": type_name, "needs": "own"}) is not None
+
+
+def collection_of(database, type_name):
+    return database[f"messages.{type_name}" if has_own(database, type_name) else "messages"]
+
+
+def look(database, type_name):
+    """The same of a producer that has none yet: False if the servers do not answer."""
+    try:
+        return has_own(database, type_name)
+    except PyMongoError:
+        return False
+
+
 def produce(uri, database, seed, folder, rate, type_name, number, stop):
     random, is_quiet, begin, sent = Random(f"{seed} {type_name} {number}"), quiet(seed, type_name), time.monotonic(), 0
     # The first one's inserts are repeated by the driver and made once by the server; the second one gives up at once.
     client = pymongo.MongoClient(uri, w="majority", journal=True, retryWrites=number == 1, timeoutMS=8000, appname="producer")
-    messages = client[database].messages
+    messages, own = client[database].messages, False
     with open(Path(folder) / f"{type_name}.{number}", "wb", buffering=0) as record:
         while not stop.is_set():
             now = time.monotonic() - begin
             if is_quiet(now):
                 stop.wait(0.1)
                 continue
+            if not own and random.random() < 0.1 and look(client[database], type_name):
+                messages, own = client[database][f"messages.{type_name}"], True
+            kind = {} if own and random.random() < 0.5 else {"type": type_name}
             raws = []
             for _ in range(random.randrange(1, 30)):
                 sent += 1
@@ -66,9 +91,9 @@ def produce(uri, database, seed, folder, rate, type_name, number, stop):
                     identity = bson.ObjectId(struct.pack(">I", int(now)) + f"{type_name}{number}".encode().ljust(5) + struct.pack(">I", sent)[1:])
                 message = {"producer": number, "n": sent, "payload": payload(random)}
                 if (type_name, number) == ("t1", 2):  # bundles
-                    raws.append(bson.encode({"_id": identity, "type": type_name, "batch": [message, *({"n": sent, "of": n} for n in range(sent % 7))]}))
+                    raws.append(bson.encode({"_id": identity, **kind, "batch": [message, *({"n": sent, "of": n} for n in range(sent % 7))]}))
                 else:
-                    raws.append(bson.encode({"_id": identity, "type": type_name, **message}))
+                    raws.append(bson.encode({"_id": identity, **kind, **message}))
             body = b"".join(raws)
             record.write(b"I" + LENGTH.pack(len(body)) + body)
             try:
@@ -87,7 +112,7 @@ def send_one(database, type_name, path):
     with open(path, "ab", buffering=0) as record:
         record.write(b"I" + LENGTH.pack(len(raw)) + raw)
         try:
-            database.messages.insert_one(RawBSONDocument(raw))
+            collection_of(database, type_name).insert_one(RawBSONDocument(raw))
             record.write(b"A")
         except PyMongoError:
             record.write(b"U")

@@ -5,6 +5,8 @@ from random import Random
 
 TYPES = ("t1", "t2", "t3")  # whose workers the faults meet
 ALL_TYPES = (*TYPES, "t4")  # t4 is served by the workers of t3, beside it
+OWN = "t4"  # has its own collection from the beginning
+SWITCHED = "t2"  # gets one when a third of the time is over
 WORKERS = 3
 LEASE = 2.0
 

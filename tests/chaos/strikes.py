@@ -9,7 +9,7 @@ from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
 
 from harness import program, run
-from schedule import LEASE, STREAMS, TYPES
+from schedule import LEASE, OWN, STREAMS, SWITCHED, TYPES
 
 POINTS = ("lock-inserted", "fenced", "segment-created", "block-written", "block-synced", "block-committed", "deleted", "close-written", "released")
 NEEDS = {"partition": "network", "partition-any": "network", "replies-lost": "iptables", "primary-cut-from-members": "iptables",
@@ -292,12 +292,38 @@ def delete_ledger(chaos, type_name):
 
 
 def adopt(chaos, type_name):
-    done = run("pawl-setup", "--adopt", type_name, "--dir", chaos.ground.folder(type_name), "--yes", "--uri", chaos.ground.uri, "--db", "chaos",
+    own = ["--own-collection"] if type_name == OWN or (type_name == SWITCHED and chaos.switched) else []
+    done = run("pawl-setup", "--adopt", type_name, *own, "--dir", chaos.ground.folder(type_name), "--yes", "--uri", chaos.ground.uri, "--db", "chaos",
                "--timeout", "10s", timeout=120)
     if done.returncode == 0:
         return True
     chaos.say(f"(not adopted yet: {done.returncode}: {(done.stdout + done.stderr).decode(errors='replace').strip()[-300:]})")
     return False
+
+
+# --- own collections ---
+
+
+def switch(chaos):
+    """A type gets its own collection while its workers run. Its producers read that in the ledger, one sooner than the other. Its ledger is
+    not lost meanwhile: without it nothing says whose the collection is."""
+    try:
+        until_done(chaos, lambda: SWITCHED not in chaos.adopting)
+        chaos.adopting.add(SWITCHED)
+        until_done(chaos, lambda: own_collection(chaos, SWITCHED))
+        chaos.say(f"{SWITCHED} has its own collection")
+        chaos.switched = True
+    except Exception:
+        chaos.problem(traceback.format_exc())
+    finally:
+        chaos.adopting.discard(SWITCHED)
+
+
+def own_collection(chaos, type_name):
+    done = run("pawl-setup", "--type", type_name, "--own-collection", "--uri", chaos.ground.uri, "--db", "chaos", "--timeout", "10s", timeout=120)
+    if done.returncode:
+        chaos.say(f"(not switched yet: {done.returncode}: {(done.stdout + done.stderr).decode(errors='replace').strip()[-300:]})")
+    return done.returncode == 0
 
 
 STRIKES = {"workers": strike_workers, "database": strike_database, "answers": strike_answers, "disks": strike_disks, "clocks": strike_clocks,

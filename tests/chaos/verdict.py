@@ -32,7 +32,7 @@ class Watch:
             ledger = self.sure.find_one({"_id": name}, max_time_ms=5000)
             if not ledger or name not in self.last:
                 return None
-        key = self.last[name] = (int(ledger["epoch"]), int(ledger["seq"]))
+        key = self.last[name] = (int(ledger["epoch"]), int(ledger.get("seq", 0)))
         if not rises(before, ledger):
             return f"{name}: the ledger went from epoch, seq {before} to {key}"
         if not ledger.get("file"):
@@ -67,7 +67,7 @@ class Watch:
 
 
 def rises(before, ledger):
-    return ledger["epoch"] >= before[0] and ledger["seq"] >= before[1]
+    return ledger["epoch"] >= before[0] and ledger.get("seq", 0) >= before[1]  # one that is being made has no seq yet
 
 
 def judge(name, folder, database, records, verify):
@@ -90,7 +90,7 @@ def judge(name, folder, database, records, verify):
                 place.setdefault(message.raw, message.seq)
     except (reader.Violation, OSError) as problem:
         problems.append(f"{name}: {problem}")
-    left = Counter(bytes(document.raw) for document in raw_queue(database, name))
+    left = Counter(bytes(document.raw) for document in (*raw_queue(database, name), *raw_own(database, name)))
     counts["left"] = sum(left.values())
     counts["doubled"] = sum(count - 1 for count in stored.values()) + sum(1 for raw in left if raw in stored)
     known = set()
@@ -138,3 +138,7 @@ def judge_commands(path):
 
 def raw_queue(database, name):
     return database.get_collection("messages", codec_options=RAW).find({"type": name})
+
+
+def raw_own(database, name):
+    return database.get_collection(f"messages.{name}", codec_options=RAW).find({})
