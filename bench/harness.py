@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -21,6 +22,8 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILD = Path(os.environ.get("PAWL_BENCH_BUILD") or ROOT / "build-bench")
 LIMIT_S = 300  # of any one program
 MEMORY_MIB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
+OWN = "own collection"
+CLUSTERED = {"clusteredIndex": {"key": {"_id": 1}, "unique": True}}
 CACHE_MIB, OPLOG_MIB = min(4096, MEMORY_MIB // 4), 16384  # of the server: the backlog in memory, no oplog entry dropped while it is timed
 
 
@@ -62,6 +65,17 @@ def wait_until(condition, what, limit_s=60, every_s=0.005):
             raise NotMeasured(f"{what}: not within {limit_s} s")
         time.sleep(every_s)
     return value
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def answers(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def processor_s(pid):
@@ -115,22 +129,47 @@ class Server:
 
 
 class Queue:
-    """A database of its own and a directory for its files; both are gone at the end of a with."""
+    """A database of its own and a directory for its files; both are gone at the end of a with.
 
-    def __init__(self, bench, layout):
-        self.bench, self.name = bench, f"bench{bench.next_number()}"
+    layout: how the collection `messages` is made; or OWN: each of `types` has a collection of its own, clustered and without that index.
+    """
+
+    def __init__(self, bench, layout, types):
+        self.bench, self.name, self.own = bench, f"bench{bench.next_number()}", layout == OWN
         self.dir = bench.work / self.name
         self.db = bench.server.client[self.name]
         self.mongo = ["--uri", bench.server.uri, "--db", self.name]
-        self._lay_out(layout)
+        self.collections = [self.db[f"messages.{name}"] for name in types] if self.own else [self.db.messages]
+        try:
+            if self.own:
+                self._give_own(types)
+            else:
+                self._lay_out(layout)
+        except OperationFailure as error:
+            raise Absent(f"MongoDB {bench.server.version} makes no {layout} collection ({error.code_name})") from None
 
     def _lay_out(self, layout):
-        options = {"clusteredIndex": {"key": {"_id": 1}, "unique": True}} if layout == "clustered" else {}
-        try:
-            self.db.create_collection("messages", **options)
-        except OperationFailure as error:
-            raise Absent(f"MongoDB {self.bench.server.version} makes no {layout} collection ({error.code_name})") from None
+        self.db.create_collection("messages", **(CLUSTERED if layout == "clustered" else {}))
         self.db.messages.create_index([("type", 1), ("_id", 1)])
+
+    def _give_own(self, types):
+        """By pawl-setup; without it the limit program alone can use them."""
+        if has_option("pawl-setup", "--own-collection"):
+            done = subprocess.run([program("pawl-setup"), *self.mongo, "--type", ",".join(types), "--own-collection"], capture_output=True,
+                                  text=True, check=False, timeout=LIMIT_S, env=self.bench.environment())
+            if done.returncode:
+                raise NotMeasured(f"pawl-setup: {done.stderr.strip()}")
+            return
+        for collection in self.collections:
+            self.db.create_collection(collection.name, **CLUSTERED)
+
+    def waiting(self):
+        """So many documents."""
+        return sum(collection.estimated_document_count() for collection in self.collections)
+
+    def left(self):
+        """The same, exactly."""
+        return sum(collection.count_documents({}) for collection in self.collections)
 
     def __enter__(self):
         self.dir.mkdir()
@@ -142,7 +181,7 @@ class Queue:
 
     def fill(self, count, checkpoint=True, **options):
         """Inserts, and lets the server write down what it has, so that it does not do so while something is timed."""
-        words = [f"{name}={value}" for name, value in {"count": count, "most_s": LIMIT_S, **options}.items()]
+        words = [f"{name}={value}" for name, value in {"count": count, "most_s": LIMIT_S, "own": int(self.own), **options}.items()]
         done = self.bench.run(program("fill"), f"uri={self.bench.server.uri}", f"db={self.name}", *words)
         if done["documents"] != count:
             raise NotMeasured(f"only {done['documents']} of {count} messages could be inserted in {LIMIT_S} s")
@@ -151,7 +190,7 @@ class Queue:
 
     def producer(self, **options):
         """One that goes on in the background."""
-        words = [f"{name}={value}" for name, value in {"most_s": LIMIT_S, **options}.items()]
+        words = [f"{name}={value}" for name, value in {"most_s": LIMIT_S, "own": int(self.own), **options}.items()]
         return Background(self.bench, program("fill"), f"uri={self.bench.server.uri}", f"db={self.name}", *words,
                           output=self.dir / "producer.output")
 
@@ -251,8 +290,8 @@ class Bench:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("PAWL_")}
         return {**clean, "XDG_STATE_HOME": str(self.home), **{name: str(value) for name, value in more.items()}}
 
-    def queue(self, layout="clustered"):
-        return Queue(self, layout)
+    def queue(self, layout="clustered", types=("t1",)):
+        return Queue(self, layout, types)
 
     def run(self, *command, limit_s=LIMIT_S, env=None, stdin=None, stdout=None):
         """A program to its end: what it cost, and what it printed if that is JSON. `stdout`: its output goes there instead."""

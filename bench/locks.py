@@ -23,6 +23,13 @@ def read_stamps(path):
     return sorted(tuple(int(word) / 1e9 for word in line.split()) for line in path.read_text().splitlines())
 
 
+def read_turns(path):
+    """(asked, begin, end) in seconds, in the order of their beginning."""
+    if not path.exists():
+        return []
+    return sorted((tuple(int(word) / 1e9 for word in line.split()) for line in path.read_text().splitlines()), key=lambda turn: turn[1])
+
+
 class Jobs:
     """Locked jobs that run side by side; none outlives the with. `locked`: pawl_lock or mutex(slot)."""
 

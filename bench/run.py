@@ -21,7 +21,7 @@ import picture
 import report
 from harness import BUILD, ROOT, Bench, NotMeasured, say
 
-SUBJECTS = ["drain", "sizes", "batches", "backlog", "types", "bundles", "latency", "together", "settings", "handover", "takeover", "settle", "waterfall", "idle", "dump", "hour"]
+SUBJECTS = ["drain", "sizes", "batches", "backlog", "types", "own", "bundles", "latency", "together", "settings", "handover", "library", "takeover", "settle", "waterfall", "idle", "dump", "hour"]
 APART = report.APART  # only if they are named, or all is quick
 
 

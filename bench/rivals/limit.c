@@ -2,8 +2,9 @@
  * The limit: the highest rate at which documents can be drained from MongoDB into files. The program reads, writes and deletes in parallel,
  * each in the way that pawl does. It leaves out all else: no lock, no ledger, no commit, no format, and no check of who may read next.
  *
- *   limit uri=… db=… dir=… [types=t1,t2,…] [readers=1] [deleters=2] [by=range] [ids=5000] [batch=10000] [write=1048576]
+ *   limit uri=… db=… dir=… [types=t1,t2,…] [own=0] [readers=1] [deleters=2] [by=range] [ids=5000] [batch=10000] [write=1048576]
  *
+ * own       1: each type has a collection of its own, messages.TYPE, and is read and deleted there in the order of its _ids
  * readers   each reads one type after another, with one cursor at read concern snapshot on the index {type, _id}
  * write     a thread appends what was read to the type's file, DIR/TYPE, in writes of at least this many bytes, and syncs the file
  * deleters  delete what is synced, `ids` messages or 8 MiB per request, in parallel, w: majority
@@ -23,7 +24,8 @@
 enum { THREADS_MAX = 16, TYPES_MAX = 1024, WAITING_MAX = 8, RANGE_BYTES_MAX = 8 * 1024 * 1024 };
 
 struct type {
-  const char *name; /* NULL: all types */
+  const char *collection;
+  const char *name; /* NULL: all that is in the collection, by its _id */
   int file;
   int64_t length;
   struct range *first, *last; /* read but not yet written: less than write= */
@@ -184,8 +186,9 @@ static void note_filled(mongoc_client_t *client)
 
 static bson_t *find_command(const struct type *type)
 {
-  bson_t *command = BCON_NEW("find", "messages", "sort", "{", "_id", BCON_INT32(1), "}", "batchSize", BCON_INT64(batch), "readConcern", "{",
-                             "level", "snapshot", "afterClusterTime", BCON_TIMESTAMP(filled_seconds, filled_increment), "}");
+  bson_t *command =
+      BCON_NEW("find", BCON_UTF8(type->collection), "sort", "{", "_id", BCON_INT32(1), "}", "batchSize", BCON_INT64(batch), "readConcern",
+               "{", "level", "snapshot", "afterClusterTime", BCON_TIMESTAMP(filled_seconds, filled_increment), "}");
   bson_t filter;
   BSON_APPEND_DOCUMENT_BEGIN(command, "filter", &filter);
   append_type(&filter, type);
@@ -238,7 +241,7 @@ static void read_type(mongoc_client_t *client, const bson_t *session, struct typ
   int64_t id = reply_cursor(&reply);
   while (id != 0) {
     bson_destroy(&reply);
-    command = BCON_NEW("getMore", BCON_INT64(id), "collection", "messages", "batchSize", BCON_INT64(batch));
+    command = BCON_NEW("getMore", BCON_INT64(id), "collection", BCON_UTF8(type->collection), "batchSize", BCON_INT64(batch));
     send_command_in(client, db, command, session, &reply);
     bson_destroy(command);
     range = take_batch(range, &reply, "cursor.nextBatch");
@@ -316,7 +319,7 @@ static bson_t *delete_command(const struct range *range)
   bson_append_document_end(&entry, &filter);
   BSON_APPEND_INT32(&entry, "limit", 0);
   append_hint(&entry, range->type);
-  bson_t *command = BCON_NEW("delete", "messages", "deletes", "[", BCON_DOCUMENT(&entry), "]");
+  bson_t *command = BCON_NEW("delete", BCON_UTF8(range->type->collection), "deletes", "[", BCON_DOCUMENT(&entry), "]");
   bson_destroy(&entry);
   return command;
 }
@@ -377,15 +380,19 @@ static void *deleter(void *client)
 
 /* ---- main ---- */
 
-static void open_types(char *names, const char *dir)
+static void open_types(char *names, const char *dir, bool own)
 {
-  char path[4096], *rest = NULL;
+  char path[4096], *rest = NULL, *collection = NULL;
   for (char *name = strtok_r(names, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
     bool all = strcmp(name, "*") == 0;
     snprintf(path, sizeof path, "%s/%s", dir, all ? "all" : name);
     if (types_count == TYPES_MAX)
       die("types=: at most %d", TYPES_MAX);
-    types[types_count] = (struct type){.name = all ? NULL : name, .file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640)};
+    if (own && asprintf(&collection, "messages.%s", name) < 0)
+      die("no memory");
+    types[types_count] = (struct type){.collection = own ? collection : "messages",
+                                       .name = all || own ? NULL : name,
+                                       .file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640)};
     if (types[types_count++].file < 0)
       die("%s cannot be made", path);
   }
@@ -410,7 +417,7 @@ int main(int argc, char **argv)
   ids_max = argument_number(argv, "ids", "5000");
   batch = argument_number(argv, "batch", "10000");
   write_min = argument_number(argv, "write", "1048576");
-  open_types(strdup(argument(argv, "types", "t1")), argument(argv, "dir", NULL));
+  open_types(strdup(argument(argv, "types", "t1")), argument(argv, "dir", NULL), argument_number(argv, "own", "0") != 0);
   pool = pool_open(argument(argv, "uri", NULL));
   for (int64_t i = 0; i < readers + deleters; i++) /* the clock begins after this, as in every program of the benchmark */
     clients[i] = client_connected(pool);

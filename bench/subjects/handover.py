@@ -1,7 +1,6 @@
 """Hand-over of a lock from one to the next, with 2, 10 and 50 waiting."""
 import random
 import shutil
-import socket
 import sys
 import threading
 import time
@@ -12,7 +11,7 @@ from statistics import mean
 import locks
 import pymongo
 from figures import bars, column, number, quantile, raw, spread, table, turns
-from harness import Absent, BUILD, Background, NotMeasured, Worker, end_process, interleave, needs_package, processor_s, wait_until
+from harness import Absent, BUILD, Background, NotMeasured, Worker, answers, end_process, free_port, interleave, needs_package, processor_s, wait_until
 
 ROUNDS = {2: 5, 10: 2, 50: 1}  # waiters: how often in one turn
 HOLD_MS = (25, 75)  # at random, so that it does not keep in step with a timer
@@ -139,7 +138,7 @@ def pawl_crowd(bench, waiters, locked):
 def threads_crowd(bench, kind, address, waiters, folder, server_pid):
     needs_package(kind)
     path = folder / "stamps"
-    with Background(bench, sys.executable, CROWD, kind, address, waiters, *HOLD_MS, first_hold_ms(waiters), path,
+    with Background(bench, sys.executable, CROWD, kind, address, "handover", waiters, *HOLD_MS, first_hold_ms(waiters), path,
                     output=folder / "crowd.output") as process:
         try:
             return watch(path, waiters, server_pid, lambda: process.poll() is not None)
@@ -184,17 +183,6 @@ def redis_server(bench):
             yield folder, port, process.pid
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def answers(port):
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 # --- the requests ------------------------------------------------------------------------------------------------

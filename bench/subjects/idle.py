@@ -15,7 +15,7 @@ def run(bench):
     return {"tables": [table("Cost of idle workers, a minute",
                              ["", "server operations", "network requests", "network KiB", "mongod CPU, ms", "worker CPU, ms"],
                              rows(results, *KEYS),
-                             [f"serverStatus (opcounters, network) over {seconds} s, less what the server does in such a time by itself. "
+                             [f"serverStatus (opcounters, network) over {seconds} s, minus the server's own operations in the same time. "
                               "Options at their defaults; the queue is empty and nobody holds a lock."])],
             "raw": raw(results)}
 

@@ -5,8 +5,9 @@ import time
 from bisect import bisect_left
 from itertools import accumulate
 
+import drains
 from figures import bars, column, number, quantile, raw, spread, table, turns
-from harness import BUILD, Background, NotMeasured, Worker, interleave, program, wait_until
+from harness import BUILD, OWN, Background, NotMeasured, Worker, interleave, program, wait_until
 
 WARM = 3  # first messages that do not count: the holder comes, the file is made
 SENT, ACKNOWLEDGED = 2, 3  # columns of what tools/fill.c notes
@@ -23,6 +24,7 @@ def run(bench):
     results = interleave(bench, {
         "idle, insert": lambda: idle(bench, by_driver),
         "idle, pawl-enqueue": lambda: idle(bench, by_enqueue),
+        "idle, pawl-enqueue, own collection": lambda: idle(bench, by_enqueue, layout=OWN),
         "idle, pawl-enqueue, no holder": lambda: idle(bench, by_enqueue, "--linger", "0s"),
         "idle, insert, no holder": lambda: idle(bench, by_driver, "--linger", "0s", most=100),
         "half load, insert": lambda: half_load(bench),
@@ -67,9 +69,10 @@ def preload(path):
     return {"LD_PRELOAD": BUILD / "libtimes.so", "BENCH_TIMES": path}
 
 
-def idle(bench, produce, *options, most=505):
+def idle(bench, produce, *options, most=505, layout="clustered"):
     count = WARM + bench.size(15, most)
-    with bench.queue() as queue:
+    with bench.queue(layout) as queue:
+        drains.needs_own(queue)
         with noted_worker(queue, *options) as worker:
             worker.wait_log(r" start: ")
             inserts = produce(bench, queue, count)

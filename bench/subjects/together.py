@@ -1,10 +1,11 @@
 """Insert and drain at the same time: what both sustain, and how late a message is then."""
+import contextlib
 import sys
 from statistics import median
 
 import drains
 from figures import bars, column, number, raw, ratios, rows, spread, table
-from harness import Background, NotMeasured, Worker, interleave, program, wait_until
+from harness import LIMIT_S, OWN, Background, NotMeasured, Worker, interleave, printed, program, wait_until
 from subjects import latency
 
 MESSAGE = 256
@@ -12,6 +13,8 @@ WAITING = 50_000  # messages; the producer holds while more wait
 SHARES = (50, 80)  # percent of what is sustained
 LOOP = "pymongo batch loop"
 PAWL, INSERT, DRAIN = "pawl-worker", "insert alone", "drain alone"
+TWO, TWO_INSERT = "two producers, pawl-worker", "two producers, insert alone"
+PLACES = {"clustered": "", OWN: f", {OWN}"}  # layout: how a contestant's name ends
 
 
 def run(bench):
@@ -21,6 +24,8 @@ def run(bench):
         LOOP: lambda: closed(bench, short, "plain", loop),
         INSERT: lambda: inserted(bench, short),
         DRAIN: lambda: drained(bench, backlog),
+        **{TWO + end: lambda layout=layout: closed(bench, short, layout, pawl, 2) for layout, end in PLACES.items()},
+        **{TWO_INSERT + end: lambda layout=layout: inserted(bench, short, layout, 2) for layout, end in PLACES.items()},
     })
     mine = results[PAWL]
     if isinstance(mine, NotMeasured):
@@ -28,19 +33,23 @@ def run(bench):
     sustained = median(column(mine, "rate"))
     loaded = interleave(bench, {f"{share} %": lambda share=share: loads(bench, sustained * share / 100) for share in SHARES})
     beside = [(name, ratios(mine, results[name])) for name in (LOOP, INSERT, DRAIN)]
+    two = {end: ratios(results[TWO + end], results[TWO_INSERT + end]) for end in PLACES.values()}
     return {"tables": [table(f"Insert and drain together, messages of {MESSAGE} bytes",
                              ["", "messages/s", "mongod CPU, µs a message", "producer held up, % of the time"],
                              rows(results, "rate", "mongod_us", "held"),
-                             [f"Closed loop, {seconds} s, the others {short} s: one producer inserts (w: majority) as fast as it can, and holds "
-                              f"while more than {WAITING:,} messages wait. What still waits at the end is not counted.",
+                             [f"Closed loop, {seconds} s, the others {short} s: one producer, or two, inserts (w: majority) as fast as it can, and "
+                              f"holds while more than {WAITING:,} messages wait. What still waits at the end is not counted.",
                               "Held up for 0 %: the producer, not the worker, is what does not go faster.",
                               f"insert alone: the same producer without a worker. drain alone: a backlog of {backlog:,}, without a producer."]),
                        table("Beside the others", [PAWL, "times, of messages/s"], [[name, spread(r) if r else "not measured"] for name, r in beside]),
+                       table("Two producers: with a worker, times without", ["", "times, of messages/s"],
+                             [[layout, spread(two[end]) if two[end] else "not measured"] for layout, end in PLACES.items()]),
                        table("Insert to durable while both go", ["of what is sustained", "messages", "median, ms", "p99, ms", "p99.9, ms", "greatest, ms"],
                              [latency.row(name, values) for name, values in loaded.items()],
                              [f"Open loop: inserts are due at random times, 100 a second on average, at a share of {number(sustained)} messages/s, which "
                               f"is the median above, for {bench.size(2, 60)} s; the first tenth does not count. From when an insert was due, so that a late "
                               "producer counts, to the fdatasync that covers the message."])],
+            "targets": {"together" + end: found for end, found in two.items()},
             "bars": [bars("Insert and drain together", "messages/s", results, "rate")],
             "raw": {"sustained": raw(results), "latency": raw(loaded)}}
 
@@ -50,6 +59,7 @@ def loads(bench, load):
 
 
 def pawl(queue):
+    drains.needs_own(queue)
     return Worker(queue)
 
 
@@ -59,32 +69,40 @@ def loop(queue):
                       queue.dir / "stop", output=queue.dir / "loop.output")
 
 
-def closed(bench, seconds, layout, consumer):
+def closed(bench, seconds, layout, consumer, producers=1):
     with bench.queue(layout) as queue:
         queue.fill(1)
         with consumer(queue):
-            wait_until(lambda: waiting(queue) == 0, "an empty queue", 30, 0.02)  # the consumer is at work
-            return produced(queue, seconds, f"waiting={WAITING}")
+            wait_until(lambda: queue.waiting() == 0, "an empty queue", 30, 0.02)  # the consumer is at work
+            return produced(queue, seconds, f"waiting={WAITING}", producers=producers)
 
 
-def inserted(bench, seconds):
+def inserted(bench, seconds, layout="clustered", producers=1):
     """As many wait as were inserted: all of it counts."""
-    with bench.queue() as queue:
-        return produced(queue, seconds, drained=False)
+    with bench.queue(layout) as queue:
+        return produced(queue, seconds, drained=False, producers=producers)
 
 
-def produced(queue, seconds, *options, drained=True):
-    words = [f"uri={queue.bench.server.uri}", f"db={queue.name}", f"bytes={MESSAGE}", f"times={queue.dir / 'inserts'}"]
-    run = queue.bench.run(program("fill"), *words, "count=1000000000", f"most_s={seconds}", *options, limit_s=seconds + 60)
-    messages = run["documents"] - (waiting(queue) if drained else 0)
+def produced(queue, seconds, *options, drained=True, producers=1):
+    """The messages of all producers; their time and how long they were held up are those of one."""
+    words = [f"uri={queue.bench.server.uri}", f"db={queue.name}", f"bytes={MESSAGE}", f"own={int(queue.own)}", "count=1000000000",
+             f"most_s={seconds}", *options]
+    with contextlib.ExitStack() as stack:
+        others = [stack.enter_context(Background(queue.bench, program("fill"), *words, f"times={queue.dir / f'inserts{i}'}",
+                                                 output=queue.dir / f"producer{i}.output")) for i in range(1, producers)]
+        run = queue.bench.run(program("fill"), *words, f"times={queue.dir / 'inserts0'}", limit_s=seconds + 60)
+        inserts = run["documents"] + sum(other_documents(queue, i, other) for i, other in enumerate(others, 1))
+        messages = inserts - (queue.waiting() if drained else 0)
     if messages <= 0:
         raise NotMeasured("nothing was drained while messages came in")
     return {"rate": messages / run["produced_s"], "mongod_us": run["mongod_cpu"] * 1e6 / messages,
             "held": 100 * run["held_s"] / run["produced_s"], "messages": messages}
 
 
-def waiting(queue):
-    return queue.db.messages.estimated_document_count()
+def other_documents(queue, number, process):
+    """It began before the one that is measured, and ends within an insert of it."""
+    process.wait(LIMIT_S)
+    return printed(queue.dir / f"producer{number}.output")["documents"]
 
 
 def drained(bench, backlog):

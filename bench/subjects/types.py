@@ -51,8 +51,8 @@ def run(bench):
                              rows(alone, "rate", "mongod_us", "skipped"),
                              ["The same messages, by the limit program of the drain of one type, in one process: what the server itself loses. Its "
                               "readers take one type after another; a file a type.",
-                              f"{MIXED}: in the order in which the collection has them, without the index, into one file. It is no way for "
-                              "pawl: the messages of a type would wait for all older ones of the others, a small type for a large one."]),
+                              f"{MIXED}: in the order in which the collection has them, without the index, into one file. pawl cannot do "
+                              "this: each message would wait for all older messages of the other types."]),
                        drains.tried_table("The settings of the limit by types", tried),
                        table("Small types beside a large one", [f"three types of {small // 3:,} messages", "in their files after, s",
                                                                 "the large one after, s"],
@@ -73,8 +73,8 @@ def names(types):
     return [f"t{i}" for i in range(1, types + 1)]
 
 
-def once(bench, types, count, **options):
-    with bench.queue() as queue:
+def once(bench, types, count, layout="clustered", **options):
+    with bench.queue(layout, names(types)) as queue:
         queue.fill(count, **options, types=",".join(names(types)))
         before = bench.server.skipped()
         found = drains.pawl(queue, count, types=names(types))
@@ -85,10 +85,10 @@ def limit_name(types, how):
     return f"{types}, {drains.limit_name(*how[:2], readers=how[2])}"
 
 
-def limit(bench, types, of, count, how):
+def limit(bench, types, of, count, how, layout="clustered"):
     """`of`: what the limit program is given, the types or `*`."""
     deleters, ids, readers = how
-    with bench.queue() as queue:
+    with bench.queue(layout, names(types)) as queue:
         queue.fill(count, types=",".join(names(types)))
         before = bench.server.skipped()
         found = drains.limit(queue, count, deleters, ids, types=of, readers=readers)

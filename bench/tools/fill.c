@@ -1,9 +1,10 @@
 /*
  * A producer: inserts messages of an exact size into the queue, with rising _ids.
  *
- *   fill uri=… db=… count=100000 [bytes=256] [types=t1,t2] [bundle=1] [chunk=0] [rate=0] [waiting=0] [times=FILE] [most_s=60]
+ *   fill uri=… db=… count=100000 [bytes=256] [types=t1,t2] [own=0] [bundle=1] [chunk=0] [rate=0] [waiting=0] [times=FILE] [most_s=60]
  *
  * count    documents; types take turns
+ * own      1: each type has a collection of its own, messages.TYPE, and the types take turns insert by insert
  * bytes    size of a message: of the whole document, or, in a bundle, of each of its items
  * bundle   above 1: documents {_id, type, batch: […]} of this many messages
  * chunk    documents in one insert; 0: about 256 KiB
@@ -27,10 +28,11 @@
 enum { TYPES_MAX = 1024, ITEM_BYTES_MIN = 32, CHUNK_BYTES = 256 * 1024, CHUNK_MAX = 10000, LOOK_MS = 2 };
 
 struct producer {
-  mongoc_collection_t *messages;
+  mongoc_collection_t *messages[TYPES_MAX]; /* one for all types, or one each */
   char *types[TYPES_MAX];
+  bool own;
   int type_count;
-  int64_t bundle, bytes, waiting, held_ns;
+  int64_t bundle, bytes, waiting, held_ns, inserts;
   uint8_t id[12]; /* 4 bytes seconds, 4 nanoseconds, 4 number: rises within a run and from run to run */
   uint32_t random;
 };
@@ -82,14 +84,15 @@ static void append_batch(struct producer *producer, bson_t *document)
   bson_append_array_end(document, &batch);
 }
 
-static bson_t *document_new(struct producer *producer, int64_t number)
+/* `type`: which of them. */
+static bson_t *document_new(struct producer *producer, int64_t number, int64_t type)
 {
   bson_t *document = bson_new();
   bson_oid_t id;
   big_endian(producer->id + 8, (uint32_t)number);
   memcpy(id.bytes, producer->id, sizeof id.bytes);
   BSON_APPEND_OID(document, "_id", &id);
-  BSON_APPEND_UTF8(document, "type", producer->types[number % producer->type_count]);
+  BSON_APPEND_UTF8(document, "type", producer->types[type]);
   if (producer->bundle > 1)
     append_batch(producer, document);
   else
@@ -103,9 +106,10 @@ static void insert(struct producer *producer, int64_t first, int64_t count)
 {
   static bson_t *documents[CHUNK_MAX];
   bson_error_t error;
+  int64_t own = producer->own ? producer->inserts++ % producer->type_count : 0;
   for (int64_t i = 0; i < count; i++)
-    documents[i] = document_new(producer, first + i);
-  if (!mongoc_collection_insert_many(producer->messages, (const bson_t **)documents, (size_t)count, NULL, NULL, &error))
+    documents[i] = document_new(producer, first + i, producer->own ? own : (first + i) % producer->type_count);
+  if (!mongoc_collection_insert_many(producer->messages[own], (const bson_t **)documents, (size_t)count, NULL, NULL, &error))
     die("%s", error.message);
   for (int64_t i = 0; i < count; i++)
     bson_destroy(documents[i]);
@@ -118,15 +122,23 @@ static void sleep_until(int64_t when_ns)
     ;
 }
 
-static void hold_while_many_wait(struct producer *producer, int64_t end_ns)
+static int64_t count_waiting(struct producer *producer)
 {
   bson_error_t error;
-  int64_t begin = wall_ns(), count;
-  while ((count = mongoc_collection_estimated_document_count(producer->messages, NULL, NULL, NULL, &error)) > producer->waiting &&
-         wall_ns() < end_ns)
+  int64_t waiting = 0, count;
+  for (int i = 0; i < (producer->own ? producer->type_count : 1); i++) {
+    if ((count = mongoc_collection_estimated_document_count(producer->messages[i], NULL, NULL, NULL, &error)) < 0)
+      die("%s", error.message);
+    waiting += count;
+  }
+  return waiting;
+}
+
+static void hold_while_many_wait(struct producer *producer, int64_t end_ns)
+{
+  int64_t begin = wall_ns();
+  while (count_waiting(producer) > producer->waiting && wall_ns() < end_ns)
     sleep_until(wall_ns() + LOOK_MS * 1000000);
-  if (count < 0)
-    die("%s", error.message);
   producer->held_ns += wall_ns() - begin;
 }
 
@@ -144,7 +156,8 @@ static int64_t produce(struct producer *producer, int64_t count, int64_t chunk, 
     int64_t sent = wall_ns();
     insert(producer, done, some);
     if (times)
-      fprintf(times, "%lld %lld %lld %lld\n", (long long)done + 1, (long long)some, (long long)(rate > 0 ? was_due : sent), (long long)wall_ns());
+      fprintf(times, "%lld %lld %lld %lld\n", (long long)done + 1, (long long)some, (long long)(rate > 0 ? was_due : sent),
+              (long long)wall_ns());
     done += some;
   }
   return done;
@@ -155,6 +168,19 @@ static void take_types(struct producer *producer, char *list)
   for (char *rest = list, *name; (name = strsep(&rest, ",")) != NULL; producer->types[producer->type_count++] = name)
     if (producer->type_count == TYPES_MAX)
       die("types=: more than %d", TYPES_MAX);
+}
+
+/* As `times` says, acknowledged by the majority or by one. */
+static void open_collections(struct producer *producer, mongoc_client_t *client, const char *db, bool majority)
+{
+  mongoc_write_concern_t *concern = mongoc_write_concern_new();
+  mongoc_write_concern_set_w(concern, majority ? MONGOC_WRITE_CONCERN_W_MAJORITY : 1);
+  for (int i = 0; i < (producer->own ? producer->type_count : 1); i++) {
+    char name[256];
+    snprintf(name, sizeof name, producer->own ? "messages.%s" : "messages", producer->types[i]);
+    producer->messages[i] = mongoc_client_get_collection(client, db, name);
+    mongoc_collection_set_write_concern(producer->messages[i], concern);
+  }
 }
 
 static int64_t chunk_choose(char **argv, const struct producer *producer)
@@ -168,8 +194,10 @@ static int64_t chunk_choose(char **argv, const struct producer *producer)
 int main(int argc, char **argv)
 {
   (void)argc;
-  struct producer producer = {.bundle = argument_number(argv, "bundle", "1"), .bytes = argument_number(argv, "bytes", "256"),
-                              .waiting = argument_number(argv, "waiting", "0")};
+  struct producer producer = {.bundle = argument_number(argv, "bundle", "1"),
+                              .bytes = argument_number(argv, "bytes", "256"),
+                              .waiting = argument_number(argv, "waiting", "0"),
+                              .own = argument_number(argv, "own", "0") != 0};
   const char *path = argument(argv, "times", "");
   FILE *times = *path ? fopen(path, "w") : NULL;
   int64_t now = wall_ns();
@@ -180,10 +208,7 @@ int main(int argc, char **argv)
 
   mongoc_client_pool_t *pool = pool_open(argument(argv, "uri", NULL));
   mongoc_client_t *client = mongoc_client_pool_pop(pool);
-  producer.messages = mongoc_client_get_collection(client, argument(argv, "db", NULL), "messages");
-  mongoc_write_concern_t *concern = mongoc_write_concern_new();
-  mongoc_write_concern_set_w(concern, times ? MONGOC_WRITE_CONCERN_W_MAJORITY : 1);
-  mongoc_collection_set_write_concern(producer.messages, concern);
+  open_collections(&producer, client, argument(argv, "db", NULL), times != NULL);
 
   int64_t begin = wall_ns();
   int64_t done = produce(&producer, argument_number(argv, "count", NULL), chunk_choose(argv, &producer), argument_number(argv, "rate", "0"),

@@ -3,7 +3,7 @@
  * changed, and nothing has to be polled. Each line: what, wall clock in ns, a number.
  *
  *   sync     fdatasync or fsync has returned; the file's length when it was called
- *   insert   the reply to an insert into `messages` has arrived; the number of inserted documents
+ *   insert   the reply to an insert into `messages`, or a type's own collection, has arrived; the number of inserted documents
  */
 #include <bson/bson.h>
 #include <dlfcn.h>
@@ -56,6 +56,14 @@ static long long reply_number(const bson_t *reply, const char *key)
   return bson_iter_init_find(&at, reply, key) ? bson_iter_as_int64(&at) : 0;
 }
 
+/* The shared collection, or a type's own. */
+static bool holds_messages(const char *collection)
+{
+  static const char shared[] = "messages";
+  size_t length = sizeof shared - 1;
+  return strncmp(collection, shared, length) == 0 && (collection[length] == '\0' || collection[length] == '.');
+}
+
 /* A pawl program inserts by a bulk or by a command. Wake-ups use bulks too, so this holds the last bulk made for `messages`. */
 static mongoc_bulk_operation_t *of_messages;
 
@@ -64,7 +72,7 @@ mongoc_bulk_operation_t *mongoc_collection_create_bulk_operation_with_opts(mongo
   mongoc_bulk_operation_t *(*real)(mongoc_collection_t *, const bson_t *);
   *(void **)&real = dlsym(RTLD_NEXT, "mongoc_collection_create_bulk_operation_with_opts");
   mongoc_bulk_operation_t *bulk = real(collection, opts);
-  if (strcmp(mongoc_collection_get_name(collection), "messages") == 0)
+  if (holds_messages(mongoc_collection_get_name(collection)))
     of_messages = bulk;
   else if (of_messages == bulk)
     of_messages = NULL;
@@ -88,7 +96,7 @@ bool mongoc_client_write_command_with_opts(mongoc_client_t *client, const char *
   bson_iter_t at;
   *(void **)&real = dlsym(RTLD_NEXT, "mongoc_client_write_command_with_opts");
   bool result = real(client, db, command, opts, reply, error);
-  if (bson_iter_init_find(&at, command, "insert") && strcmp(bson_iter_utf8(&at, NULL), "messages") == 0)
+  if (bson_iter_init_find(&at, command, "insert") && holds_messages(bson_iter_utf8(&at, NULL)))
     note("insert", reply_number(reply, "n"));
   return result;
 }
