@@ -4,6 +4,7 @@ import signal
 import subprocess
 from datetime import datetime, timedelta, timezone
 
+import bson
 import pytest
 
 from harness import CALM, ROOT, environment, program, wait_until
@@ -13,6 +14,10 @@ TITLE = "## What each request carries"
 WAIT_QUEUE = -1  # its slot
 FLOOR = "@floor"
 WAITING = {"$push": "wait for the lock", "$unset": "wait on for the lock", "$pull": "leave the wait queue", "$currentDate": "call the next waiter"}
+# What is sent for an own collection as for `messages`.
+RANGES = {"delete by range"}
+OF_OWN = RANGES | {"insert messages", "poll the queue", "look for deleted messages", "continue a pass", "delete by `_id`s",
+                   "see whether the queue is empty", "make a collection", "look at the indexes"}
 # The driver's own.
 DRIVER = {"isMaster", "ping", "saslStart", "saslContinue", "endSessions"}
 
@@ -57,13 +62,41 @@ def statement(command, name):
     return command[name][0]
 
 
+def request_of_own(who, verb, command):
+    """What is asked of own collections alone; None: it is named as for `messages`."""
+    if verb == "aggregate" and "pawl-worker" in who:
+        return "look for types with own collections"
+    if verb == "aggregate":
+        return "look at the first documents, of own collections too" if command["aggregate"] == "messages" else "look for the oldest documents of own collections"
+    if verb in ("count", "collMod"):
+        return {"count": "count an own collection", "collMod": "close or open an own collection"}[verb]
+    if verb != "find":
+        return None
+    if "$nor" in command["filter"]:
+        return "look for documents of another type"
+    if "limit" not in command:
+        return "begin the pass of an own collection"
+    # Behind a document that cannot be taken a poll asks for more than one: see everything().
+    last = command["limit"] == 1 and command.get("sort") == {"_id": 1} and not command["filter"]
+    return "last poll of an own collection" if last else None
+
+
 def request(who, command, fenced, released, cut):
     """What the protocol calls it; by anything but its concerns."""
     verb, of = next(iter(command.items()))
     where = command.get("collection", of) if verb == "getMore" else of
+    own = isinstance(where, str) and where.startswith("messages.")
+    if own:
+        where = "messages"
     wakeups = isinstance(where, str) and where.split(".")[0] == "wakeups"
     if verb == "explain":
         return "see how MongoDB would read"
+    if where == "messages" and verb == "find" and "pawl-setup" in who:
+        return "see whether the queue is empty"
+    if own or "$unionWith" in str(command.get("pipeline", "")):
+        name = request_of_own(who, verb, command)
+        if name:
+            return name
     if where == "messages" and "pawl-worker" in who and ("returnKey" in command or command.get("pipeline", [])[1:] == [{"$group": {"_id": "$type"}}]):
         last = "last look" if command["readConcern"]["level"] == "linearizable" else "look"
         return f"{last} for types{', one by one' if verb == 'find' else ''}"
@@ -78,7 +111,10 @@ def request(who, command, fenced, released, cut):
             return "begin a pass"
         if "$in" in command["filter"].get("_id", {}):
             return "look for deleted messages"
-        return "last poll of `--exit-when-empty`" if "type" in command.get("sort", {}) else "poll the queue"
+        if "type" in command.get("sort", {}):
+            return "last poll of `--exit-when-empty`"
+        once_more = command["limit"] == 1 and "sort" not in command and "_id" not in command["filter"]
+        return "last poll, where own collections come next" if once_more else "poll the queue"
     if verb == "find" and where == "ledger":
         if "filter" not in command:
             return "see whether it reads in snapshots"
@@ -112,13 +148,18 @@ def request(who, command, fenced, released, cut):
             return "steal the lock"
         return "release the lock" if str(query["owner"]) not in released else "confirm the release"
     if verb == "findAndModify" and where == "ledger":
-        return "pause" if "paused" in command["update"][0]["$set"] else "fence"
+        if "paused" in command["update"][0]["$set"]:
+            return "pause"
+        return "fence" if len(command["update"]) == 1 else "switch to an own collection, or back"
     if verb == "update" and where == "ledger":
         change = statement(command, "updates")
         if change["q"]["_id"] == FLOOR:
             return "raise the floor"
         if "_id" in change["u"]:
             return "adopt"
+        set_ = change["u"][0].get("$set", {}) if isinstance(change["u"], list) else {}
+        if "moved" in set_:
+            return "make the ledger at the new place" if "carried" in set_ else "mark the ledger as moved"
         if "paused.id" in change["q"]:
             return "resume"
         return "commit" if "link" in change["q"] else "record what is settled"
@@ -170,12 +211,12 @@ def own_times(value):
         time for name, item in value.items() if name not in ("holder", "$push") and "$unset" not in value for time in own_times(item)]
 
 
-def observed(field, log, cut=False):
+def observed(places, log, cut=False):
     """Each request since the last call: (request, verb and collection, write concern, read concern, whether it ends at the server)."""
     fenced, released, seen = set(), set(), []
     for who, command in log.read():
         verb, of = next(iter(command.items()))
-        if verb in DRIVER or command["$db"] not in (field.name, "admin"): # the server writes its own accounts of transactions
+        if verb in DRIVER or command["$db"] not in ("admin", *(place.name for place in places)): # the server writes its own accounts of transactions
             continue
         name = request(who, command, who in fenced, released, cut)
         where = command.get("collection", of)
@@ -193,12 +234,12 @@ def observed(field, log, cut=False):
     return seen
 
 
-def everything(field, log):
+def everything(field, other, log):
     """All that pawl does, as a list of what observed() gives."""
     seen = []
 
     def note(**how):
-        seen.extend(observed(field, log, **how))
+        seen.extend(observed((field, other), log, **how))
 
     def stopped_at(point):
         worker = field.worker(*SMALL, *CALM, env={"PAWL_FAULT_STOP": point})
@@ -277,7 +318,67 @@ def everything(field, log):
     field.drain(*SMALL, *CALM)
     field.compare()
     note()
+    own_collection(field, crash, note)
+    note()
+    carried(field, other)
+    note()
     return seen
+
+
+def own_collection(field, crash, note):
+    """t1 gets its own collection, is drained, recovers with messages in both, and goes back."""
+    def status(*arguments):
+        assert field.run("pawl-status", *arguments).returncode == 0
+
+    assert field.run("pawl-setup", "--type", "t1,t4", "--own-collection").returncode == 0
+    assert field.run("pawl-enqueue", "--type", "t4", stdin=b"one\ntwo\n").returncode == 0
+    field.fill(250, own=True, size=1000)  # by ranges, and the rest by their _ids
+    field.fill(150, producer="an old one")
+    status()
+    status("--peek", "t1")
+    field.drain(*SMALL, *CALM)
+
+    # A crash before the commit, one behind it, and one with what is to be deleted in the own collection.
+    for point in ("block-written", "block-committed", "block-committed:3"):
+        field.fill(150, producer="an old one")
+        field.fill(250, own=True)
+        crash(point)
+        note()
+        field.drain(*SMALL, *CALM)
+        note(cut=point == "block-written")
+
+    # One that somebody removes meanwhile: the range does not fit.
+    field.fill(200, own=True)
+    worker = field.worker(*SMALL, *CALM, env={"PAWL_FAULT_STOP": "block-committed"})
+    worker.wait_frozen()
+    found = field.own("t1").find_one(sort=[("_id", 1)])
+    field.db["messages.t1"].delete_one({"_id": bson.decode(found.raw)["_id"]})
+    worker.thaw()
+    field.wait_settled()
+    # A document that is of another type: with a worker that makes no last poll, for what that asks behind such a document looks like a poll.
+    field.db["messages.t1"].insert_one({"type": "t2"})
+    worker.wait_log("is not that of the collection")
+    assert worker.stop()[0] == 0, str(worker)
+    field.db["messages.t1"].delete_many({"type": "t2"})
+
+    # By a pattern.
+    field.fill(10, own=True)
+    field.drain(*CALM, types=["t*"])
+    field.compare()
+
+    assert field.run("pawl-setup", "--type", "t1", "--shared-collection").returncode == 0
+    assert field.run("pawl-setup", "--type", "t1", "--own-collection").returncode == 0
+    field.fill(10, own=True)
+    field.drain(*CALM)
+
+
+def carried(old, new):
+    """t1, which has its own collection, goes to another database."""
+    assert new.run("pawl-setup").returncode == 0
+    assert old.run("pawl-status", "--pause", "t1", "--reason", "it moves").returncode == 0
+    done = old.run("pawl-setup", "--carry", "t1", "--to-uri", new.server.uri, "--to-db", new.name, "--yes")
+    assert done.returncode == 0, done
+    assert old.run("pawl-status").returncode == new.run("pawl-status", "--resume", "t1").returncode == 0
 
 
 def as_found(row, replica_set):
@@ -290,8 +391,10 @@ def as_found(row, replica_set):
 def test_each_request_carries_what_the_protocol_says(own_server, make_field, kind):
     server = own_server(f"--{kind}", "--test-commands").start()
     log, rows = Log(server), table()
-    seen = everything(make_field(server), log)
+    seen = everything(make_field(server), make_field(server), log)
     assert len(seen) > 100
+    of_own = {name for name, command, *_ in seen if "messages." in command}
+    assert of_own >= (OF_OWN if server.replica_set else OF_OWN - RANGES), "requests that were not sent for an own collection"
     for request_, command, *found in sorted(set(seen)):
         assert request_ in rows, f"docs/protocol.md has no row for {request_} ({command}), which carries {found}"
         wanted_command, *wanted = as_found(rows[request_], server.replica_set)
