@@ -113,6 +113,31 @@ TEST(test_alarm_of_a_pause)
   assert_string_equal(cell, "paused by ann@w1: new disk");
 }
 
+/* A mark alone is no failure; what waits behind it is one, and a worker's absence says no more. */
+TEST(test_alarm_of_a_move)
+{
+  struct overview_row rows[] = {row_of("a")};
+  struct overview overview = {.rows = rows, .count = 1, .queue_known = true, .usable = OUTCOME_YES, .read_at_ms = 1000};
+  struct error error = {.text = ""};
+  char line[ALARM_SIZE], cell[CELL_SIZE];
+  rows[0].ledger.moved = true;
+  rows[0].held = rows[0].waits = false;
+  strcpy(rows[0].ledger.move.to, "db1:27017/pawl");
+  assert_int_equal(top_alarm(&overview, &error, 1000, 200, line), ALARM_FINE);
+  top_cell(&rows[0], TOP_HOLDER, cell);
+  assert_string_equal(cell, "moved");
+  top_cell(&rows[0], TOP_WHAT, cell);
+  assert_string_equal(cell, "moved to db1:27017/pawl");
+  rows[0].waits = true;
+  rows[0].oldest_ms = 60000;
+  assert_int_equal(top_alarm(&overview, &error, 1000, 200, line), ALARM_WRONG);
+  assert_string_equal(line, "DOCUMENTS WAIT WHERE A TYPE WAS MOVED AWAY: a");
+  assert_int_equal(top_alarm(&overview, &error, 1000, 30, line), ALARM_WRONG);
+  assert_string_equal(line, "1 MOVED AWAY");
+  top_cell(&rows[0], TOP_WHAT, cell);
+  assert_string_equal(cell, "no worker takes what waits here: moved to db1:27017/pawl");
+}
+
 /* ---- texts ---- */
 
 static void expect_age(int64_t ms, const char *expected)

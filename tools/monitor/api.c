@@ -126,6 +126,20 @@ static void append_pause(bson_t *row, const struct ledger *ledger)
   bson_append_document_end(row, &pause);
 }
 
+static void append_move(bson_t *row, const struct ledger *ledger)
+{
+  bson_t move;
+  if (!ledger->moved) {
+    BSON_APPEND_NULL(row, "moved");
+    return;
+  }
+  BSON_APPEND_DOCUMENT_BEGIN(row, "moved", &move);
+  BSON_APPEND_UTF8(&move, "to", ledger->move.to);
+  BSON_APPEND_UTF8(&move, "by", ledger->move.by);
+  BSON_APPEND_INT64(&move, "at_ms", ledger->move.at_ms);
+  bson_append_document_end(row, &move);
+}
+
 static void append_own(bson_t *row, const struct overview_row *from)
 {
   bson_t own;
@@ -165,6 +179,7 @@ void api_fill_row(bson_t *row, const struct board *board, const struct overview_
   api_append_text(row, "file", ledger->end.file);
   BSON_APPEND_INT64(row, "length", ledger->end.length);
   append_pause(row, ledger);
+  append_move(row, ledger);
   append_own(row, from);
   api_append_text(row, "problem", from->problem != NULL ? from->problem : from->waits ? overview_kind_remark(from->kind) : NULL);
 }

@@ -176,6 +176,13 @@ static bool paused(const struct board *board, const struct overview_row *row, do
   return true;
 }
 
+static bool moved(const struct board *board, const struct overview_row *row, double *number)
+{
+  (void)board;
+  *number = row->ledger.moved;
+  return true;
+}
+
 static bool problem(const struct board *board, const struct overview_row *row, double *number)
 {
   (void)board;
@@ -203,6 +210,7 @@ static const struct {
     {"pawl_type_settled_documents_total", "counter", "Documents known to be deleted from the queue after their commit.", settled},
     {"pawl_type_file_bytes", "gauge", "Committed bytes of the current segment.", file_bytes},
     {"pawl_type_paused", "gauge", "1 if the type is paused.", paused},
+    {"pawl_type_moved", "gauge", "1 if the type was moved to another database: no worker takes it here.", moved},
     {"pawl_type_own_collection", "gauge", "1 if the type has its own collection.", own},
     {"pawl_type_refused_documents", "gauge",
      "Of the first documents in its own collection, those that no worker takes, for their type is another.", refused},

@@ -162,7 +162,11 @@ static void tell_changes(const struct telling *telling, const struct overview_ro
   if (row->ledger.paused && !(before != NULL && before->ledger.paused))
     tell(telling, TRACK_WARN, "paused by %s: %s", row->ledger.pause.by, row->ledger.pause.reason);
   if (before != NULL && before->ledger.paused && !row->ledger.paused)
-    tell(telling, TRACK_INFO, "resumed");
+    tell(telling, TRACK_INFO, row->ledger.moved ? "not paused any more, but moved" : "resumed");
+  if (row->ledger.moved && !(before != NULL && before->ledger.moved))
+    tell(telling, TRACK_WARN, "moved to %s by %s", row->ledger.move.to, row->ledger.move.by);
+  if (before != NULL && before->ledger.moved && !row->ledger.moved)
+    tell(telling, TRACK_INFO, "it has come back");
   if (before != NULL && row->ledger.epoch < before->ledger.epoch)
     tell(telling, TRACK_ERROR, "the epoch went back from %" PRId64 " to %" PRId64 ": the ledger was lost or replaced", before->ledger.epoch,
          row->ledger.epoch);

@@ -14,7 +14,7 @@ struct verdict {
   enum state state;
   int64_t named[STATE_CRITICAL + 1]; /* types with something to say, by state */
   char text[STATE_CRITICAL + 1][4096];
-  int64_t types, waiting, documents, oldest_ms;
+  int64_t types, moved, waiting, documents, oldest_ms;
 };
 
 static void say(struct verdict *verdict, enum state state, const char *text)
@@ -45,6 +45,8 @@ static void judge_limits(struct verdict *verdict, const struct config *config, c
                              config->max_documents);
   if (*why)
     used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", old || many ? ", " : "", why);
+  if (finding == FINDING_MOVED)
+    snprintf(text + used, sizeof text - used, ": it is at %s now", row->ledger.move.to);
   if (paused)
     snprintf(text + used, sizeof text - used, " by %s: %s", row->ledger.pause.by, row->ledger.pause.reason);
   if (old || many || finding != FINDING_NONE)
@@ -56,6 +58,7 @@ static void judge_rows(struct verdict *verdict, const struct config *config, con
   for (size_t i = 0; i < overview->count; i++) {
     const struct overview_row *row = &overview->rows[i];
     verdict->types += row->kind == OVERVIEW_TYPE;
+    verdict->moved += row->ledger.moved;
     verdict->waiting += row->kind == OVERVIEW_TYPE && row->waits;
     verdict->documents += row->queued > 0 ? row->queued : 0;
     if (row->oldest_ms > verdict->oldest_ms)
@@ -127,6 +130,8 @@ static void print_verdict(const struct verdict *verdict, const struct config *co
   if (verdict->state == STATE_OK)
     printf("%" PRId64 " type%s, %" PRId64 " with documents that wait%s%s", verdict->types, plural(verdict->types), verdict->waiting,
            verdict->waiting ? ", the oldest for " : "", verdict->waiting ? age : "");
+  if (verdict->state == STATE_OK && verdict->moved > 0)
+    printf(", %" PRId64 " moved away", verdict->moved);
   if (overview->read_at_ms == 0) {
     printf("\n");
     return;

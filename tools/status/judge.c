@@ -12,6 +12,8 @@ enum finding judge_row(const struct overview_row *row)
     return FINDING_PROBLEM;
   if (row->ledger.paused)
     return FINDING_PAUSED;
+  if (row->ledger.moved && row->waits)
+    return FINDING_MOVED;
   if (!row->waits)
     return row->refused > 0 ? FINDING_REFUSED : FINDING_NONE;
   if (row->kind == OVERVIEW_INVALID || row->kind == OVERVIEW_UNTYPED)
@@ -38,6 +40,7 @@ const char *judge_text(enum finding finding)
       [FINDING_PAUSED] = "paused",
       [FINDING_EXPIRED] = "the lease of its holder is over",
       [FINDING_UNSERVED] = "no worker serves it",
+      [FINDING_MOVED] = "the type was moved away, and no worker takes what waits here",
       [FINDING_STILL] = "nothing is written",
       [FINDING_TOOL] = "a tool has the lock",
       [FINDING_UNUSABLE] = "no worker can take these documents",

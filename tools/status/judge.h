@@ -12,6 +12,7 @@ enum finding {
   FINDING_PROBLEM,  /* its ledger or its lock cannot be used */
   FINDING_EXPIRED,  /* documents wait, and the lease of the holder is over: it froze or died, and no other worker waits */
   FINDING_UNSERVED, /* documents wait, and no worker holds the type or waits for it */
+  FINDING_MOVED,    /* documents wait here, and the type was moved to another database */
   FINDING_STILL,    /* documents wait, and the worker that holds the type writes nothing */
   FINDING_TOOL,     /* documents wait, and a pawl-lock or another tool has had the lock for long */
   FINDING_UNUSABLE, /* documents that no worker can take */

@@ -1,4 +1,5 @@
 #include "lockstore/queue_name.h"
+#include "tools/status/judge.h"
 #include "tools/status/status.h"
 
 #include <bson/bson.h>
@@ -95,6 +96,16 @@ static void print_own(const struct overview_row *row)
     printf("%s: no worker takes %" PRId64 " of the first documents in %s: their type is another\n", row->type, row->refused, name.text);
 }
 
+static void print_moved(const struct overview_row *row)
+{
+  struct error text;
+  if (ledger_moved(OUTCOME_YES, row->type, &row->ledger, &text) == OUTCOME_YES)
+    return;
+  printf("%s\n", text.text);
+  if (row->waits)
+    printf("%s: %s\n", row->type, judge_text(FINDING_MOVED));
+}
+
 static void print_remarks(const struct overview *overview)
 {
   for (size_t i = 0; i < overview->count; i++) {
@@ -104,6 +115,7 @@ static void print_remarks(const struct overview *overview)
       printf("%s: %s\n", row->type, row->problem);
     if (row->ledger.paused)
       printf("%s: paused by %s: %s\n", row->type, row->ledger.pause.by, row->ledger.pause.reason);
+    print_moved(row);
     if (remark && row->queued != 0)
       printf("%s: %s\n", row->type, remark);
     print_own(row);
@@ -175,6 +187,18 @@ static void append_pause(bson_t *line, const struct ledger *ledger)
   BSON_APPEND_UTF8(&paused, "reason", ledger->pause.reason);
   BSON_APPEND_DATE_TIME(&paused, "at", ledger->pause.at_ms);
   bson_append_document_end(line, &paused);
+}
+
+static void append_move(bson_t *line, const struct ledger *ledger)
+{
+  bson_t moved;
+  if (!ledger->moved)
+    return;
+  BSON_APPEND_DOCUMENT_BEGIN(line, "moved", &moved);
+  BSON_APPEND_UTF8(&moved, "to", ledger->move.to);
+  BSON_APPEND_UTF8(&moved, "by", ledger->move.by);
+  BSON_APPEND_DATE_TIME(&moved, "at", ledger->move.at_ms);
+  bson_append_document_end(line, &moved);
 }
 
 static void append_slots(bson_t *line, const struct overview_row *row)
@@ -271,6 +295,7 @@ static void print_json_row(const struct overview_row *row, bool rates)
   if (rates && row->rate_messages >= 0)
     BSON_APPEND_DOUBLE(&line, "rate", row->rate_messages);
   append_pause(&line, &row->ledger);
+  append_move(&line, &row->ledger);
   append_own(&line, row);
   if (row->problem)
     BSON_APPEND_UTF8(&line, "problem", row->problem);

@@ -25,6 +25,7 @@
  *   machine         boot id of the kernel that wrote the end; null: none
  *   rate            messages a second since the last output; --watch only, and not the first time
  *   paused          {by, reason, at}: only while the type is paused
+ *   moved           {to, by, at}: only where the type was moved to another database; then without `paused`
  *   problem         why the ledger or the lock could not be read; only then, and the exit code is 1
  *
  * Without --type it also checks whether workers would refuse the database. If so there is one more line, {database, refused: why}, and the

@@ -22,6 +22,7 @@ static size_t append_finding(const struct overview *overview, enum finding findi
       [FINDING_EXPIRED] = "LEASE OVER (HOLDER FROZEN OR DEAD)",
       [FINDING_PAUSED] = "PAUSED",
       [FINDING_UNSERVED] = "NO WORKER SERVES",
+      [FINDING_MOVED] = "DOCUMENTS WAIT WHERE A TYPE WAS MOVED AWAY:",
       [FINDING_STILL] = "NOTHING IS WRITTEN",
       [FINDING_TOOL] = "A TOOL HAS THE LOCK",
       [FINDING_UNUSABLE] = "NO WORKER CAN TAKE",
@@ -56,9 +57,9 @@ static void findings_name(const struct overview *overview, char line[ALARM_SIZE]
 static void findings_count(const struct overview *overview, char line[ALARM_SIZE])
 {
   static const char *const titles[FINDINGS] = {
-      [FINDING_PROBLEM] = "UNUSABLE",       [FINDING_EXPIRED] = "LEASE OVER",    [FINDING_UNSERVED] = "UNSERVED",
-      [FINDING_STILL] = "NOT PROGRESSING",  [FINDING_TOOL] = "LOCKED BY A TOOL", [FINDING_UNUSABLE] = "NOT TAKEABLE",
-      [FINDING_REFUSED] = "PARTLY REFUSED", [FINDING_PAUSED] = "PAUSED",
+      [FINDING_PROBLEM] = "UNUSABLE",      [FINDING_EXPIRED] = "LEASE OVER",     [FINDING_UNSERVED] = "UNSERVED",
+      [FINDING_STILL] = "NOT PROGRESSING", [FINDING_TOOL] = "LOCKED BY A TOOL",  [FINDING_UNUSABLE] = "NOT TAKEABLE",
+      [FINDING_MOVED] = "MOVED AWAY",      [FINDING_REFUSED] = "PARTLY REFUSED", [FINDING_PAUSED] = "PAUSED",
   };
   size_t counts[FINDINGS] = {0}, used = 0;
   for (size_t i = 0; i < overview->count; i++)

@@ -106,6 +106,7 @@ static void holder_text(const struct overview_row *row, char *cell)
     snprintf(cell, CELL_SIZE, "%s",
              row->lock_malformed                  ? "malformed"
              : row->ledger.paused                 ? "paused"
+             : row->ledger.moved                  ? "moved"
              : judge_row(row) == FINDING_UNSERVED ? "nobody"
                                                   : "-");
   else if (row->holders > 1)
@@ -136,6 +137,8 @@ static void what_text(const struct overview_row *row, char *cell)
 {
   if (row->ledger.paused && !row->problem)
     snprintf(cell, CELL_SIZE, "paused by %.100s: %.150s", row->ledger.pause.by, row->ledger.pause.reason);
+  else if (row->ledger.moved && !row->problem)
+    snprintf(cell, CELL_SIZE, "%smoved to %.200s", row->waits ? "no worker takes what waits here: " : "", row->ledger.move.to);
   else
     snprintf(cell, CELL_SIZE, "%.290s", row->problem ? row->problem : judge_text(judge_row(row)));
 }

@@ -109,11 +109,16 @@ function judge(row, nowMs) {
       () => [{ row }, ` is paused by ${visible(row.paused.by)} since ${span(nowMs - row.paused.at_ms)}: ${visible(row.paused.reason) || "no reason given"}.`,
         waits ? ` ${waiting(row.queued, row.oldest_ms, row.oldest_seen)}.` : ""],
       "To go on: pawl-status --resume."));
+  if (row.moved)
+    found.push(problem(waits ? "late" : "moved", waits ? CRITICAL : NOTICE, waits ? "waits for nobody" : "moved away", row, waits ?
+      () => ["No worker takes what waits for ", { row }, ` here: it was moved to ${visible(row.moved.to)}. ${waiting(row.queued, row.oldest_ms, row.oldest_seen)}.`] :
+      () => [{ row }, ` was moved to ${visible(row.moved.to)} by ${visible(row.moved.by)}, ${span(nowMs - row.moved.at_ms)} ago.`],
+      waits ? "Let its producers insert there, and move these messages on." : "Nothing to do: it is served there."));
   if (row.own?.refused > 0)
     found.push(problem("refused", WARNING, "cannot be taken", row,
       () => [`No worker takes ${row.own.refused === 1 ? "a document" : "documents"} in ${visible(row.own.collection)}, the collection of `, { row }, ": of another type."],
       "Find the producer; pawl-setup --set-aside."));
-  const one = row.holder ? judgeHeld(row, known) : waits && !row.paused && !row.problem && row.kind === "type" ? judgeUnheld(row, known) : null;
+  const one = row.holder ? judgeHeld(row, known) : waits && !row.paused && !row.moved && !row.problem && row.kind === "type" ? judgeUnheld(row, known) : null;
   if (one)
     found.push(one);
   return found.sort((a, b) => b.level - a.level);
@@ -143,6 +148,8 @@ const kinds = {
   refused: names => ["No worker takes some documents in the own collections of ", ...names, ": of another type."],
   withheld: (names, wait) => ["Tools hold ", ...names, `, which keeps the workers out: ${wait}.`],
   behind: (names, wait) => ["The workers of ", ...names, ` are behind: ${wait}.`],
+  late: (names, wait) => ["No worker takes what waits here for ", ...names, `, which were moved to another database: ${wait}.`],
+  moved: names => [...names, " were moved to another database."],
   paused: names => [...names, " are paused."],
   left: names => ["Locks of ", ...names, " were left behind; nothing waits."],
 };

@@ -25,6 +25,7 @@ const figures = [
   ["Last end", row => row.kind === "lock" || row.holder || !row.epoch ? null : row.clean ? "clean" : "not clean: the last holder crashed or was cut off"],
   ["Own collection", row => row.own ? `${visible(row.own.collection)}${row.own.queued === null || row.queued === null ? "" :
     `: ${number(row.own.queued)} there, ${number(row.queued - row.own.queued)} in messages`}` : null],
+  ["Moved", row => row.moved ? `to ${visible(row.moved.to)}, by ${visible(row.moved.by)}, on ${moment(row.moved.at_ms)}` : null],
   ["Paused", row => row.paused ? `by ${visible(row.paused.by)}, since ${moment(row.paused.at_ms)}: ${visible(row.paused.reason)}` : null],
 ];
 
