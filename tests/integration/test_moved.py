@@ -1,8 +1,10 @@
 """A type that was moved to another database: the tools say so at the old place, and what waits there is told as what it is."""
 import json
+import os
+import subprocess
 
 import pytest
-from harness import CALM, wait_until
+from harness import CALM, environment, program, wait_until
 from monitoring import Monitor
 
 
@@ -69,3 +71,50 @@ def test_the_monitor_tells_it(moved, tmp_path):
     finally:
         monitor.process.terminate()
         monitor.process.wait(30)
+
+
+# --- producers ---
+
+
+def enqueue(field, *arguments, code=0, lines=b"one\ntwo\n"):
+    done = field.run("pawl-enqueue", *arguments, stdin=lines)
+    assert done.returncode == code, done
+    return done.stderr.decode()
+
+
+def test_enqueue_refuses(moved):
+    to = moved.ledger()["moved"]["to"]
+    said = enqueue(moved, "--type", "t1", code=2)
+    assert f"t1 was moved to {to}: no worker takes its messages here" in said and moved.queued() == 0, said
+    enqueue(moved, "--type", "t2")
+    assert moved.queued("t2") == 2
+    enqueue(moved.there, "--type", "t1")
+    assert moved.there.queued() == 2
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["shared", "own"])
+def test_enqueue_learns_of_a_move(field, make_field, own):
+    """It ran when the type moved. What it was told of as done is in the queue, and the rest is not."""
+    there = make_field(field.server)
+    assert field.run("pawl-setup").returncode == there.run("pawl-setup").returncode == 0
+    field.fill(5)
+    field.drain(*CALM)
+    if own:
+        assert field.run("pawl-setup", "--type", "t1", "--own-collection").returncode == 0
+    process = subprocess.Popen([program("pawl-enqueue"), *field.mongo, "--type", "t1", "--batch-messages", "1"], stdin=subprocess.PIPE,
+                               stderr=subprocess.PIPE, env=environment())
+    os.write(process.stdin.fileno(), b"one\n")
+    wait_until(lambda: field.queued() == 1, lambda: "the first message")
+    (field.db["messages.t1"] if own else field.messages).delete_many({})
+    assert field.run("pawl-status", "--pause", "t1", "--reason", "it moves").returncode == 0
+    done = field.run("pawl-setup", "--carry", "t1", "--to-uri", there.server.uri, "--to-db", there.name, "--yes")
+    assert done.returncode == 0, done
+
+    def ended():
+        try:
+            os.write(process.stdin.fileno(), b"more\n")
+        except BrokenPipeError:
+            pass
+        return process.poll() is not None
+    wait_until(ended, lambda: "an end", 30)
+    assert b"t1 was moved to " in process.stderr.read() and process.returncode != 0

@@ -1,5 +1,6 @@
 #include "tools/enqueue/destination.h"
 #include "bson_array.h"
+#include "lockstore/store.h"
 
 #include <stdlib.h>
 
@@ -59,7 +60,28 @@ const char *destination_type(const struct batch *batch, size_t i)
 
 /* ---- the ledgers ---- */
 
-static void note_own(void *context, const bson_t *document)
+static bool needs(const bson_t *document, const char *word)
+{
+  bson_iter_t at, in;
+  if (!bson_iter_init_find(&at, document, "needs") || !BSON_ITER_HOLDS_ARRAY(&at) || !bson_iter_recurse(&at, &in))
+    return false;
+  while (bson_iter_next(&in))
+    if (BSON_ITER_HOLDS_UTF8(&in) && strcmp(bson_iter_utf8(&in, NULL), word) == 0)
+      return true;
+  return false;
+}
+
+/* The first that is found is enough: all of the batch waits for it. */
+static void note_moved(struct destinations *destinations, const char *type, const bson_t *document)
+{
+  bson_iter_t at, to;
+  bool named = bson_iter_init(&at, document) && bson_iter_find_descendant(&at, "moved.to", &to) && BSON_ITER_HOLDS_UTF8(&to);
+  if (destinations->moved.text[0] == '\0')
+    error_set(&destinations->moved, "%s was moved to %.300s: no worker takes its messages here; insert them there", type,
+              named ? bson_iter_utf8(&to, NULL) : "another database");
+}
+
+static void note_needs(void *context, const bson_t *document)
 {
   struct destinations *destinations = context;
   bson_iter_t id;
@@ -67,15 +89,18 @@ static void note_own(void *context, const bson_t *document)
   if (!bson_iter_init_find(&id, document, "_id") || !BSON_ITER_HOLDS_UTF8(&id))
     return;
   size_t at = find(destinations, bson_iter_utf8(&id, NULL), &there);
-  if (there)
+  if (there && needs(document, LEDGER_NEED_OWN))
     destinations->list[at].own = true;
+  if (there && needs(document, LEDGER_NEED_MOVED))
+    note_moved(destinations, destinations->list[at].type, document);
 }
 
-/* Of those, the ones that have their own collection, as the majority has it: that is not rolled back. */
+/* Of those, the ones that have their own collection or were moved away, as the majority has it: that is not rolled back. */
 static enum outcome ask(struct mongo *mongo, const bson_t *types, mongo_each *each, void *context, struct error *error)
 {
-  bson_t *command = BCON_NEW("find", "ledger", "filter", "{", "_id", "{", "$in", BCON_ARRAY(types), "}", "needs", BCON_UTF8("own"), "}",
-                             "projection", "{", "_id", BCON_INT32(1), "}");
+  bson_t *command = BCON_NEW("find", "ledger", "filter", "{", "_id", "{", "$in", BCON_ARRAY(types), "}", "needs", "{", "$in", "[",
+                             BCON_UTF8(LEDGER_NEED_OWN), BCON_UTF8(LEDGER_NEED_MOVED), "]", "}", "}", "projection", "{", "needs",
+                             BCON_INT32(1), "moved.to", BCON_INT32(1), "}");
   mongo_append_read_concern(mongo, command, "majority", false);
   mongo_append_max_time(mongo, command);
   enum outcome outcome = mongo_find(mongo, "asking which types have their own collection", command, each, context, error);
@@ -95,7 +120,7 @@ static enum outcome ask_some(struct destinations *destinations, struct mongo *mo
     snprintf(key, sizeof key, "%zu", count++);
     bson_append_utf8(&types, key, -1, destinations->list[*at].type, -1);
   }
-  enum outcome outcome = count > 0 ? ask(mongo, &types, note_own, destinations, error) : OUTCOME_YES;
+  enum outcome outcome = count > 0 ? ask(mongo, &types, note_needs, destinations, error) : OUTCOME_YES;
   destinations->denied |= outcome == OUTCOME_UNKNOWN && error->reason == ERROR_RIGHT;
   if (outcome == OUTCOME_UNKNOWN && error->reason == ERROR_RIGHT)
     outcome = OUTCOME_YES;
@@ -107,10 +132,9 @@ static enum outcome ask_some(struct destinations *destinations, struct mongo *mo
   return outcome;
 }
 
-static void note_there(void *context, const bson_t *document)
+static void note_own(void *context, const bson_t *document)
 {
-  (void)document;
-  *(bool *)context = true;
+  *(bool *)context |= needs(document, LEDGER_NEED_OWN);
 }
 
 enum outcome destination_is_own(struct mongo *mongo, const char *type, struct error *error)
@@ -118,7 +142,7 @@ enum outcome destination_is_own(struct mongo *mongo, const char *type, struct er
   bson_t types = BSON_INITIALIZER;
   bool own = false;
   BSON_APPEND_UTF8(&types, "0", type);
-  enum outcome outcome = ask(mongo, &types, note_there, &own, error);
+  enum outcome outcome = ask(mongo, &types, note_own, &own, error);
   bson_destroy(&types);
   return outcome == OUTCOME_YES && !own ? OUTCOME_NO : outcome;
 }
@@ -173,7 +197,7 @@ static void note_due(struct destinations *destinations, const struct batch *batc
       continue;
     struct destination *one = get(destinations, type);
     *known &= one->asked_ms != 0;
-    one->due = !one->own && (now || one->asked_ms == 0 || now_ms - one->asked_ms >= DESTINATION_ASK_MS);
+    one->due = now || one->asked_ms == 0 || now_ms - one->asked_ms >= DESTINATION_ASK_MS;
     last = type;
   }
 }
@@ -198,9 +222,14 @@ enum outcome destinations_assign(struct destinations *destinations, struct mongo
 {
   enum outcome outcome = OUTCOME_YES;
   *known = true;
+  destinations->moved.text[0] = '\0';
   note_due(destinations, batch, first, now, now_ms, known);
   for (size_t at = 0; at < destinations->count && outcome == OUTCOME_YES;)
     outcome = ask_some(destinations, mongo, &at, now_ms, error);
+  if (outcome == OUTCOME_YES && destinations->moved.text[0] != '\0') {
+    *error = destinations->moved;
+    outcome = OUTCOME_REFUSED;
+  }
   if (outcome == OUTCOME_YES) {
     outcome = look_for_collections(destinations, mongo, error);
     *known &= outcome == OUTCOME_YES;

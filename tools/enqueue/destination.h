@@ -24,16 +24,17 @@ struct destination { /* of a type */
 struct destinations {
   struct destination *list; /* in order of type */
   size_t count, room;
-  bool denied; /* the user may not read the ledgers: all types go into `messages` */
+  struct error moved; /* private: of a type that was just read; empty: none was moved away */
+  bool denied;        /* the user may not read the ledgers: all types go into `messages` */
 };
 
 void destinations_deinit(struct destinations *destinations);
 /*
- * Sets `own` of each document of the batch from `first` on. Reads the ledgers of the types that are new, and again of those that are not
- * own and were read longer than DESTINATION_ASK_MS ago, or, with `now`, in any case. now_ms: on any clock that only rises.
+ * Sets `own` of each document of the batch from `first` on. Reads the ledgers of the types that are new, and again of those that were
+ * read longer than DESTINATION_ASK_MS ago, or, with `now`, in any case. now_ms: on any clock that only rises.
  *
  * YES: all are set. UNKNOWN: no answer; `known`: all are set, some as they were read before. REFUSED: a type has its own collection, and
- * that is not there.
+ * that is not there; or a type was moved to another database.
  */
 enum { DESTINATION_ASK_MS = 10000 };
 MUST_CHECK enum outcome destinations_assign(struct destinations *destinations, struct mongo *mongo, struct batch *batch, size_t first,
