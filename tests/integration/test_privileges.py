@@ -242,6 +242,37 @@ def test_each_privilege_of_viewer_and_producer_is_needed(prepared, users):
     assert field.queued("t2") == 1
 
 
+def test_what_a_move_needs(prepared, users, make_field):
+    """The operator's role at both places; at the old one `find` on what the type's messages are in. Without that nothing is changed."""
+    old, new = prepared, make_field(prepared.server)
+    root = {"mongo": old.as_user("root")}
+    assert run("pawl-setup", *old.as_user("root"), "--type", "t1", "--own-collection").returncode == 0
+    old.fill(10, own=True)
+    old.drain(**root)
+    assert run("pawl-status", *old.as_user("worker"), "--pause", "t1", "--reason", "it moves").returncode == 0
+    operator = documented_roles(old.name)["operator"]["privileges"]
+    operator = [*operator, {"resource": {"db": old.name, "collection": "messages.t1"}, "actions": ["listIndexes"]}]  # pawl-setup looks at it
+    users.add("there", documented_roles(new.name)["operator"], pwd=PASSWORDS["worker"])
+    before = old.ledger()
+
+    def carry(user, to="there"):
+        return run("pawl-setup", "--uri", users.uri(user), "--db", old.name, "--carry", "t1", "--to-uri", users.uri(to), "--to-db", new.name, "--yes")
+
+    def reads(*collections):
+        return {"privileges": operator + [{"resource": {"db": old.name, "collection": name}, "actions": ["find"]} for name in collections]}
+
+    for user, collections in (("none", []), ("shared", ["messages"]), ("own", ["messages.t1"])):
+        users.add(user, reads(*collections), pwd=PASSWORDS["worker"])
+        done = carry(user)
+        assert done.returncode != 0 and b"not authorized" in done.stderr, (user, done)
+        assert old.ledger() == before and new.ledger() is None
+    users.add("both", reads("messages", "messages.t1"), pwd=PASSWORDS["worker"])
+    done = carry("both", to="both")
+    assert done.returncode != 0 and b"not authorized" in done.stderr and old.ledger() == before, done
+    done = carry("both")
+    assert done.returncode == 0 and old.ledger()["moved"] and new.ledger()["carried"], done
+
+
 @pytest.mark.parametrize("denied", [["find", "insert"], ["find"], ["insert"]], ids="+".join)
 def test_wakeups_are_not_needed(prepared, users, denied):
     """Without the rights on them a worker says so once, and goes on by its timers; so does pawl-enqueue, which says nothing."""
