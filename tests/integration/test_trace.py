@@ -130,3 +130,14 @@ def test_where_goes_with_messages(tmp_path, more):
 def test_trace_that_cannot_be(field):
     done = field.run("pawl-worker", "--type", "t1", "--trace", "a.", "--dir", field.dir)
     assert done.returncode == 2 and b'--trace: got "a." (from command line): takes FIELD' in done.stderr
+
+
+def test_a_type_with_its_own_collection(field):
+    """Its documents are in the file as they were sent, so one without a `type` has none there; a bundle needs its own."""
+    assert field.run("pawl-setup", "--type", "t1", "--own-collection").returncode == 0
+    field.insert("p", [{"n": 1}, {"type": "t1", "n": 2}, {"type": "t1", "batch": [{"n": 3}, {"n": 4}]}, {"batch": [{"n": 5}]}], own="t1")
+    field.drain()
+    assert [d["n"] for d in documents(where(field, "n=1"))] == [1]
+    assert [d["n"] for d in documents(where(field, "type=t1"))] == [2, 3, 4]
+    assert [d.get("n") for d in documents(dump("--dir", field.dir, "--type", "t1", **OPEN))] == [1, 2, 3, 4, None]
+    assert [d["batch"] for d in documents(where(field, "batch.n=5"))] == [[{"n": 5}]]
