@@ -4,6 +4,7 @@ import os
 import subprocess
 
 import pytest
+from browser import Chromium
 from harness import CALM, environment, program, wait_until
 from monitoring import Monitor
 
@@ -69,6 +70,25 @@ def test_the_monitor_tells_it(moved, tmp_path):
         assert 'pawl_type_moved{type="t1"} 1' in text and 'pawl_type_moved{type="t2"} 0' in text and 'pawl_type_paused{type="t1"} 0' in text
         assert any(f"moved to {to} by " in event["text"] for event in monitor.json("/api/type", type="t1")["events"])
     finally:
+        monitor.process.terminate()
+        monitor.process.wait(30)
+
+
+def test_the_page_tells_it(moved, tmp_path):
+    to = moved.ledger()["moved"]["to"]
+    monitor, page = Monitor(moved.mongo, tmp_path / "monitor.log"), Chromium()
+    try:
+        page.open(f"http://127.0.0.1:{monitor.number}/#/")
+        page.wait_text("All is well, with 1 note", "#headline")
+        page.wait_text(f"t1 was moved to {to} by ", "#problems")
+        moved.fill(2, producer="late")
+        page.wait_text(f"No worker takes what waits for t1 here: it was moved to {to}. 2 messages wait", "#problems")
+        assert "Nobody serves" not in page.text("#problems") and "waits for nobody" in page.text()
+        page.open(f"http://127.0.0.1:{monitor.number}/#/type/t1")
+        page.wait_text(f"to {to}, by ")
+        assert [fault for fault in page.faults() if "ERR_" not in fault] == []
+    finally:
+        page.close()
         monitor.process.terminate()
         monitor.process.wait(30)
 
