@@ -65,7 +65,7 @@ def test_each_file_is_in_a_kustomization():
         entries = {(path.parent / entry).resolve() for entry in content.get("resources", []) + content.get("components", [])}
         assert all(entry.exists() for entry in entries), path
         named |= {entry / "kustomization.yaml" if entry.is_dir() else entry for entry in entries}
-    roots = {HERE / f"example/{name}/kustomization.yaml" for name in ("shared", "types", "monitoring")}
+    roots = {HERE / f"example/{name}/kustomization.yaml" for name in ("shared", "types", "two-sets", "monitoring")}
     assert set(HERE.rglob("*.yaml")) - named == roots
 
 
@@ -173,6 +173,22 @@ def test_example_of_monitoring():
     assert found == {"pawl": ["pawl-t1", "pawl-t2"], "pawl-monitor": ["pawl-monitor"]}
     assert "jobLabel" not in str(of_kind(monitoring, "PodMonitor"))  # so the job is <namespace>/<name of the PodMonitor>
     assert of_kind(monitoring, "PrometheusRule")["pawl"]["spec"]["groups"]
+
+
+@kubectl
+def test_example_of_two_sets():
+    """As the example with one set, but for the Secret that t2 has the connection string from."""
+    two, one = render(HERE / "example/two-sets"), render(HERE / "example/types")
+    check_types(two, "t1", "t2")
+    named = {name: volume["secret"] for name, each in of_kind(two, "Deployment").items() for volume in pod(each)["volumes"] if "secret" in volume}
+    assert {name: secret["secretName"] for name, secret in named.items()} == {"pawl-t1": "pawl-worker", "pawl-t2": "pawl-worker-b"}
+    assert f"kubectl -n pawl create secret generic {named['pawl-t2']['secretName']} --from-file=uri" in PAGE
+    named["pawl-t2"]["secretName"] = "pawl-worker"
+    for each in two + one:
+        check_schema(each)
+        if each["kind"] == "Deployment":
+            pod(each)["volumes"].sort(key=lambda volume: volume["name"])
+    assert two == one
 
 
 @kubectl
