@@ -26,7 +26,8 @@ TIGHT = ("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privilege
 LEASE_S = 3
 EVENT = ('{"kind": "{{.Action}}", "service": "{{index .Actor.Attributes "com.docker.compose.service"}}", '
          '"exitCode": "{{.Actor.Attributes.exitCode}}", "signal": "{{.Actor.Attributes.signal}}"}')
-NODES = {"one": ["mongo"], "three": ["mongo", "mongo2", "mongo3"]}
+NODES = {"one": ["mongo"], "two": ["mongo"], "three": ["mongo", "mongo2", "mongo3"]}
+MORE = {"two": ["docker-compose.two-sets.yml"], "three": ["docker-compose.three.yml"]}
 
 
 def command(*words, env=None, check=True, timeout=120, stdin=None):
@@ -59,7 +60,7 @@ class Stack:
         self.uri = f"mongodb://{','.join(self.nodes)}/?replicaSet=rs0"
         self.env = environment(COMPOSE_PROJECT_NAME=self.name, PAWL_IMAGE=IMAGE, PAWL_LEASE=f"{LEASE_S}s", TEST_URI=self.uri,
                                TEST_SEED=self.name, **options)
-        self.files = ["docker-compose.yml", *(["docker-compose.three.yml"] if kind == "three" else []), "tests/compose/test.yml"]
+        self.files = ["docker-compose.yml", *MORE.get(kind, []), "tests/compose/test.yml"]
         self.clients, self.folder = {}, Path(tempfile.mkdtemp(dir=os.environ.get("PAWL_TEST_TMP")))
         self.event_log = self.folder / "events"
         with open(self.event_log, "wb") as log_file:  # as they come: the daemon remembers few
