@@ -64,7 +64,8 @@ class Machine:
         with open(self.console, "wb") as console:
             self.process = subprocess.Popen([*map(str, words)], stdin=subprocess.DEVNULL, stdout=console, stderr=console,
                                             pass_fds=(to_read, from_write), start_new_session=True,
-                                            env={**os.environ, "TMPDIR": os.environ["PAWL_TEST_MACHINE_MEMORY"]})
+                                            env={**os.environ, "TMPDIR": os.environ["PAWL_TEST_MACHINE_MEMORY"],
+                                                 "LD_PRELOAD": os.environ["PAWL_TEST_MACHINE_REGISTERS"]})
         os.close(to_read)
         os.close(from_write)
         threading.Thread(target=self._listen, args=(from_read,), daemon=True).start()
