@@ -22,7 +22,7 @@ def run(bench):
                              ["", "server operations", "network requests", "network KiB", "mongod CPU, ms", "worker CPU, ms"],
                              rows(results, *KEYS),
                              [f"serverStatus (opcounters, network) over {seconds} s, minus the server's own operations in the same time. "
-                              "Options at their defaults; the queue is empty and nobody holds a lock."]),
+                              "Options at their defaults; the queue is empty and no lock is held."]),
                        table("One worker with `--type '*'` and many types",
                              ["types", "server operations a second, idle", "worker CPU, idle, % of one", "memory, peak, MB", "descriptors, idle",
                               "the first message of each after, s"],

@@ -14,7 +14,7 @@ CROWDS = (2, 10, 50, 200)
 HOLD_MS, SLOTS = 50, 4
 FAIR = {"waiting": 10, "hold_ms": 5}
 LEASES = {"30 s": 30000, "5 min": 300000}
-HOW_CYCLES = ["One process that takes a lock which nobody else wants, and releases it, over and over. The library fences each take: a majority write of its "
+HOW_CYCLES = ["One process that takes a lock which no other process wants, and releases it, over and over. The library fences each take: a majority write of its "
               "own. mongolock has no fence; Redis (append-only, synced always) and etcd (its own lock, by the JSON gateway) are one node each."]
 HOW_CROWD = [f"All ask at one time, and each holds for {HOLD_MS} ms. Hand-over: from the end of one's hold to the beginning of the next one's. Total: from the "
              "first hold's beginning to the last one's end, times the sum of all holds. The library: a process a waiter; the others: a thread a waiter."]
