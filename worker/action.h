@@ -130,7 +130,8 @@ struct completion {
   bool own;                       /* POLL, with asks_own: it has its own collection, and that was looked in */
   bool tail;                      /* POLL: it was a tail poll */
   bool tail_next;                 /* POLL: the next one can be a tail poll */
-  int64_t took_ms;                /* POLL, READ: time until the answer */
+  int64_t took_ms;                /* POLL, READ: time until the answer, */
+  int64_t took_types;             /* POLL: for so many types; 0: as for one */
   int64_t took_us[LATENCIES_PERFORMED]; /* BEGIN, APPEND, COMMIT, CLOSE, DELETE: how long each of these took; 0: it was not done */
   enum place place;                     /* FENCE */
   int64_t settled;                      /* SETTLE YES: the new value */

@@ -283,6 +283,11 @@ bool consumer_sees_nothing(const struct consumer *consumer)
   return consumer->core.state == STATE_DRAINING ? consumer->epoch.empty_since_ms >= 0 : consumer->pace.empty;
 }
 
+bool consumer_is_busy(const struct consumer *consumer)
+{
+  return (consumer->lease.held || consumer->core.state == STATE_CHECKING) && !consumer_sees_nothing(consumer);
+}
+
 /* After a pass that found nothing: the rest of its release needs no message, and the last poll need not wait for it. */
 static bool lets_go_of_nothing(const struct consumer *consumer)
 {

@@ -2,6 +2,7 @@
 #include "worker/clock.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
   /*
@@ -21,6 +22,13 @@ enum {
    * once none came within the time-out. Fewer would keep many types from being polled where each poll is a slow round trip.
    */
   POLLERS = 8,
+  /*
+   * A type that was found to have something begins at once where no more than so many are at work; else after a while for each that does
+   * not depend on the others, so that none waits for a disk that hangs. With a thousand types at the same time each had so little of the
+   * memory that the drain took twice as long.
+   */
+  BUSY_MANY = 32,
+  FOUND_MS = 50,
 };
 
 struct action_job {
@@ -41,14 +49,30 @@ int jobs_connections(void)
 static void renew_work(struct job *job)
 {
   const struct jobs *jobs = (struct jobs *)((char *)job - offsetof(struct jobs, renew));
-  perform_renewals(jobs->renewals, jobs->running_count);
+  perform_renewals(jobs->renewed, jobs->renewals.running_count);
 }
 
-bool jobs_start(struct jobs *jobs, int64_t memory_bytes, void (*notify)(void *context), void *context, struct error *error)
+static void poll_work(struct job *job)
+{
+  struct jobs *jobs = (struct jobs *)((char *)job - offsetof(struct jobs, poll));
+  struct poll_together *together = &jobs->together;
+  if (!atomic_load(&jobs->stopping)) {
+    poll_together(together);
+    return;
+  }
+  for (size_t i = 0; i < together->count; i++)
+    perform_skip(together->polls[i].action, together->polls[i].completion);
+}
+
+bool jobs_start(struct jobs *jobs, struct lockstore *store, int64_t memory_bytes, void (*notify)(void *context), void *context,
+                struct error *error)
 {
   jobs->renew.work = renew_work;
+  jobs->poll.work = poll_work;
+  jobs->together.types.store = store;
   jobs->budget.most = memory_bytes;
   jobs->reads_last = &jobs->reads;
+  jobs->found_last = &jobs->found;
   static const struct executor_size actions = {THREADS, THREADS_MOST, LASTS_MS}, polls = {POLLERS, POLLERS, LASTS_MS},
                                     deletes = {DELETERS, DELETERS, LASTS_MS}, renewals = {1, 1, LASTS_MS};
   return (jobs->executor = executor_new(&actions, notify, context, error)) != NULL &&
@@ -59,7 +83,7 @@ bool jobs_start(struct jobs *jobs, int64_t memory_bytes, void (*notify)(void *co
 
 static struct executor *executor_for(const struct jobs *jobs, enum action_kind kind)
 {
-  return kind == ACTION_DELETE ? jobs->deleter : kind == ACTION_POLL ? jobs->poller : jobs->executor;
+  return kind == ACTION_DELETE ? jobs->deleter : jobs->executor;
 }
 
 static void action_work(struct job *job)
@@ -83,10 +107,101 @@ static void *room_for(void *array, size_t count, size_t *room, size_t size)
   return grown;
 }
 
-static void renewal_wait(struct jobs *jobs, struct action_job *work)
+static void line_wait(struct jobs_line *line, struct action_job *work)
 {
-  jobs->waiting = room_for(jobs->waiting, jobs->waiting_count, &jobs->waiting_room, sizeof *jobs->waiting);
-  jobs->waiting[jobs->waiting_count++] = work;
+  line->waiting = room_for(line->waiting, line->waiting_count, &line->waiting_room, sizeof(struct action_job *));
+  line->waiting[line->waiting_count++] = work;
+}
+
+/* Those that wait run. */
+static void line_begin(struct jobs_line *line)
+{
+  struct action_job **begun = line->waiting;
+  size_t room = line->waiting_room;
+  line->waiting = line->running;
+  line->waiting_room = line->running_room;
+  line->running = begun;
+  line->running_room = room;
+  line->running_count = line->waiting_count;
+  line->waiting_count = 0;
+}
+
+/* ---- polls ---- */
+
+static void poll_alone(struct jobs *jobs, struct action_job *work)
+{
+  jobs->polls_alone++;
+  executor_submit(jobs->poller, &work->job);
+}
+
+/* In the order of the index: what lies behind a type's messages is then still there, and not deleted entries that each read goes over. */
+static int by_type(const void *a, const void *b)
+{
+  const struct action_job *one = *(struct action_job *const *)a, *other = *(struct action_job *const *)b;
+  return strcmp(one->performer->options.writer.type, other->performer->options.writer.type);
+}
+
+static void poll_all(struct jobs *jobs)
+{
+  struct poll_together *together = &jobs->together;
+  struct jobs_line *line = &jobs->polls;
+  line_begin(line);
+  while (line->running_count > POLL_TOGETHER_MAX)
+    line_wait(line, line->running[--line->running_count]);
+  qsort(line->running, line->running_count, sizeof(struct action_job *), by_type);
+  if (together->room < line->running_count) {
+    free(together->polls);
+    together->room = line->running_count;
+    together->polls = calloc(together->room, sizeof *together->polls);
+    if (together->polls == NULL)
+      abort(); /* a few bytes a type, as for the job itself */
+  }
+  for (together->count = 0; together->count < line->running_count; together->count++) {
+    struct action_job *work = line->running[together->count];
+    together->polls[together->count] =
+        (struct poll_one){.performer = work->performer, .action = &work->action, .completion = &work->completion};
+  }
+  executor_submit(jobs->poller, &jobs->poll);
+}
+
+static void found_add(struct jobs *jobs, struct action_job *work)
+{
+  work->job.next = NULL;
+  *jobs->found_last = work;
+  jobs->found_last = (struct action_job **)&work->job.next;
+}
+
+/* Returns when the next one begins at the latest. */
+static int64_t found_begin(struct jobs *jobs, size_t busy)
+{
+  struct action_job *work;
+  int64_t now_ms = clock_boot_ms();
+  while ((work = jobs->found) != NULL) {
+    bool few = busy + jobs->polls_alone < BUSY_MANY;
+    if (!few && now_ms - jobs->found_ms < FOUND_MS)
+      return jobs->found_ms + FOUND_MS;
+    jobs->found = (struct action_job *)work->job.next;
+    if (jobs->found == NULL)
+      jobs->found_last = &jobs->found;
+    jobs->found_ms = now_ms;
+    poll_alone(jobs, work);
+  }
+  return INT64_MAX;
+}
+
+static void polls_begin(struct jobs *jobs)
+{
+  struct jobs_line *line = &jobs->polls;
+  if (line->waiting_count >= POLL_TOGETHER_MIN) {
+    if (line->running_count == 0)
+      poll_all(jobs);
+    return;
+  }
+  size_t begun = 0;
+  for (; begun < line->waiting_count && jobs->polls_alone < POLLERS; begun++)
+    poll_alone(jobs, line->waiting[begun]);
+  line->waiting_count -= begun;
+  memmove(line->waiting, line->waiting + begun, line->waiting_count * sizeof *line->waiting);
 }
 
 /* ---- memory ---- */
@@ -134,7 +249,9 @@ void jobs_submit(struct jobs *jobs, struct performer *performer, void *of, const
   if (action->kind == ACTION_READ && action->begin)
     performer_take_up_read(performer);
   if (action->kind == ACTION_RENEW)
-    renewal_wait(jobs, work);
+    line_wait(&jobs->renewals, work);
+  else if (action->kind == ACTION_POLL)
+    line_wait(&jobs->polls, work);
   else if (action->kind == ACTION_READ && performer->answer_bytes == 0)
     read_wait(jobs, work);
   else
@@ -143,23 +260,17 @@ void jobs_submit(struct jobs *jobs, struct performer *performer, void *of, const
 
 void jobs_renew(struct jobs *jobs)
 {
-  if (jobs->running_count > 0 || jobs->waiting_count == 0)
+  struct jobs_line *line = &jobs->renewals;
+  if (line->running_count > 0 || line->waiting_count == 0)
     return;
-  struct action_job **begun = jobs->waiting;
-  size_t room = jobs->waiting_room;
-  jobs->waiting = jobs->running;
-  jobs->waiting_room = jobs->running_room;
-  jobs->running = begun;
-  jobs->running_room = room;
-  jobs->running_count = jobs->waiting_count;
-  jobs->waiting_count = 0;
-  free(jobs->renewals);
-  jobs->renewals = calloc(jobs->running_count, sizeof *jobs->renewals);
-  if (jobs->renewals == NULL)
+  line_begin(line);
+  free(jobs->renewed);
+  jobs->renewed = calloc(line->running_count, sizeof *jobs->renewed);
+  if (jobs->renewed == NULL)
     abort();
-  for (size_t i = 0; i < jobs->running_count; i++) {
-    struct action_job *work = jobs->running[i];
-    jobs->renewals[i] = (struct renewal){.performer = work->performer, .action = &work->action, .completion = &work->completion};
+  for (size_t i = 0; i < line->running_count; i++) {
+    struct action_job *work = line->running[i];
+    jobs->renewed[i] = (struct renewal){.performer = work->performer, .action = &work->action, .completion = &work->completion};
   }
   executor_submit(jobs->renewer, &jobs->renew);
 }
@@ -188,10 +299,12 @@ void jobs_drop_read(struct jobs *jobs, struct performer *performer)
   }
 }
 
-int64_t jobs_tend(struct jobs *jobs)
+int64_t jobs_tend(struct jobs *jobs, size_t busy)
 {
-  int64_t reads_ms = reads_begin(jobs), threads_ms = executor_tend(jobs->executor);
-  return reads_ms < threads_ms ? reads_ms : threads_ms;
+  polls_begin(jobs);
+  int64_t found_ms = found_begin(jobs, busy), reads_ms = reads_begin(jobs), threads_ms = executor_tend(jobs->executor);
+  int64_t wake_ms = reads_ms < threads_ms ? reads_ms : threads_ms;
+  return found_ms < wake_ms ? found_ms : wake_ms;
 }
 
 void jobs_look(const struct jobs *jobs, struct jobs_state *state)
@@ -220,9 +333,30 @@ static void action_done(struct jobs *jobs, const struct jobs_taker *taker, struc
 
 static void renewals_done(struct jobs *jobs, const struct jobs_taker *taker)
 {
-  for (size_t i = 0; i < jobs->running_count; i++)
-    action_done(jobs, taker, jobs->running[i]);
-  jobs->running_count = 0;
+  struct jobs_line *line = &jobs->renewals;
+  for (size_t i = 0; i < line->running_count; i++)
+    action_done(jobs, taker, line->running[i]);
+  line->running_count = 0;
+}
+
+static void polls_done(struct jobs *jobs, const struct jobs_taker *taker)
+{
+  size_t count = jobs->polls.running_count;
+  jobs->polls.running_count = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (jobs->together.polls[i].alone)
+      found_add(jobs, jobs->polls.running[i]);
+    else
+      action_done(jobs, taker, jobs->polls.running[i]);
+  }
+}
+
+/* It had a thread for itself. */
+static void job_done(struct jobs *jobs, const struct jobs_taker *taker, struct action_job *work)
+{
+  if (work->action.kind == ACTION_POLL)
+    jobs->polls_alone--;
+  action_done(jobs, taker, work);
 }
 
 static void take_from(struct jobs *jobs, struct executor *executor, const struct jobs_taker *taker)
@@ -231,8 +365,10 @@ static void take_from(struct jobs *jobs, struct executor *executor, const struct
   while ((job = executor_take(executor)) != NULL) {
     if (job == &jobs->renew)
       renewals_done(jobs, taker);
+    else if (job == &jobs->poll)
+      polls_done(jobs, taker);
     else if (job->work == action_work)
-      action_done(jobs, taker, (struct action_job *)job);
+      job_done(jobs, taker, (struct action_job *)job);
     else
       taker->other(taker->context, job);
   }

@@ -229,7 +229,10 @@ static void settle_down(struct loop *loop)
     return;
   }
   ready_tell(loop);
-  int64_t wake = jobs_tend(&loop->jobs);
+  size_t busy = 0;
+  for (size_t i = 0; i < loop->context_count; i++)
+    busy += consumer_is_busy(&loop->contexts[i]->consumer);
+  int64_t wake = jobs_tend(&loop->jobs, busy);
   for (size_t i = 0; i < loop->context_count; i++) {
     int64_t at = consumer_wake_ms(&loop->contexts[i]->consumer);
     wake = at < wake ? at : wake;
@@ -426,8 +429,9 @@ _Noreturn void loop_run(const struct loop_options *options)
   size_t count = options->type_count;
   loop.reload = reload_new(&options->reload, notify, &loop);
   bool has_last = last_poll_init(&loop.last, options->performer.store, count + 1);
-  if (watchers.ev == NULL || loop.reload == NULL || !has_last || !jobs_start(&loop.jobs, options->memory_bytes, notify, &loop, &error) ||
-      !health_start(&loop, &error) || !loop_types_start(&loop, notify, &error)) {
+  if (watchers.ev == NULL || loop.reload == NULL || !has_last ||
+      !jobs_start(&loop.jobs, options->performer.store, options->memory_bytes, notify, &loop, &error) || !health_start(&loop, &error) ||
+      !loop_types_start(&loop, notify, &error)) {
     loop_say(CONFIG_LOG_ERROR, "start", error.text);
     stop_now(EXIT_FAILED);
   }

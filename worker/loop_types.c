@@ -49,6 +49,7 @@ static struct type_context *context_add(struct loop *loop, const char *type)
   served->loop = loop;
   loop_consumer_options(loop, &options);
   options.poll_share = POLL_SHARE * (int64_t)(loop->finder != NULL ? loop->context_count + 1 : loop->options->type_count);
+  options.polls_in_step = loop->options->type_count >= POLL_TOGETHER_MIN;
   consumer_init(&served->consumer, type, &options);
   performer.writer.type = served->consumer.core.type;
   performer.batch_messages = reload_config(loop->reload)->batch_messages;

@@ -20,7 +20,8 @@ void pace_init(struct pace *pace)
  */
 static int64_t rest_ms(const struct turn *turn, const struct completion *completion)
 {
-  int64_t rest = completion->took_ms * turn->core->options.poll_share;
+  int64_t types = completion->took_types > 0 ? completion->took_types : 1;
+  int64_t rest = completion->took_ms * turn->core->options.poll_share / types;
   return rest < REST_MAX_MS ? rest : REST_MAX_MS;
 }
 
@@ -89,12 +90,20 @@ void pace_pause_until(struct turn *turn, int64_t at_ms)
   core->woken = false;
 }
 
+/* Of many types, to the next moment at which all of them poll. */
+static int64_t step_ms(const struct turn *turn, int64_t at_ms, int64_t pause_ms)
+{
+  int64_t step = pause_ms < NOTIFIED_PAUSE_MS ? pause_ms : NOTIFIED_PAUSE_MS;
+  return turn->core->options.polls_in_step && step > 0 ? (at_ms + step - 1) / step * step : at_ms;
+}
+
 void pace_pause(struct turn *turn, int64_t ms)
 {
   /* Where no process holds it any more, and nothing was there for the next one at that moment, this process alone may see a message. */
   bool next = turn->moment->now_ms - turn->pace->called_ms < NOTIFIED_PAUSE_MS;
   bool longer = turn->pace->notified && !next && ms < NOTIFIED_PAUSE_MS;
-  pace_pause_until(turn, turn->moment->now_ms + turn_jitter(turn, longer ? NOTIFIED_PAUSE_MS : ms));
+  int64_t pause = longer ? NOTIFIED_PAUSE_MS : ms;
+  pace_pause_until(turn, step_ms(turn, turn->moment->now_ms + turn_jitter(turn, pause), pause));
 }
 
 void pace_released(struct turn *turn, bool lost)
@@ -106,7 +115,7 @@ void pace_released(struct turn *turn, bool lost)
     return;
   pace->empty = turn->core->wakeable = true;
   pace->polled_ms = turn->moment->now_ms;
-  turn->core->next_ms = until;
+  turn->core->next_ms = step_ms(turn, until, pace->notified ? NOTIFIED_PAUSE_MS : turn->core->options.poll_ms);
 }
 
 void pace_wake(struct turn *turn)

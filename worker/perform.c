@@ -361,7 +361,7 @@ static enum result perform_kind(struct performer *performer, const struct action
   return RESULT_FAILED;
 }
 
-static void completion_begin(struct completion *completion, const struct action *action)
+void perform_begun(struct completion *completion, const struct action *action)
 {
   memset(completion, 0, sizeof *completion);
   completion->kind = action->kind;
@@ -372,7 +372,7 @@ static void completion_begin(struct completion *completion, const struct action 
 
 void perform(struct performer *performer, const struct action *action, struct completion *completion)
 {
-  completion_begin(completion, action);
+  perform_begun(completion, action);
   completion->result = perform_kind(performer, action, completion);
   if (completion->asked)
     performer->unanswered = completion->result == RESULT_UNKNOWN;
@@ -380,7 +380,7 @@ void perform(struct performer *performer, const struct action *action, struct co
 
 void perform_skip(const struct action *action, struct completion *completion)
 {
-  completion_begin(completion, action);
+  perform_begun(completion, action);
   completion->result = RESULT_NO;
 }
 
@@ -398,7 +398,7 @@ void perform_renewals(const struct renewal *renewals, size_t count)
   enum outcome outcome = locks != NULL ? lock_renew_all(renewals[0].performer->options.store, locks, count, &error) : OUTCOME_UNKNOWN;
   for (size_t i = 0; i < count; i++) {
     struct completion *completion = renewals[i].completion;
-    completion_begin(completion, renewals[i].action);
+    perform_begun(completion, renewals[i].action);
     completion->sent_ms = sent_ms;
     completion->asked = true;
     completion->result = outcome == OUTCOME_YES ? result_of_outcome(locks[i].outcome) : RESULT_UNKNOWN;

@@ -31,6 +31,29 @@ static enum outcome own_ask(struct performer *performer, struct completion *comp
   return outcome;
 }
 
+/* A tail poll, as it was to be: the pause after it is a tail poll's, although all was looked at. */
+static void tails(const struct performer *performer, const struct action *action, struct completion *completion)
+{
+  bool own_set = action->own && performer->own_mark.set;
+  completion->tail = action->tail && (performer->mark.set || own_set);
+  completion->tail_next = performer->mark.set || own_set;
+}
+
+void perform_polled(struct performer *performer, const struct action *action, const struct poll_answer *answer,
+                    struct completion *completion)
+{
+  perform_begun(completion, action);
+  tails(performer, action, completion);
+  completion->took_ms = answer->took_ms;
+  completion->took_types = answer->types;
+  if (answer->outcome != OUTCOME_NO)
+    completion->error = *answer->error;
+  if (answer->outcome == OUTCOME_UNKNOWN)
+    performer->prepared = performer->own_prepared = false;
+  completion->result = perform_asked(completion, answer->outcome);
+  performer->unanswered = completion->result == RESULT_UNKNOWN;
+}
+
 enum result perform_poll(struct performer *performer, const struct action *action, struct completion *completion)
 {
   const char *type = performer->options.writer.type;
@@ -38,13 +61,14 @@ enum result perform_poll(struct performer *performer, const struct action *actio
   if (outcome != OUTCOME_YES)
     return perform_asked(completion, outcome);
   int64_t began_ms = clock_boot_ms();
-  completion->tail = action->tail && (performer->mark.set || (action->own && performer->own_mark.set));
+  tails(performer, action, completion);
   outcome = queue_poll(performer->options.store, &type, 1, false, &performer->mark, action->tail, &completion->error);
   if (outcome == OUTCOME_NO && action->asks_own)
     outcome = own_ask(performer, completion);
   if (outcome == OUTCOME_NO && (action->own || completion->own))
     outcome = poll_own(performer, action, &completion->error);
   completion->took_ms = clock_boot_ms() - began_ms;
+  completion->took_types = 1;
   completion->tail_next = performer->mark.set || (action->own && performer->own_mark.set);
   if (outcome == OUTCOME_UNKNOWN) /* perhaps the index is gone with its database: it is made again */
     performer->prepared = performer->own_prepared = false;

@@ -38,6 +38,15 @@ enum result perform_verify(struct performer *performer, const struct action *act
 enum result perform_refused_or_fenced(struct performer *performer, const struct action *action, enum result refused,
                                       struct completion *completion);
 
+void perform_begun(struct completion *completion, const struct action *action);
+struct poll_answer {
+  enum outcome outcome;
+  const struct error *error; /* unless NO */
+  int64_t took_ms, types;    /* of the request, and for how many types it was */
+};
+/* The completion of a poll that was made together with those of other types. */
+void perform_polled(struct performer *performer, const struct action *action, const struct poll_answer *answer,
+                    struct completion *completion);
 enum result perform_poll(struct performer *performer, const struct action *action, struct completion *completion);
 enum result perform_settle(struct performer *performer, const struct action *action, struct completion *completion);
 enum result perform_delete(struct performer *performer, const struct action *action, struct completion *completion);

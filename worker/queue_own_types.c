@@ -54,8 +54,8 @@ static void append_union(bson_t *pipeline, int place, const char *type)
   bson_append_document_end(pipeline, &stage);
 }
 
-static enum outcome ask(struct queue_types *types, const type_name *names, size_t count, const struct queue_types_giving *giving,
-                        struct error *error)
+static enum outcome ask(struct queue_types *types, const char *const *names, size_t count, const char *concern,
+                        const struct queue_types_giving *giving, struct error *error)
 {
   struct mongo *mongo = lockstore_mongo(types->store);
   bson_t command = BSON_INITIALIZER, pipeline;
@@ -66,7 +66,7 @@ static enum outcome ask(struct queue_types *types, const type_name *names, size_
     append_union(&pipeline, place++, names[i]);
   bson_append_array_end(&command, &pipeline);
   BCON_APPEND(&command, "cursor", "{", "}");
-  mongo_append_read_concern(mongo, &command, "local", false);
+  mongo_append_read_concern(mongo, &command, concern, false);
   mongo_append_max_time(mongo, &command);
   enum outcome outcome = mongo_find(mongo, "looking for types with own collections", &command, queue_types_give, (void *)giving, error);
   bson_destroy(&command);
@@ -82,9 +82,11 @@ static enum outcome ask_part(struct queue_types *types, const struct type_list *
   if (at >= own->count)
     at = 0;
   for (int requests = 0; requests < PART_MAX && at < own->count && outcome == OUTCOME_YES; requests++) {
-    size_t count = own->count - at < TOGETHER ? own->count - at : TOGETHER;
-    outcome = ask(types, own->names + at, count, giving, error);
-    at += count;
+    const char *names[TOGETHER];
+    size_t count = 0;
+    while (count < TOGETHER && at < own->count)
+      names[count++] = own->names[at++];
+    outcome = ask(types, names, count, "local", giving, error);
     snprintf(types->next_own, sizeof types->next_own, "%s", at < own->count ? own->names[at - 1] : "");
   }
   return outcome;
@@ -105,5 +107,15 @@ enum outcome queue_types_find_own(struct queue_types *types, queue_types_each *e
   if (outcome == OUTCOME_YES && !types->linearizable)
     outcome = ask_part(types, &listing.types, &giving, error);
   type_list_free(&listing.types);
+  return outcome;
+}
+
+enum outcome queue_types_own_among(struct queue_types *types, const char *const *names, size_t count, queue_types_each *each, void *context,
+                                   struct error *error)
+{
+  const struct queue_types_giving giving = {.each = each, .context = context};
+  enum outcome outcome = OUTCOME_YES;
+  for (size_t at = 0; at < count && outcome == OUTCOME_YES; at += TOGETHER)
+    outcome = ask(types, names + at, count - at < TOGETHER ? count - at : TOGETHER, "majority", &giving, error);
   return outcome;
 }

@@ -14,18 +14,38 @@ static const char doing[] = "looking for types";
 
 /* ---- in one request ---- */
 
-static void pipeline_append(bson_t *command, const struct queue_types *types)
+struct part { /* of all types: those that are named, or if none is, a range */
+  const struct queue_types *types;
+  const char *const *names;
+  size_t count;
+};
+
+/* Nothing but the bounds: with a filter beside them the index is not skipped. */
+static void match_append(bson_t *match, const struct part *part)
 {
-  bson_t pipeline, stage, match, type;
+  bson_t type, list;
+  BSON_APPEND_DOCUMENT_BEGIN(match, "type", &type);
+  if (part->count > 0) {
+    BSON_APPEND_ARRAY_UNSAFE_BEGIN(&type, "$in", &list);
+    for (size_t i = 0; i < part->count; i++)
+      BSON_APPEND_UTF8(&list, "0", part->names[i]);
+    bson_append_array_end(&type, &list);
+  } else {
+    BSON_APPEND_UTF8(&type, "$gte", part->types->from);
+    if (part->types->before[0] != '\0')
+      BSON_APPEND_UTF8(&type, "$lt", part->types->before);
+  }
+  bson_append_document_end(match, &type);
+}
+
+static void pipeline_append(bson_t *command, const struct part *part)
+{
+  bson_t pipeline, stage, match;
   BSON_APPEND_UTF8(command, "aggregate", "messages");
   BSON_APPEND_ARRAY_UNSAFE_BEGIN(command, "pipeline", &pipeline);
   BSON_APPEND_DOCUMENT_BEGIN(&pipeline, "0", &stage);
   BSON_APPEND_DOCUMENT_BEGIN(&stage, "$match", &match);
-  BSON_APPEND_DOCUMENT_BEGIN(&match, "type", &type);
-  BSON_APPEND_UTF8(&type, "$gte", types->from);
-  if (types->before[0] != '\0')
-    BSON_APPEND_UTF8(&type, "$lt", types->before);
-  bson_append_document_end(&match, &type);
+  match_append(&match, part);
   bson_append_document_end(&stage, &match);
   bson_append_document_end(&pipeline, &stage);
   BCON_APPEND(&pipeline, "1", "{", "$group", "{", "_id", BCON_UTF8("$type"), "}", "}");
@@ -46,12 +66,14 @@ void queue_types_give(void *context, const bson_t *document)
     giving->each(giving->context, type);
 }
 
-static enum outcome find_together(const struct queue_types *types, const struct queue_types_giving *giving, struct error *error)
+static enum outcome find_together(const struct part *part, const char *concern, const struct queue_types_giving *giving,
+                                  struct error *error)
 {
+  const struct queue_types *types = part->types;
   struct mongo *mongo = lockstore_mongo(types->store);
   bson_t command = BSON_INITIALIZER;
-  pipeline_append(&command, types);
-  mongo_append_read_concern(mongo, &command, types->linearizable ? "linearizable" : "local", false);
+  pipeline_append(&command, part);
+  mongo_append_read_concern(mongo, &command, concern, false);
   mongo_append_max_time(mongo, &command);
   struct hasten hasten;
   hasten_begin(&hasten, mongo, types->linearizable);
@@ -76,7 +98,7 @@ static bool has_stage(const bson_iter_t *at, const char *stage, int depth)
   return false;
 }
 
-static enum outcome explain(struct queue_types *types, struct error *error)
+static enum outcome explain(struct queue_types *types, const struct part *part, struct error *error)
 {
   enum { DEPTH_MAX = 20 };
   struct mongo *mongo = lockstore_mongo(types->store);
@@ -86,7 +108,7 @@ static enum outcome explain(struct queue_types *types, struct error *error)
   if (types->explained_ms > 0 && clock_boot_ms() - types->explained_ms < EXPLAIN_MS)
     return OUTCOME_YES;
   BSON_APPEND_DOCUMENT_BEGIN(&command, "explain", &explained);
-  pipeline_append(&explained, types);
+  pipeline_append(&explained, part);
   bson_append_document_end(&command, &explained);
   BSON_APPEND_UTF8(&command, "verbosity", "queryPlanner");
   enum outcome outcome = mongo_command(mongo, doing, &command, &reply, &code, error);
@@ -174,12 +196,25 @@ static enum outcome find_one_by_one(struct queue_types *types, const struct queu
 enum outcome queue_types_find(struct queue_types *types, queue_types_each *each, void *context, struct error *error)
 {
   const struct queue_types_giving giving = {.each = each, .context = context};
-  enum outcome outcome = explain(types, error);
+  const struct part all = {.types = types};
+  enum outcome outcome = explain(types, &all, error);
   if (outcome != OUTCOME_YES)
     return outcome;
-  outcome = types->one_by_one ? find_one_by_one(types, &giving, error) : find_together(types, &giving, error);
+  outcome = types->one_by_one ? find_one_by_one(types, &giving, error)
+                              : find_together(&all, types->linearizable ? "linearizable" : "local", &giving, error);
   if (outcome == OUTCOME_UNKNOWN || outcome == OUTCOME_REFUSED)
     return outcome;
   enum outcome own = queue_types_find_own(types, each, context, error);
   return own == OUTCOME_YES ? outcome : own;
+}
+
+enum outcome queue_types_among(struct queue_types *types, const char *const *names, size_t count, queue_types_each *each, void *context,
+                               struct error *error)
+{
+  const struct queue_types_giving giving = {.each = each, .context = context};
+  const struct part named = {.types = types, .names = names, .count = count};
+  enum outcome outcome = explain(types, &named, error);
+  if (outcome == OUTCOME_YES && types->one_by_one)
+    return OUTCOME_NO;
+  return outcome == OUTCOME_YES ? find_together(&named, "majority", &giving, error) : outcome;
 }

@@ -37,6 +37,16 @@ MUST_CHECK enum outcome queue_types_find(struct queue_types *types, queue_types_
  */
 MUST_CHECK enum outcome queue_types_find_own(struct queue_types *types, queue_types_each *each, void *context, struct error *error);
 
+/*
+ * Of these types, given for those that have documents in `messages`; each is a type name. Majority. NO: the index cannot be skipped
+ * in one request, and nothing was asked.
+ */
+MUST_CHECK enum outcome queue_types_among(struct queue_types *types, const char *const *names, size_t count, queue_types_each *each,
+                                          void *context, struct error *error);
+/* The same, of types that have their own collections, in these: many in one request. */
+MUST_CHECK enum outcome queue_types_own_among(struct queue_types *types, const char *const *names, size_t count, queue_types_each *each,
+                                              void *context, struct error *error);
+
 /* Private to both parts: gives the `_id` of an answer's document, if it is a text; a mongo_each. */
 struct queue_types_giving {
   queue_types_each *each;

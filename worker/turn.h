@@ -53,6 +53,7 @@ struct consumer_options {
   int64_t lease_ms, retry_ms, poll_ms, linger_ms, stall_ms;
   int64_t segment_bytes; /* roll when a segment has this size; 0: never */
   int64_t poll_share;    /* after a poll that found nothing: pause for this many times its duration; all types share one processor */
+  bool polls_in_step;    /* there are many types: idle ones poll at the same moments, so that their polls can go together */
   bool exits_when_empty; /* a paused type would keep it for ever: an error */
   int64_t distrust_ms;   /* how long a check must fail before the failure is believed; and the time between checks while idle */
   /* for texts; borrowed from the caller as long as the consumer lives */

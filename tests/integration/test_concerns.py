@@ -65,7 +65,7 @@ def statement(command, name):
 def request_of_own(who, verb, command):
     """What is asked of own collections alone; None: it is named as for `messages`."""
     if verb == "aggregate" and "pawl-worker" in who:
-        return "look for types with own collections"
+        return "poll the own collections of many types" if command["readConcern"]["level"] == "majority" else "look for types with own collections"
     if verb == "aggregate":
         return "look at the first documents, of own collections too" if command["aggregate"] == "messages" else "look for the oldest documents of own collections"
     if verb in ("count", "collMod"):
@@ -98,6 +98,8 @@ def request(who, command, fenced, released, cut):
         if name:
             return name
     if where == "messages" and "pawl-worker" in who and ("returnKey" in command or command.get("pipeline", [])[1:] == [{"$group": {"_id": "$type"}}]):
+        if command.get("pipeline") and "$in" in command["pipeline"][0]["$match"]["type"]:
+            return "poll many types"
         last = "last look" if command["readConcern"]["level"] == "linearizable" else "look"
         return f"{last} for types{', one by one' if verb == 'find' else ''}"
     if where == "workers":
@@ -307,6 +309,7 @@ def everything(field, other, log):
     assert field.run("pawl-lock", "n", "--", "true").returncode == field.run("pawl-lock", "--forget", "n").returncode == 0
     field.fill(10, "t3")
     field.drain(*CALM, types=["*"])
+    many_types(field)
     field.messages.insert_one({"type": ["an array"]})  # now the index cannot be skipped in one request; a worker asks that when it starts
     field.fill(10, "t3")
     field.drain(*CALM, types=["*"])
@@ -323,6 +326,17 @@ def everything(field, other, log):
     carried(field, other)
     note()
     return seen
+
+
+def many_types(field):
+    """Idle types of one process are polled together, those with own collections as well."""
+    many = [f"many{n}" for n in range(20)]
+    assert field.run("pawl-setup", "--type", "many7", "--own-collection").returncode == 0
+    asked = lambda: field.server.client.admin.command("serverStatus")["metrics"]["commands"]["aggregate"]["total"]
+    worker, before = field.worker("--poll", "50ms", types=[",".join(many)]), asked()
+    wait_until(lambda: asked() > before + 6, "polls of all together")
+    assert worker.stop()[0] == 0, str(worker)
+    assert field.run("pawl-setup", "--type", "many7", "--shared-collection").returncode == 0
 
 
 def own_collection(field, crash, note):

@@ -1,0 +1,108 @@
+#include "worker/poll_together.h"
+#include "worker/clock.h"
+#include "worker/perform_private.h"
+#include "worker/type_rules.h"
+
+struct listed {
+  struct type_list types;
+  bool memory;
+};
+
+static void note(void *context, const char *type)
+{
+  struct listed *listed = context;
+  listed->memory = listed->memory && type_list_add(&listed->types, type);
+}
+
+static const char *type_of(const struct poll_one *one)
+{
+  return one->performer->options.writer.type;
+}
+
+/* Once for all of them: each alone would ask for the same. */
+static enum outcome prepare(struct poll_together *together, struct error *error)
+{
+  struct lockstore *store = together->types.store;
+  bool known = lockstore_is_known(store);
+  for (size_t i = 0; i < together->count && known; i++)
+    known = together->polls[i].performer->prepared;
+  enum outcome outcome = known ? OUTCOME_YES : lockstore_prepare(store, error);
+  for (size_t i = 0; i < together->count && !known; i++) {
+    together->polls[i].performer->prepared = outcome == OUTCOME_YES;
+    together->polls[i].performer->own_prepared = false;
+  }
+  return outcome;
+}
+
+/* The types that have nothing in `messages`, and of which it is not known whether they have a collection of their own. */
+static enum outcome ask_own(struct poll_together *together, const struct listed *busy, struct error *error)
+{
+  const char *types[POLL_TOGETHER_MAX];
+  struct poll_one *asking[POLL_TOGETHER_MAX];
+  bool own[POLL_TOGETHER_MAX];
+  size_t count = 0;
+  for (size_t i = 0; i < together->count; i++) {
+    struct poll_one *one = &together->polls[i];
+    one->alone = type_list_has(&busy->types, type_of(one));
+    if (one->alone || !one->action->asks_own)
+      continue;
+    asking[count] = one;
+    types[count++] = type_of(one);
+  }
+  enum outcome outcome = count == 0 ? OUTCOME_YES : ledger_find_own(together->types.store, types, count, own, error);
+  for (size_t i = 0; i < count && outcome == OUTCOME_YES; i++)
+    asking[i]->alone = own[i];
+  return outcome;
+}
+
+static enum outcome poll_own(struct poll_together *together, struct listed *busy, struct error *error)
+{
+  const char *types[POLL_TOGETHER_MAX];
+  size_t count = 0;
+  for (size_t i = 0; i < together->count; i++) {
+    struct poll_one *one = &together->polls[i];
+    if (one->alone || !one->action->own)
+      continue;
+    one->alone = !one->performer->own_prepared;
+    if (!one->alone)
+      types[count++] = type_of(one);
+  }
+  return queue_types_own_among(&together->types, types, count, note, busy, error);
+}
+
+static enum outcome ask(struct poll_together *together, struct listed *busy, struct error *error)
+{
+  const char *types[POLL_TOGETHER_MAX];
+  enum outcome outcome = prepare(together, error);
+  for (size_t i = 0; i < together->count; i++)
+    types[i] = type_of(&together->polls[i]);
+  if (outcome == OUTCOME_YES)
+    outcome = queue_types_among(&together->types, types, together->count, note, busy, error);
+  type_list_sort(&busy->types);
+  if (outcome == OUTCOME_YES)
+    outcome = ask_own(together, busy, error);
+  if (outcome == OUTCOME_YES)
+    outcome = poll_own(together, busy, error);
+  type_list_sort(&busy->types);
+  return outcome;
+}
+
+void poll_together(struct poll_together *together)
+{
+  struct listed busy = {.memory = true};
+  struct error error = {.text = ""};
+  int64_t began_ms = clock_boot_ms();
+  enum outcome outcome = ask(together, &busy, &error);
+  const struct poll_answer answer = {.outcome = outcome == OUTCOME_YES ? OUTCOME_NO : outcome,
+                                     .error = &error,
+                                     .took_ms = clock_boot_ms() - began_ms,
+                                     .types = (int64_t)together->count};
+  for (size_t i = 0; i < together->count; i++) {
+    struct poll_one *one = &together->polls[i];
+    bool answered = outcome == OUTCOME_YES && !one->alone && !type_list_has(&busy.types, type_of(one));
+    one->alone = !busy.memory || outcome == OUTCOME_NO || (outcome == OUTCOME_YES && !answered);
+    if (!one->alone)
+      perform_polled(one->performer, one->action, &answer, one->completion);
+  }
+  type_list_free(&busy.types);
+}
