@@ -16,6 +16,7 @@ TARGETS = [
     ("types", "drain, 16 types at once: times one type", 1, "least"),
     ("types, limit", "the same: times the limit of 16 types in one process", None, ""),
     ("own types", "drain, 16 types at once, each with its own collection: times one such type", 1, "least"),
+    ("most own types", "drain, 1,000 such types: times one", 0.9, "least"),
     ("together", "insert and drain together, two producers: times what the two insert alone", 0.75, "least"),
     ("together, own collection", "the same, own collection", 0.75, "least"),
     ("latency median", "insert to durable, idle worker, wake-up: median, ms", 8, "most"),
@@ -28,6 +29,9 @@ TARGETS = [
     ("library crowd", "200 waiters, holds of 50 ms: total time, times the sum of the holds", 1.2, "most"),
     ("library fairness", "11 that take turns: longest wait, times its fair share", 1.5, "most"),
     ("memory", "memory of a worker at a backlog of 2 M: peak, MB", 120, "most"),
+    ("many memory", "one worker with 10,000 idle types and 100 busy ones: memory, peak, MB", 200, "most"),
+    ("many percent", "the same, when they are idle: % of a processor", 3, "most"),
+    ("many requests", "the same: requests/s", 30, "most"),
     ("verify", "`pawl-dump --verify`: GB/s", 1, "least"),
 ]
 APART = ("hour",)  # subjects that are one turn, and are not compared with anything
