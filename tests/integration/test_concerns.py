@@ -334,7 +334,7 @@ def many_types(field):
     assert field.run("pawl-setup", "--type", "many7", "--own-collection").returncode == 0
     asked = lambda: field.server.client.admin.command("serverStatus")["metrics"]["commands"]["aggregate"]["total"]
     worker, before = field.worker("--poll", "50ms", types=[",".join(many)]), asked()
-    wait_until(lambda: asked() > before + 6, "polls of all together")
+    wait_until(lambda: asked() >= before + 3, "polls of all together, and of the own collection", 180)  # their pauses grow with what they take
     assert worker.stop()[0] == 0, str(worker)
     assert field.run("pawl-setup", "--type", "many7", "--shared-collection").returncode == 0
 
