@@ -87,6 +87,7 @@ struct action {
   bool asks_own;                  /* POLL: whether it has one is not known yet: ask the ledger */
   int64_t ask_documents;          /* READ: ask the server for no more at once; 0: take what is left of the last answer (jobs.h) */
   bool tail;                      /* POLL: a tail poll is enough */
+  bool idle;                      /* POLL: of a type that does nothing else */
   bool write_close;               /* CLOSE: append CLOSE first. The commit follows if it sets `clean` */
   bool again;                     /* FENCE: it was sent before, and the answer is unknown */
   bool judge;                     /* CHECK, OPEN, SETTLE, BEGIN: a refusal now is final; also find out whether --adopt may help */

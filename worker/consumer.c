@@ -283,9 +283,11 @@ bool consumer_sees_nothing(const struct consumer *consumer)
   return consumer->core.state == STATE_DRAINING ? consumer->epoch.empty_since_ms >= 0 : consumer->pace.empty;
 }
 
-bool consumer_is_busy(const struct consumer *consumer)
+bool consumer_is_busy(const struct consumer *consumer, int64_t now_ms)
 {
-  return (consumer->lease.held || consumer->core.state == STATE_CHECKING) && !consumer_sees_nothing(consumer);
+  enum { CHECK_MS = 1000 }; /* after that it is not on its way: the type is paused, or its storage does not agree */
+  bool checks = consumer->core.state == STATE_CHECKING && now_ms - consumer->core.entered_ms < CHECK_MS;
+  return (consumer->lease.held || checks) && !consumer_sees_nothing(consumer);
 }
 
 /* After a pass that found nothing: the rest of its release needs no message, and the last poll need not wait for it. */

@@ -76,8 +76,8 @@ int64_t consumer_lease_end_ms(const struct consumer *consumer);
 int64_t consumer_bytes(const struct consumer *consumer);
 /* Whether the last poll found nothing. */
 bool consumer_sees_nothing(const struct consumer *consumer);
-/* Whether it has seen a message, and has the lock or is about to look for it. */
-bool consumer_is_busy(const struct consumer *consumer);
+/* Whether it has seen a message, and has the lock or is on its way there. */
+bool consumer_is_busy(const struct consumer *consumer, int64_t now_ms);
 
 /* Whether the last check of the storage succeeded, and no action hangs. False: `why` is filled, and names the type. */
 MUST_CHECK bool consumer_trusts(const struct consumer *consumer, int64_t now_ms, struct error *why);

@@ -60,7 +60,7 @@ static void poll_work(struct job *job)
     poll_together(together);
     return;
   }
-  for (size_t i = 0; i < together->count; i++)
+  for (size_t i = 0; i < together->count; i++) /* neither alone nor found: poll_all has cleared them */
     perform_skip(together->polls[i].action, together->polls[i].completion);
 }
 
@@ -177,7 +177,7 @@ static int64_t found_begin(struct jobs *jobs, size_t busy)
   struct action_job *work;
   int64_t now_ms = clock_boot_ms();
   while ((work = jobs->found) != NULL) {
-    bool few = busy + jobs->polls_alone < BUSY_MANY;
+    bool few = busy + jobs->polls_alone < BUSY_MANY || atomic_load(&jobs->stopping);
     if (!few && now_ms - jobs->found_ms < FOUND_MS)
       return jobs->found_ms + FOUND_MS;
     jobs->found = (struct action_job *)work->job.next;
@@ -192,13 +192,14 @@ static int64_t found_begin(struct jobs *jobs, size_t busy)
 static void polls_begin(struct jobs *jobs)
 {
   struct jobs_line *line = &jobs->polls;
-  if (line->waiting_count >= POLL_TOGETHER_MIN) {
+  bool stopping = atomic_load(&jobs->stopping);
+  if (line->waiting_count >= POLL_TOGETHER_MIN && !stopping) {
     if (line->running_count == 0)
       poll_all(jobs);
     return;
   }
   size_t begun = 0;
-  for (; begun < line->waiting_count && jobs->polls_alone < POLLERS; begun++)
+  for (; begun < line->waiting_count && (jobs->polls_alone < POLLERS || stopping); begun++)
     poll_alone(jobs, line->waiting[begun]);
   line->waiting_count -= begun;
   memmove(line->waiting, line->waiting + begun, line->waiting_count * sizeof *line->waiting);
@@ -344,8 +345,11 @@ static void polls_done(struct jobs *jobs, const struct jobs_taker *taker)
   size_t count = jobs->polls.running_count;
   jobs->polls.running_count = 0;
   for (size_t i = 0; i < count; i++) {
-    if (jobs->together.polls[i].alone)
+    const struct poll_one *one = &jobs->together.polls[i];
+    if (one->found && one->action->idle)
       found_add(jobs, jobs->polls.running[i]);
+    else if (one->alone)
+      poll_alone(jobs, jobs->polls.running[i]);
     else
       action_done(jobs, taker, jobs->polls.running[i]);
   }

@@ -231,7 +231,7 @@ static void settle_down(struct loop *loop)
   ready_tell(loop);
   size_t busy = 0;
   for (size_t i = 0; i < loop->context_count; i++)
-    busy += consumer_is_busy(&loop->contexts[i]->consumer);
+    busy += consumer_is_busy(&loop->contexts[i]->consumer, now);
   int64_t wake = jobs_tend(&loop->jobs, busy);
   for (size_t i = 0; i < loop->context_count; i++) {
     int64_t at = consumer_wake_ms(&loop->contexts[i]->consumer);

@@ -30,6 +30,7 @@ void pace_poll_start(struct turn *turn)
   struct action *action = turn_start(turn, ACTION_POLL);
   action->tail = turn->moment->now_ms < turn->pace->poll_all_ms;
   action->own = turn->core->own_seen;
+  action->idle = turn->core->state == STATE_IDLE;
   action->asks_own = !turn->core->own_known && !action->own;
   turn->core->woken = false;
 }

@@ -31,19 +31,10 @@ static enum outcome own_ask(struct performer *performer, struct completion *comp
   return outcome;
 }
 
-/* A tail poll, as it was to be: the pause after it is a tail poll's, although all was looked at. */
-static void tails(const struct performer *performer, const struct action *action, struct completion *completion)
-{
-  bool own_set = action->own && performer->own_mark.set;
-  completion->tail = action->tail && (performer->mark.set || own_set);
-  completion->tail_next = performer->mark.set || own_set;
-}
-
 void perform_polled(struct performer *performer, const struct action *action, const struct poll_answer *answer,
                     struct completion *completion)
 {
   perform_begun(completion, action);
-  tails(performer, action, completion);
   completion->took_ms = answer->took_ms;
   completion->took_types = answer->types;
   if (answer->outcome != OUTCOME_NO)
@@ -61,7 +52,7 @@ enum result perform_poll(struct performer *performer, const struct action *actio
   if (outcome != OUTCOME_YES)
     return perform_asked(completion, outcome);
   int64_t began_ms = clock_boot_ms();
-  tails(performer, action, completion);
+  completion->tail = action->tail && (performer->mark.set || (action->own && performer->own_mark.set));
   outcome = queue_poll(performer->options.store, &type, 1, false, &performer->mark, action->tail, &completion->error);
   if (outcome == OUTCOME_NO && action->asks_own)
     outcome = own_ask(performer, completion);

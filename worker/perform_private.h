@@ -44,7 +44,7 @@ struct poll_answer {
   const struct error *error; /* unless NO */
   int64_t took_ms, types;    /* of the request, and for how many types it was */
 };
-/* The completion of a poll that was made together with those of other types. */
+/* The completion of a poll that was made together with those of other types, from the beginning of the queue. */
 void perform_polled(struct performer *performer, const struct action *action, const struct poll_answer *answer,
                     struct completion *completion);
 enum result perform_poll(struct performer *performer, const struct action *action, struct completion *completion);

@@ -28,14 +28,15 @@ static enum outcome prepare(struct poll_together *together, struct error *error)
     known = together->polls[i].performer->prepared;
   enum outcome outcome = known ? OUTCOME_YES : lockstore_prepare(store, error);
   for (size_t i = 0; i < together->count && !known; i++) {
-    together->polls[i].performer->prepared = outcome == OUTCOME_YES;
-    together->polls[i].performer->own_prepared = false;
+    struct performer *performer = together->polls[i].performer;
+    performer->own_prepared = performer->prepared && performer->own_prepared && outcome == OUTCOME_YES;
+    performer->prepared = outcome == OUTCOME_YES;
   }
   return outcome;
 }
 
-/* The types that have nothing in `messages`, and of which it is not known whether they have a collection of their own. */
-static enum outcome ask_own(struct poll_together *together, const struct listed *busy, struct error *error)
+/* Of the types that have nothing in `messages`: which have a collection of their own, where that is not known. */
+static enum outcome ask_own(struct poll_together *together, struct error *error)
 {
   const char *types[POLL_TOGETHER_MAX];
   struct poll_one *asking[POLL_TOGETHER_MAX];
@@ -43,7 +44,6 @@ static enum outcome ask_own(struct poll_together *together, const struct listed 
   size_t count = 0;
   for (size_t i = 0; i < together->count; i++) {
     struct poll_one *one = &together->polls[i];
-    one->alone = type_list_has(&busy->types, type_of(one));
     if (one->alone || !one->action->asks_own)
       continue;
     asking[count] = one;
@@ -55,35 +55,43 @@ static enum outcome ask_own(struct poll_together *together, const struct listed 
   return outcome;
 }
 
-static enum outcome poll_own(struct poll_together *together, struct listed *busy, struct error *error)
+/* Without an answer for these the others have theirs. */
+static void poll_own(struct poll_together *together, struct listed *busy, struct error *error)
 {
   const char *types[POLL_TOGETHER_MAX];
+  struct poll_one *asking[POLL_TOGETHER_MAX];
   size_t count = 0;
   for (size_t i = 0; i < together->count; i++) {
     struct poll_one *one = &together->polls[i];
     if (one->alone || !one->action->own)
       continue;
     one->alone = !one->performer->own_prepared;
-    if (!one->alone)
-      types[count++] = type_of(one);
+    if (one->alone)
+      continue;
+    asking[count] = one;
+    types[count++] = type_of(one);
   }
-  return queue_types_own_among(&together->types, types, count, note, busy, error);
+  bool answered = queue_types_own_among(&together->types, types, count, note, busy, error) == OUTCOME_YES;
+  type_list_sort(&busy->types);
+  for (size_t i = 0; i < count; i++) {
+    asking[i]->found = type_list_has(&busy->types, types[i]);
+    asking[i]->alone = asking[i]->found || !answered;
+  }
 }
 
 static enum outcome ask(struct poll_together *together, struct listed *busy, struct error *error)
 {
   const char *types[POLL_TOGETHER_MAX];
-  enum outcome outcome = prepare(together, error);
   for (size_t i = 0; i < together->count; i++)
     types[i] = type_of(&together->polls[i]);
-  if (outcome == OUTCOME_YES)
-    outcome = queue_types_among(&together->types, types, together->count, note, busy, error);
+  enum outcome outcome = queue_types_among(&together->types, types, together->count, note, busy, error);
   type_list_sort(&busy->types);
+  for (size_t i = 0; i < together->count; i++)
+    together->polls[i].alone = together->polls[i].found = type_list_has(&busy->types, types[i]);
   if (outcome == OUTCOME_YES)
-    outcome = ask_own(together, busy, error);
+    outcome = ask_own(together, error);
   if (outcome == OUTCOME_YES)
-    outcome = poll_own(together, busy, error);
-  type_list_sort(&busy->types);
+    poll_own(together, busy, error);
   return outcome;
 }
 
@@ -91,16 +99,19 @@ void poll_together(struct poll_together *together)
 {
   struct listed busy = {.memory = true};
   struct error error = {.text = ""};
+  enum outcome outcome = prepare(together, &error);
   int64_t began_ms = clock_boot_ms();
-  enum outcome outcome = ask(together, &busy, &error);
+  if (outcome == OUTCOME_YES)
+    outcome = ask(together, &busy, &error);
   const struct poll_answer answer = {.outcome = outcome == OUTCOME_YES ? OUTCOME_NO : outcome,
                                      .error = &error,
                                      .took_ms = clock_boot_ms() - began_ms,
                                      .types = (int64_t)together->count};
+  bool cannot_tell = outcome == OUTCOME_NO || !busy.memory;
   for (size_t i = 0; i < together->count; i++) {
     struct poll_one *one = &together->polls[i];
-    bool answered = outcome == OUTCOME_YES && !one->alone && !type_list_has(&busy.types, type_of(one));
-    one->alone = !busy.memory || outcome == OUTCOME_NO || (outcome == OUTCOME_YES && !answered);
+    one->alone = cannot_tell || (outcome == OUTCOME_YES && one->alone);
+    one->found = one->alone && !cannot_tell && one->found;
     if (!one->alone)
       perform_polled(one->performer, one->action, &answer, one->completion);
   }

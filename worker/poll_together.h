@@ -2,9 +2,8 @@
  * poll_together: the polls of many types in one request. A poll that finds nothing goes over all that was deleted in the last
  * minutes, that of the types behind it in the index included; together they go over it once.
  *
- * It answers for the types that have nothing. The others are left to polls of their own (perform.h): those tell a document that can
- * be taken from one that cannot, and do not let all types begin to drain in the same moment, with a small share of the memory each.
- * So is a type whose own collection was not checked yet.
+ * It answers for the types that have nothing. The others are left to polls of their own (perform.h), which tell a document that can
+ * be taken from one that cannot; and so are types of which it cannot tell, for one because the own collection was not checked yet.
  *
  * One call at a time; any thread. It blocks for some requests.
  */
@@ -20,7 +19,8 @@ struct poll_one {
   struct performer *performer; /* all of one store */
   const struct action *action; /* ACTION_POLL */
   struct completion *completion;
-  bool alone; /* out: the completion says nothing, it is to be polled alone */
+  bool alone; /* out: the completion says nothing, it is to be polled alone, */
+  bool found; /* because it has something */
 };
 
 struct poll_together {

@@ -216,5 +216,9 @@ enum outcome queue_types_among(struct queue_types *types, const char *const *nam
   enum outcome outcome = explain(types, &named, error);
   if (outcome == OUTCOME_YES && types->one_by_one)
     return OUTCOME_NO;
-  return outcome == OUTCOME_YES ? find_together(&named, "majority", &giving, error) : outcome;
+  if (outcome == OUTCOME_YES)
+    outcome = find_together(&named, "majority", &giving, error);
+  if (outcome == OUTCOME_UNKNOWN)
+    types->explained_ms = 0; /* perhaps the index has become unfit for it */
+  return outcome;
 }
