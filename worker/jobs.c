@@ -192,6 +192,8 @@ static int64_t found_begin(struct jobs *jobs, size_t busy)
 static void polls_begin(struct jobs *jobs)
 {
   struct jobs_line *line = &jobs->polls;
+  if (line->waiting_count == 0)
+    return;
   bool stopping = atomic_load(&jobs->stopping);
   if (line->waiting_count >= POLL_TOGETHER_MIN && !stopping) {
     if (line->running_count == 0)
