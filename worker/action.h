@@ -132,7 +132,7 @@ struct completion {
   bool tail;                      /* POLL: it was a tail poll */
   bool tail_next;                 /* POLL: the next one can be a tail poll */
   int64_t took_ms;                /* POLL, READ: time until the answer, */
-  int64_t took_types;             /* POLL: for so many types; 0: as for one */
+  int64_t took_types;             /* POLL: the number of types that it was made for; 0: one */
   int64_t took_us[LATENCIES_PERFORMED]; /* BEGIN, APPEND, COMMIT, CLOSE, DELETE: how long each of these took; 0: it was not done */
   enum place place;                     /* FENCE */
   int64_t settled;                      /* SETTLE YES: the new value */

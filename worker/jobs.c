@@ -23,8 +23,8 @@ enum {
    */
   POLLERS = 8,
   /*
-   * A type that was found to have something begins at once where no more than so many are at work; else after a while for each that does
-   * not depend on the others, so that none waits for a disk that hangs. With a thousand types at the same time each had so little of the
+   * A type that was found to have something begins when fewer than BUSY_MANY are busy, and otherwise FOUND_MS after the one before it,
+   * whatever the others do: none waits for a disk that hangs. With a thousand types at the same time each had so little of the
    * memory that the drain took twice as long.
    */
   BUSY_MANY = 32,
@@ -60,7 +60,7 @@ static void poll_work(struct job *job)
     poll_together(together);
     return;
   }
-  for (size_t i = 0; i < together->count; i++) /* neither alone nor found: poll_all has cleared them */
+  for (size_t i = 0; i < together->count; i++) /* answered: poll_all has begun them as that */
     perform_skip(together->polls[i].action, together->polls[i].completion);
 }
 
@@ -348,12 +348,12 @@ static void polls_done(struct jobs *jobs, const struct jobs_taker *taker)
   jobs->polls.running_count = 0;
   for (size_t i = 0; i < count; i++) {
     const struct poll_one *one = &jobs->together.polls[i];
-    if (one->found && one->action->idle)
-      found_add(jobs, jobs->polls.running[i]);
-    else if (one->alone)
-      poll_alone(jobs, jobs->polls.running[i]);
-    else
+    if (one->told == POLL_ANSWERED)
       action_done(jobs, taker, jobs->polls.running[i]);
+    else if (one->told == POLL_FOUND && one->action->idle)
+      found_add(jobs, jobs->polls.running[i]);
+    else
+      poll_alone(jobs, jobs->polls.running[i]);
   }
 }
 

@@ -65,8 +65,8 @@ void jobs_forget(struct jobs *jobs, struct performer *performer);
 /* The reply of the type's READ is not needed any more (performer_drop_read); one that waits for memory does not wait on. */
 void jobs_drop_read(struct jobs *jobs, struct performer *performer);
 /*
- * Begins polls, and READs for which there is memory, and adds threads where actions last. `busy`: so many types have something to do
- * (consumer_is_busy). Returns when it is to be called again at the latest (clock_boot_ms).
+ * Begins polls, and READs for which there is memory, and adds threads where actions last. `busy`: the number of types that have something
+ * to do (consumer_is_busy). Returns when it is to be called again at the latest (clock_boot_ms).
  */
 MUST_CHECK int64_t jobs_tend(struct jobs *jobs, size_t busy);
 struct jobs_state {

@@ -42,7 +42,7 @@ void perform_begun(struct completion *completion, const struct action *action);
 struct poll_answer {
   enum outcome outcome;
   const struct error *error; /* unless NO */
-  int64_t took_ms, types;    /* of the request, and for how many types it was */
+  int64_t took_ms, types;    /* of the request, and the number of types in it */
 };
 /* The completion of a poll that was made together with those of other types, from the beginning of the queue. */
 void perform_polled(struct performer *performer, const struct action *action, const struct poll_answer *answer,

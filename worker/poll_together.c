@@ -44,14 +44,14 @@ static enum outcome ask_own(struct poll_together *together, struct error *error)
   size_t count = 0;
   for (size_t i = 0; i < together->count; i++) {
     struct poll_one *one = &together->polls[i];
-    if (one->alone || !one->action->asks_own)
+    if (one->told != POLL_ANSWERED || !one->action->asks_own)
       continue;
     asking[count] = one;
     types[count++] = type_of(one);
   }
   enum outcome outcome = count == 0 ? OUTCOME_YES : ledger_find_own(together->types.store, types, count, own, error);
   for (size_t i = 0; i < count && outcome == OUTCOME_YES; i++)
-    asking[i]->alone = own[i];
+    asking[i]->told = own[i] ? POLL_UNTOLD : POLL_ANSWERED;
   return outcome;
 }
 
@@ -63,20 +63,18 @@ static void poll_own(struct poll_together *together, struct listed *busy, struct
   size_t count = 0;
   for (size_t i = 0; i < together->count; i++) {
     struct poll_one *one = &together->polls[i];
-    if (one->alone || !one->action->own)
+    if (one->told != POLL_ANSWERED || !one->action->own)
       continue;
-    one->alone = !one->performer->own_prepared;
-    if (one->alone)
+    one->told = POLL_UNTOLD;
+    if (!one->performer->own_prepared)
       continue;
     asking[count] = one;
     types[count++] = type_of(one);
   }
   bool answered = queue_types_own_among(&together->types, types, count, note, busy, error) == OUTCOME_YES;
   type_list_sort(&busy->types);
-  for (size_t i = 0; i < count; i++) {
-    asking[i]->found = type_list_has(&busy->types, types[i]);
-    asking[i]->alone = asking[i]->found || !answered;
-  }
+  for (size_t i = 0; i < count && answered; i++)
+    asking[i]->told = type_list_has(&busy->types, types[i]) ? POLL_FOUND : POLL_ANSWERED;
 }
 
 static enum outcome ask(struct poll_together *together, struct listed *busy, struct error *error)
@@ -87,7 +85,7 @@ static enum outcome ask(struct poll_together *together, struct listed *busy, str
   enum outcome outcome = queue_types_among(&together->types, types, together->count, note, busy, error);
   type_list_sort(&busy->types);
   for (size_t i = 0; i < together->count; i++)
-    together->polls[i].alone = together->polls[i].found = type_list_has(&busy->types, types[i]);
+    together->polls[i].told = type_list_has(&busy->types, types[i]) ? POLL_FOUND : POLL_ANSWERED;
   if (outcome == OUTCOME_YES)
     outcome = ask_own(together, error);
   if (outcome == OUTCOME_YES)
@@ -107,12 +105,13 @@ void poll_together(struct poll_together *together)
                                      .error = &error,
                                      .took_ms = clock_boot_ms() - began_ms,
                                      .types = (int64_t)together->count};
-  bool cannot_tell = outcome == OUTCOME_NO || !busy.memory;
   for (size_t i = 0; i < together->count; i++) {
     struct poll_one *one = &together->polls[i];
-    one->alone = cannot_tell || (outcome == OUTCOME_YES && one->alone);
-    one->found = one->alone && !cannot_tell && one->found;
-    if (!one->alone)
+    if (outcome == OUTCOME_NO || !busy.memory)
+      one->told = POLL_UNTOLD;
+    else if (outcome != OUTCOME_YES)
+      one->told = POLL_ANSWERED;
+    if (one->told == POLL_ANSWERED)
       perform_polled(one->performer, one->action, &answer, one->completion);
   }
   type_list_free(&busy.types);
