@@ -329,8 +329,9 @@ def everything(field, other, log):
 
 
 def many_types(field):
-    """Idle types of one process are polled together, those with own collections as well."""
-    many = [f"many{n}" for n in range(20)]
+    """Idle types of one process are polled together, those with own collections as well. Where each poll is slow, fewer than 16 of a few
+    types may wait at any moment, and then none are; of two hundred 16 wait in any case."""
+    many = [f"many{n}" for n in range(200)]
     assert field.run("pawl-setup", "--type", "many7", "--own-collection").returncode == 0
     stages = lambda: field.server.client.admin.command("serverStatus")["metrics"]["aggStageCounters"]
     before = stages()
