@@ -6,6 +6,18 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/* Of a list what is wrong with it; but of a URI, which may be there by mistake, no part: its password may have commas. */
+static void value_quote(const struct option_row *row, const char *value, char *quoted, size_t size)
+{
+  char name[TYPE_BYTES_MAX + 2]; /* longer than a type: it does not look like one */
+  size_t length;
+  const char *wrong = row->kind == OPTION_TYPES && strstr(value, "://") == NULL ? types_wrong(value, &length) : NULL;
+  bool shown = wrong != NULL && length > 0;
+  if (shown)
+    snprintf(name, sizeof name, "%.*s", (int)length, wrong);
+  config_quote(shown ? name : value, quoted, size);
+}
+
 void wrong_value(const struct config *config, int index, struct error *error)
 {
   const struct option_row *row = &config_options[index];
@@ -16,7 +28,7 @@ void wrong_value(const struct config *config, int index, struct error *error)
     snprintf(shown, sizeof shown, "%s", *setting->value ? "a text that is not shown because it may hold a password" : "\"\"");
   else {
     char quoted[100];
-    config_quote(setting->value, quoted, sizeof quoted);
+    value_quote(row, setting->value, quoted, sizeof quoted);
     snprintf(shown, sizeof shown, "\"%s\"", quoted);
   }
   error_set(error, "--%s: got %s (from %.300s): takes %s", row->flag, shown, setting->origin, takes);

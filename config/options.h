@@ -117,6 +117,8 @@ MUST_CHECK bool dbs_resolve(struct config *config, struct error *error);
 
 /* As value_store. */
 MUST_CHECK bool types_store(struct config *config, const struct option_row *row, const char *text);
+/* What of a list is neither a type nor a pattern: `length` bytes of the text. NULL: nothing. */
+const char *types_wrong(const char *text, size_t *length);
 bool types_same(const struct config *left, const struct config *right, const struct option_row *row);
 /* In a program that takes no patterns. */
 MUST_CHECK bool types_resolve(struct config *config, struct error *error);

@@ -18,23 +18,45 @@ static void list_add(name_text *list, size_t *count, const char *name)
 }
 
 /* False: it is neither a type nor a pattern. */
-static bool name_add(struct config *config, const struct option_row *row, const char *from, size_t length)
+static bool name_read(name_text name, const char *from, size_t length)
 {
-  name_text name;
   if (length > TYPE_BYTES_MAX)
     return false;
   memcpy(name, from, length);
   name[length] = '\0';
-  bool plain = type_pattern_is_plain(name);
-  if (plain ? !type_name_valid(name) : !type_pattern_valid(name))
-    return false;
+  return type_pattern_is_plain(name) ? type_name_valid(name) : type_pattern_valid(name);
+}
+
+static void name_add(struct config *config, const struct option_row *row, const char *name)
+{
   if (row->offset == offsetof(struct config, excepts))
     list_add(config->excepts, &config->except_count, name);
-  else if (plain)
+  else if (type_pattern_is_plain(name))
     list_add(config->types, &config->type_count, name);
   else
     list_add(config->patterns, &config->pattern_count, name);
-  return true;
+}
+
+/* The next name of a comma list; *at goes on, and is NULL behind the last. */
+static const char *name_next(const char **at, size_t *length)
+{
+  const char *name = *at + strspn(*at, " \t");
+  *length = strcspn(name, ",");
+  *at = name[*length] == ',' ? name + *length + 1 : NULL;
+  while (*length > 0 && (name[*length - 1] == ' ' || name[*length - 1] == '\t'))
+    --*length;
+  return name;
+}
+
+const char *types_wrong(const char *text, size_t *length)
+{
+  while (text != NULL) {
+    name_text name;
+    const char *from = name_next(&text, length);
+    if (!name_read(name, from, *length))
+      return from;
+  }
+  return NULL;
 }
 
 static name_text *list_new(struct config *config, size_t count)
@@ -53,17 +75,15 @@ bool types_store(struct config *config, const struct option_row *row, const char
     config->types = list_new(config, count);
     config->patterns = list_new(config, count);
   }
-  for (const char *at = text;; at++) {
-    at += strspn(at, " \t");
-    size_t length = strcspn(at, ","), name = length;
-    while (name > 0 && (at[name - 1] == ' ' || at[name - 1] == '\t'))
-      name--;
-    if (!name_add(config, row, at, name))
+  while (text != NULL) {
+    name_text name;
+    size_t length;
+    const char *from = name_next(&text, &length);
+    if (!name_read(name, from, length))
       return false;
-    at += length;
-    if (*at == '\0')
-      return true;
+    name_add(config, row, name);
   }
+  return true;
 }
 
 static bool list_same(name_text *left, size_t left_count, name_text *right, size_t right_count)

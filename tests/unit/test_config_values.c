@@ -259,6 +259,9 @@ CONFIG_TEST(test_patterns)
 
 CONFIG_TEST(test_wrong_patterns)
 {
+  assert_wrong(LOAD(CONFIG_WORKER, "--type=first,second , third$ ,fourth"), "--type: got \"third$\" (from command line)", "takes types");
+  assert_wrong(LOAD(CONFIG_WORKER, "--type=a*", "--except=b,c d"), "--except: got \"c d\"", "types");
+  assert_wrong(LOAD(CONFIG_WORKER, "--type=mongodb://u:se,cret@h"), "--type: got \"mongodb://", "takes types");
   assert_wrong(LOAD(CONFIG_WORKER, "--type=a?"), "--type: got \"a?\" (from command line)", "* stands for any characters");
   assert_wrong(LOAD(CONFIG_WORKER, "--type=*", "--except=-a"), "--except: got \"-a\"", "takes types");
   assert_wrong(LOAD(CONFIG_WORKER, "--type=*", "--types-max=0"), "--types-max: got \"0\"", "from 1 to 100000");
