@@ -17,7 +17,7 @@ static void listing_add(void *context, const char *name)
   struct listing *listing = context;
   char type[TYPE_BYTES_MAX + 1];
   int64_t epoch = 0;
-  if (!segment_name_parse(name, type, &epoch) || (listing->type != NULL && strcmp(type, listing->type) != 0))
+  if (listing->type != NULL ? !segment_name_is(name, listing->type, &epoch) : !segment_name_parse(name, type, &epoch))
     return;
   if (listing->count == listing->size) {
     size_t size = listing->size == 0 ? 16 : 2 * listing->size;

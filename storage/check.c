@@ -31,9 +31,8 @@ static bool name_size(const char *dir, const char *name, int64_t *size)
 static void unexpected_check(void *context, const char *name)
 {
   struct unexpected *unexpected = context;
-  char type[TYPE_BYTES_MAX + 1];
   int64_t epoch = 0, size = 0;
-  if (unexpected->found || !segment_name_parse(name, type, &epoch) || strcmp(type, unexpected->type) != 0)
+  if (unexpected->found || !segment_name_is(name, unexpected->type, &epoch))
     return;
   bool later = epoch > unexpected->epoch || !unexpected->has_file || epoch > unexpected->file_epoch;
   if (!later || !name_size(unexpected->dir, name, &size) || size <= FORMAT_HEADER_BYTES)

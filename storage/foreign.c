@@ -36,9 +36,8 @@ static void look_at(void *context, const char *name)
 {
   struct look *look = context;
   struct segment_header header;
-  char type[TYPE_BYTES_MAX + 1];
   int64_t epoch;
-  if (look->found || !segment_name_parse(name, type, &epoch) || strcmp(type, look->type) != 0 || !header_read(look->dir, name, &header) ||
+  if (look->found || !segment_name_is(name, look->type, &epoch) || !header_read(look->dir, name, &header) ||
       memcmp(header.uuid + HALF, look->uuid + HALF, HALF) == 0)
     return;
   look->found = true;

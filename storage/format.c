@@ -212,9 +212,8 @@ static bool header_predecessor_valid(const uint8_t *bytes, const struct segment_
 {
   if (header->predecessor[0] == 0)
     return all_zero(bytes + 80, 56) && header->number == 0 && header->first_seq == 1;
-  char type[TYPE_BYTES_MAX + 1];
   int64_t epoch = 0;
-  return segment_name_parse(header->predecessor, type, &epoch) && strcmp(type, header->type) == 0 && header->number >= 1 &&
+  return segment_name_is(header->predecessor, header->type, &epoch) && header->number >= 1 &&
          header->first_seq - 1 == header->predecessor_seq && header->predecessor_epoch < header->epoch &&
          header->predecessor_length >= FORMAT_HEADER_BYTES && header->predecessor_tail < header->predecessor_length;
 }
@@ -394,6 +393,12 @@ bool segment_name_parse(const char *name, char type[TYPE_BYTES_MAX + 1], int64_t
     return false;
   *epoch = strtoll(at + 1, NULL, 10);
   return true;
+}
+
+bool segment_name_is(const char *name, const char *type, int64_t *epoch)
+{
+  char named[TYPE_BYTES_MAX + 1];
+  return strncmp(name, type, strlen(type)) == 0 && segment_name_parse(name, named, epoch) && strcmp(named, type) == 0;
 }
 
 void segment_name_make(const char *type, int64_t epoch, char name[FILE_NAME_SIZE])

@@ -132,7 +132,9 @@ void skip_path_push(struct skip_path *path, int64_t offset);
 
 /* `T.bin` -> type T, epoch 0; `T@<epoch>.bin`, decimal without leading zeros, -> its epoch. False: not a segment's name. */
 MUST_CHECK bool segment_name_parse(const char *name, char type[TYPE_BYTES_MAX + 1], int64_t *epoch);
-/* The reverse; epoch 0 gives `T.bin`. */
+/* Whether it is a segment of `type`, and its epoch. Cheap for another type's: a directory may have files of many. */
+MUST_CHECK bool segment_name_is(const char *name, const char *type, int64_t *epoch);
+/* The reverse of segment_name_parse; epoch 0 gives `T.bin`. */
 void segment_name_make(const char *type, int64_t epoch, char name[FILE_NAME_SIZE]);
 
 #endif
