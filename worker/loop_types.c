@@ -105,11 +105,14 @@ static void context_forget(struct loop *loop, size_t place)
 /* Nothing that still runs knows of it. */
 static void contexts_forget(struct loop *loop)
 {
-  for (size_t i = loop->context_count; i-- > 0;) {
+  size_t count = loop->context_count;
+  for (size_t i = count; i-- > 0;) {
     const struct type_context *served = loop->contexts[i];
     if (served->leaves && served->running == 0 && consumer_is_over(&served->consumer))
       context_forget(loop, i);
   }
+  if (loop->options->exit_when_empty && loop->context_count < count && loop->context_count == loop->options->type_count)
+    type_look_hurry(&loop->finder->look); /* nothing is held that was found: perhaps that is all */
 }
 
 static void context_begin(struct loop *loop, const char *type, bool looked)
@@ -275,6 +278,25 @@ static void waiting_make(struct loop *loop, int64_t now_ms)
 
 /* ---- looks ---- */
 
+/* Each type is over, or has an empty queue, and the last look has found no other: a linearizable look decides. */
+static bool last_is_due(struct loop *loop)
+{
+  struct finder *finder = loop->finder;
+  if (!loop->options->exit_when_empty || !finder->quiet)
+    return false;
+  type_list_clear(&finder->stopped);
+  for (size_t i = 0; i < loop->context_count; i++) {
+    const struct consumer *consumer = &loop->contexts[i]->consumer;
+    bool over = consumer_is_over(consumer);
+    if (!over && (i >= loop->options->type_count || !consumer_is_quiet(consumer)))
+      return false;
+    if (over && !type_list_add(&finder->stopped, consumer->core.type))
+      return false;
+  }
+  type_list_sort(&finder->stopped);
+  return true;
+}
+
 static void look_log(struct loop *loop, const struct type_look *look)
 {
   struct completion completion = {.kind = ACTION_POLL, .asked = true, .error = look->error};
@@ -313,6 +335,8 @@ static void looked(struct loop *loop)
   loop_give_types(loop);
   fill(loop);
   give_turns(loop, now_ms);
+  if (last_is_due(loop))
+    type_look_hurry(&finder->look);
 }
 
 void loop_types_take(struct loop *loop)
@@ -323,25 +347,6 @@ void loop_types_take(struct loop *loop)
       loop->finder->own_row = ROW_GONE;
     else
       looked(loop);
-}
-
-/* Each type is over, or has an empty queue, and the last look has found no other: a linearizable look decides. */
-static bool last_is_due(struct loop *loop)
-{
-  struct finder *finder = loop->finder;
-  if (!loop->options->exit_when_empty || !finder->quiet)
-    return false;
-  type_list_clear(&finder->stopped);
-  for (size_t i = 0; i < loop->context_count; i++) {
-    const struct consumer *consumer = &loop->contexts[i]->consumer;
-    bool over = consumer_is_over(consumer);
-    if (!over && (i >= loop->options->type_count || !consumer_is_quiet(consumer)))
-      return false;
-    if (over && !type_list_add(&finder->stopped, consumer->core.type))
-      return false;
-  }
-  type_list_sort(&finder->stopped);
-  return true;
 }
 
 static void look_start(struct loop *loop)
