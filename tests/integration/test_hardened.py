@@ -19,16 +19,11 @@ def test_needs_no_privilege(field):
     field.compare()
 
 
-def sanitized(name):
-    return b"__asan_init" in Path(program(name)).read_bytes() or b"__tsan_init" in Path(program(name)).read_bytes()
-
-
+@pytest.mark.slow  # not that, but a build for sanitizers is made otherwise
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_hardened(name):
     """Position independent, its tables read-only before main, no executable stack, and checked copies where they can be."""
     need_program("readelf", "looking at the programs")
-    if sanitized(name):
-        pytest.skip("a build for sanitizers")
     def readelf(*flags):
         return command("readelf", "--wide", *flags, program(name)).stdout
     headers, dynamic, symbols = readelf("--headers"), readelf("--dynamic"), readelf("--dyn-syms")
