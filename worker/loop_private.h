@@ -44,6 +44,7 @@ struct finder { /* of types by patterns */
   size_t row_count;
   struct address given_to; /* the process that types were given to last, */
   int64_t given_ms, given; /* when, and how many: its row may be older */
+  int64_t unfit_until_ms;  /* until then it asks for none: there was one that it could not serve */
   bool logged_unspread;
   struct job leave; /* removes the row of this worker */
   enum { ROW_STAYS, ROW_GOES, ROW_GONE } own_row;
@@ -117,8 +118,10 @@ struct type_context *loop_longest_held(const struct loop *loop);
 /* A type that was found is let go, and put aside for so long; 0: as aside.h says; below 0: not at all. */
 void loop_context_leave(struct type_context *served, int64_t pause_ms);
 
-/* loop_spread.c, for loop_types.c: how many types it holds or is about to hold, and does not let go. */
+/* loop_spread.c, for loop_types.c: how many types keep a place: it holds them, is about to, or they have stopped; and is not leaving. */
 int64_t loop_held_count(const struct loop *loop);
+/* Whether the process could not serve a type that it has found; then it asks for none. */
+void loop_note_unfit(struct loop *loop, const struct consumer *consumer, int64_t now_ms);
 /* Whether a process that has fewer is to take a type first. */
 bool loop_others_first(struct loop *loop, int64_t now_ms);
 /* Takes the rows of the others from a look. */

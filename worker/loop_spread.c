@@ -5,14 +5,17 @@
 
 #include <stddef.h>
 
-enum { GIVEN_MS = 2000 }; /* what was given to another process is left to it */
+enum {
+  GIVEN_MS = 2000,  /* what was given to another process is left to it */
+  UNFIT_MS = 60000, /* it asks for none, after one that it could not serve */
+};
 
-/* What it holds or is about to, and does not let go. */
+/* What it holds or is about to, and does not let go. One that has stopped keeps its place: without it, no number would be enough. */
 int64_t loop_held_count(const struct loop *loop)
 {
   int64_t count = 0;
   for (size_t i = loop->options->type_count; i < loop->context_count; i++)
-    count += !loop->contexts[i]->leaves && loop->contexts[i]->consumer.core.state != STATE_STOPPED;
+    count += !loop->contexts[i]->leaves;
   return count;
 }
 
@@ -89,6 +92,13 @@ void loop_row_leave(struct loop *loop)
     executor_submit(finder->executor, &finder->leave);
 }
 
+void loop_note_unfit(struct loop *loop, const struct consumer *consumer, int64_t now_ms)
+{
+  bool fails = consumer->trust.view == STORAGE_DISAGREES && consumer->core.state != STATE_STOPPED;
+  if (fails || consumer->trust.view == STORAGE_NEWER)
+    loop->finder->unfit_until_ms = now_ms + UNFIT_MS;
+}
+
 void loop_row_fill(const struct loop *loop, struct worker_row *row)
 {
   const struct finder *finder = loop->finder;
@@ -96,7 +106,7 @@ void loop_row_fill(const struct loop *loop, struct worker_row *row)
   row->max = (int64_t)loop->options->found_max;
   row->lease_ms = reload_config(loop->reload)->lease_ms;
   const struct worker_row *asked = spread_ask(row->held, row->max, row->group, finder->rows, finder->row_count);
-  row->asks = asked != NULL;
-  if (asked != NULL)
+  row->asks = asked != NULL && clock_boot_ms() >= finder->unfit_until_ms;
+  if (row->asks)
     row->asked = asked->id;
 }

@@ -159,6 +159,7 @@ static void leave_if_needless(struct type_context *served, int64_t now_ms)
   bool stays_out = consumer->trust.view == STORAGE_PAUSED || consumer->trust.view == STORAGE_NEWER;
   if (served->leaves)
     return;
+  loop_note_unfit(served->loop, consumer, now_ms);
   if (core->state == STATE_CHECKING && stays_out && !core->activity[ACTIVITY_MAIN].running)
     loop_context_leave(served, PAUSED_MS);
   else if (core->state == STATE_IDLE && consumer_is_quiet(consumer))

@@ -1,11 +1,13 @@
 """Types that several workers find: they are spread evenly among them, without a coordinator and without a storm."""
 import itertools
+import re
 import time
 from collections import Counter
 
 import pytest
 
-from harness import wait_until
+import segment as made
+from harness import DISTRUST, wait_until
 
 TYPES = [f"k{n:02}" for n in range(24)]
 LEASE_S = 6
@@ -38,17 +40,22 @@ def even(field, *workers):
     return sum(mine) == len(TYPES) and max(mine) - min(mine) <= 1
 
 
-def spread(field, *workers):
-    """Within half a minute each has as many, and nothing is moved any more."""
+def settled(field, condition):
+    """Within half a minute the condition holds, and nothing is moved any more."""
     since, seen = time.monotonic(), None
 
     def look():
         nonlocal since, seen
-        now = (takes(field), even(field, *workers))
+        now = (takes(field), condition())
         if now != seen or not now[1]:
             since, seen = time.monotonic(), now
         return time.monotonic() - since >= 3
     wait_until(look, lambda: f"{held(field)}; {field.logs()}", 30 + 3)
+
+
+def spread(field, *workers):
+    """Each has as many."""
+    settled(field, lambda: even(field, *workers))
 
 
 def takes(field):
@@ -95,6 +102,40 @@ def test_workers_with_little_room(field):
         wait_until(each_has_some, field.logs)
         assert max(most.values()) <= 2 and len(most) == 3, most
         assert all(worker.alive() for worker in workers)
+    field.stop()
+    field.drain(types=["*"])
+    field.compare(*types)
+
+
+def test_a_worker_without_the_files(field):
+    """Its types stop. These are places that are taken: it does not go on pulling types away from who can serve them."""
+    types, folder = TYPES[:8], field.folder / "other"
+    folder.mkdir()
+    with flowing(field, types):
+        first = field.worker(*SPREADING, types=["k*"])
+        wait_until(lambda: held(field)[first.pid] == len(types), field.logs)
+        other = field.worker(*SPREADING, types=["k*"], directory=folder, env=DISTRUST)
+        other.wait_log("-> stopped")
+        settled(field, lambda: held(field)[first.pid] == len(types))
+        assert other.stop()[0] == 74, str(other)
+    field.stop()
+    field.drain(types=["*"])
+    field.compare(*types)
+
+
+def test_a_worker_that_is_too_old(field):
+    """It asks for no more types after the one that it could not serve."""
+    types, folder = TYPES[:8], field.folder / "other"
+    folder.mkdir()
+    for name in types:
+        made.Segment(folder / f"{name}.bin", type=name, version=2)
+    with flowing(field, types):
+        first = field.worker(*SPREADING, types=["k*"])
+        wait_until(lambda: held(field)[first.pid] == len(types), field.logs)
+        other = field.worker(*SPREADING, types=["k*"], directory=folder)
+        other.wait_log("newer")
+        settled(field, lambda: held(field)[first.pid] == len(types))
+        assert len(re.findall("standing by", other.log())) <= 2, str(other)
     field.stop()
     field.drain(types=["*"])
     field.compare(*types)
