@@ -49,7 +49,8 @@ static void row_read(void *context, const bson_t *document)
   int64_t group;
   bool sound = document_binary(document, "_id", row.id.bytes, ADDRESS_BYTES) && document_int64(document, "group", &group) &&
                document_int64(document, "held", &row.held) && document_int64(document, "max", &row.max) &&
-               document_int64(document, "lease_ms", &row.lease_ms) && document_int64(document, "age_ms", &row.age_ms) && row.held >= 0;
+               document_int64(document, "lease_ms", &row.lease_ms) && document_int64(document, "age_ms", &row.age_ms) && row.held >= 0 &&
+               row.held <= INT32_MAX;
   if (!sound || memcmp(row.id.bytes, reading->me->bytes, ADDRESS_BYTES) == 0 || *reading->count == WORKER_ROWS_MAX)
     return;
   row.group = (uint64_t)group;

@@ -36,10 +36,10 @@ void loop_give_types(struct loop *loop)
   int64_t given = 0, now_ms = clock_boot_ms();
   for (size_t i = 0; i < finder->row_count; i++) {
     const struct worker_row *row = &finder->rows[i];
+    if (!spread_asks(row, finder->look.row.group) || memcmp(&row->asked, me, sizeof *me) != 0)
+      continue;
     bool older = memcmp(&row->id, &finder->given_to, sizeof row->id) == 0 && now_ms - row->age_ms < finder->given_ms;
     int64_t asker = row->held + (older ? finder->given : 0), before = given;
-    if (!row->asks || memcmp(&row->asked, me, sizeof *me) != 0 || !spread_counts(row, finder->look.row.group))
-      continue;
     for (; spread_gives(loop_held_count(loop), asker, given); given++, asker++) {
       struct type_context *served = loop_longest_held(loop);
       if (served == NULL)

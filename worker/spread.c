@@ -1,9 +1,12 @@
 #include "worker/spread.h"
 
 enum {
+  AHEAD_MS = 1000, /* the clock of another primary */
+  LEASE_MS_MAX = 3600000,
   LIVE_SHARE = 2, /* a row is written each third of a lease; one older than half of it is not counted, before the locks expire */
   WAIT_MS = 10,
   WAIT_MS_MAX = 500,
+  ASKS_MS = 12000, /* a row that asks is written with each look, and these are ten seconds apart where they take long */
   ASKED_MS = 1500, /* to the next look, and longer: what is let go is for the one that has asked */
   GAP = 2,
   GIFT_SHARE = 16,
@@ -13,7 +16,13 @@ enum {
 
 bool spread_counts(const struct worker_row *row, uint64_t group)
 {
-  return row->group == group && row->age_ms < row->lease_ms / LIVE_SHARE;
+  int64_t lease_ms = row->lease_ms < LEASE_MS_MAX ? row->lease_ms : LEASE_MS_MAX;
+  return row->group == group && row->age_ms >= -AHEAD_MS && row->age_ms < lease_ms / LIVE_SHARE;
+}
+
+bool spread_asks(const struct worker_row *row, uint64_t group)
+{
+  return row->asks && row->age_ms < ASKS_MS && spread_counts(row, group);
 }
 
 int64_t spread_wait_ms(int64_t mine, uint64_t group, const struct worker_row *rows, size_t count)
@@ -22,7 +31,7 @@ int64_t spread_wait_ms(int64_t mine, uint64_t group, const struct worker_row *ro
   for (size_t i = 0; i < count; i++) {
     if (!spread_counts(&rows[i], group) || rows[i].held >= rows[i].max)
       continue;
-    if (rows[i].asks && mine - rows[i].held >= GAP)
+    if (spread_asks(&rows[i], group) && mine - rows[i].held >= GAP)
       return ASKED_MS;
     if (rows[i].held < least)
       least = rows[i].held;

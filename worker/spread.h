@@ -20,6 +20,8 @@
 
 /* Whether the process counts: it lives, by its row, and finds the same types. */
 bool spread_counts(const struct worker_row *row, uint64_t group);
+/* Whether it asks for types now. */
+bool spread_asks(const struct worker_row *row, uint64_t group);
 /* How long a process that holds `mine` waits, after a look and after each take, before it takes one more. */
 int64_t spread_wait_ms(int64_t mine, uint64_t group, const struct worker_row *rows, size_t count);
 /* Whom a process that holds `mine` of at most `max` asks for a type; NULL: nobody. */

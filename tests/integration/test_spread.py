@@ -3,8 +3,10 @@ import itertools
 import re
 import time
 from collections import Counter
+from datetime import datetime, timedelta, timezone
 
 import pytest
+from bson.int64 import Int64
 
 import segment as made
 from harness import DISTRUST, wait_until
@@ -145,8 +147,14 @@ def test_rows_that_make_no_sense(field):
     """Anybody may write to `workers`: types are served all the same."""
     field.db.workers.insert_many([{"_id": 1}, {"at": "yesterday", "held": -5}, {"_id": b"12345678", "at": None, "group": "x"}])
     with flowing(field, TYPES[:3]):
-        field.worker(*SPREADING, types=["k*"])
+        worker = field.worker(*SPREADING, types=["k*"])
         wait_until(lambda: all(field.seq(name) > 0 for name in TYPES[:3]), field.logs)
+    row = field.db.workers.find_one({"pid": worker.pid})
+    empty = {"group": row["group"], "held": Int64(0), "max": Int64(1000), "lease_ms": Int64(2**62), "asks": b"somebody"}
+    for n, at in enumerate([0, 3600, 10**9]):
+        field.db.workers.insert_one({"_id": b"forged %d" % n, "at": datetime.now(timezone.utc) + timedelta(seconds=at), **empty})
+    with flowing(field, TYPES[:6]):
+        wait_until(lambda: all(field.seq(name) > 0 for name in TYPES[:6]), field.logs, 20)
     field.stop()
     field.drain(types=["*"])
-    field.compare(*TYPES[:3])
+    field.compare(*TYPES[:6])

@@ -100,7 +100,7 @@ static void row_write(int index, const struct worker_row *ask)
   struct virtual_worker *worker = &world.worker[index];
   bool differs = worker->row.held != worker->held || worker->row.asks != (ask != NULL) ||
                  (ask != NULL && memcmp(&worker->row.asked, &ask->id, sizeof ask->id) != 0);
-  if (worker->row_ms >= 0 && world.now_ms - worker->row_ms < (differs ? LOOK_MS : LEASE_MS / 3))
+  if (worker->row_ms >= 0 && world.now_ms - worker->row_ms < (differs || ask != NULL ? LOOK_MS : LEASE_MS / 3))
     return;
   worker->row = (struct worker_row){.group = GROUP, .held = worker->held, .max = worker->max, .lease_ms = LEASE_MS, .asks = ask != NULL};
   worker->row.id.bytes[0] = (uint8_t)(index + 1);
@@ -146,7 +146,7 @@ static void give_types(int index, const struct worker_row *rows, size_t count)
   worker->given = 0;
   for (size_t i = 0; i < count; i++) {
     int64_t asker = rows[i].held;
-    if (!spread_counts(&rows[i], GROUP) || !rows[i].asks || rows[i].asked.bytes[0] != index + 1)
+    if (!spread_asks(&rows[i], GROUP) || rows[i].asked.bytes[0] != index + 1)
       continue;
     while (worker->held > 0 && gives(worker, asker)) {
       world.gave_away = world.gave_away || worker->held - asker < 2;
@@ -327,6 +327,26 @@ TEST(test_types_spread)
     if (wrong != NULL)
       fail_msg("seed %d: %s", (int)seed, wrong);
   }
+}
+
+static int64_t wait_for(int64_t mine, struct worker_row row)
+{
+  row.group = GROUP;
+  row.max = 1000;
+  return spread_wait_ms(mine, GROUP, &row, 1);
+}
+
+/* Whoever wrote it: an asker that was killed, a primary whose clock is ahead, somebody else. */
+TEST(test_no_row_is_waited_for_without_end)
+{
+  enum { HOUR_MS = 3600000 };
+  assert_int_equal(wait_for(9, (struct worker_row){.lease_ms = HOUR_MS, .asks = true, .age_ms = 11999}), 1500);
+  assert_int_equal(wait_for(9, (struct worker_row){.lease_ms = HOUR_MS, .asks = true, .age_ms = 12000}), 80);
+  assert_int_equal(wait_for(9, (struct worker_row){.lease_ms = HOUR_MS, .asks = true, .age_ms = -500}), 1500);
+  assert_int_equal(wait_for(9, (struct worker_row){.lease_ms = HOUR_MS, .asks = true, .age_ms = -1001}), 0);
+  assert_int_equal(wait_for(9, (struct worker_row){.lease_ms = INT64_MAX, .age_ms = HOUR_MS / 2 - 1}), 80);
+  assert_int_equal(wait_for(9, (struct worker_row){.lease_ms = INT64_MAX, .age_ms = HOUR_MS / 2}), 0);
+  assert_int_equal(wait_for(900, (struct worker_row){.lease_ms = HOUR_MS}), 500);
 }
 
 static void assert_found(enum plant plant, const char *text)
