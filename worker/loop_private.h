@@ -28,13 +28,14 @@ struct type_context { /* what belongs to one type */
   bool looked;      /* found by a look, not by a wake-up */
   bool leaves;      /* of those that were found: asked to leave, to be forgotten */
   bool woken;       /* and a wake-up came meanwhile */
+  bool placeless;   /* and stopped because it is paused: it keeps no place */
   int64_t pause_ms; /* leaves: how long it is put aside; 0: as often before; below 0: not at all */
 };
 
 struct finder { /* of types by patterns */
   struct type_look look;
   struct executor *executor;
-  size_t count;             /* contexts that were found */
+  size_t count;             /* contexts that were found, and keep a place */
   struct type_list waiting; /* found, and neither served nor held by others; in turn, */
   size_t begun;             /* and up to here a context was made */
   struct type_list held;    /* by other processes, as the last look found them; sorted */

@@ -15,7 +15,7 @@ int64_t loop_held_count(const struct loop *loop)
 {
   int64_t count = 0;
   for (size_t i = loop->options->type_count; i < loop->context_count; i++)
-    count += !loop->contexts[i]->leaves;
+    count += !loop->contexts[i]->leaves && !loop->contexts[i]->placeless;
   return count;
 }
 

@@ -85,7 +85,7 @@ static void context_forget(struct loop *loop, size_t place)
   struct type_context *served = loop->contexts[place];
   struct finder *finder = loop->finder;
   type_name type;
-  bool woken = served->woken;
+  bool woken = served->woken, placed = !served->placeless;
   memcpy(type, served->consumer.core.type, sizeof type);
   if (served->pause_ms >= 0 || served->performer.mark.named_count > 0)
     aside_put(&finder->aside, type, served->pause_ms < 0 ? 1 : served->pause_ms, &served->performer.mark, clock_boot_ms());
@@ -97,7 +97,7 @@ static void context_forget(struct loop *loop, size_t place)
   size_t after = --loop->context_count - place;
   memmove(&loop->contexts[place], &loop->contexts[place + 1], after * sizeof *loop->contexts);
   memmove(&loop->consumers[place], &loop->consumers[place + 1], after * sizeof *loop->consumers);
-  finder->count--;
+  finder->count -= placed;
   if (woken)
     loop_types_wake(loop, type);
 }
@@ -147,6 +147,16 @@ static int64_t idle_pause_ms(const struct type_context *served)
   return counts->acquisitions > 0 ? -1 : served->looked ? 0 : ASIDE_MS;
 }
 
+/* It has stopped for --exit-when-empty. */
+static void leave_place(struct type_context *served)
+{
+  const struct consumer *consumer = &served->consumer;
+  if (served->placeless || consumer->core.state != STATE_STOPPED || consumer->trust.view != STORAGE_PAUSED)
+    return;
+  served->placeless = true;
+  served->loop->finder->count--;
+}
+
 /*
  *   idle, and the queue is empty            forgotten; if it never held the lock there may be what nobody can take: put aside
  *   waiting for a lock that is not free     the looks see when it is
@@ -159,6 +169,7 @@ static void leave_if_needless(struct type_context *served, int64_t now_ms)
   bool stays_out = consumer->trust.view == STORAGE_PAUSED || consumer->trust.view == STORAGE_NEWER;
   if (served->leaves)
     return;
+  leave_place(served);
   loop_note_unfit(served->loop, consumer, now_ms);
   if (core->state == STATE_CHECKING && stays_out && !core->activity[ACTIVITY_MAIN].running)
     loop_context_leave(served, PAUSED_MS);

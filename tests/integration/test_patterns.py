@@ -172,6 +172,22 @@ def test_a_paused_type(field):
     field.compare("t1", "t2")
 
 
+def test_paused_types_keep_no_place(field):
+    """With --exit-when-empty neither: all others are drained before the end, which a paused type makes an error."""
+    paused = [f"a{n}" for n in range(3)]
+    for name in (*paused, "t2", "t3"):
+        field.fill(5, name)
+    field.drain(types=["*"])
+    for name in paused:
+        assert field.run("pawl-status", "--pause", name, "--reason", "a test").returncode == 0
+    for name in (*paused, "t2", "t3"):
+        field.fill(5, name)
+    worker = field.worker("--exit-when-empty", "--types-max", 1, types=["*"])
+    assert worker.wait() == 2, str(worker)
+    field.compare("t2", "t3")
+    assert all(field.queued(name) == 5 for name in paused)
+
+
 @pytest.mark.parametrize("types", [["*"], ["k1", "k2", "k3", "k4", "k5", "k6", "k7"]])
 def test_types_take_turns(field, types):
     """Seven types that always have messages, two places: each gets its turn, and no more are held than that."""
