@@ -106,11 +106,13 @@ void aside_take_mark(struct aside *aside, const char *type, struct queue_mark *m
   found->mark = (struct queue_mark){.set = false};
 }
 
-void aside_calm(struct aside *aside, const struct type_list *found, const struct type_list *held)
+void aside_calm(struct aside *aside, const struct type_list *found, const struct type_list *held, const struct type_range *covered)
 {
-  for (size_t i = 0; i < aside->count; i++)
-    if (!type_list_has(found, aside->types[i].type) || type_list_has(held, aside->types[i].type))
+  for (size_t i = 0; i < aside->count; i++) {
+    const char *type = aside->types[i].type;
+    if ((type_range_has(covered, type) && !type_list_has(found, type)) || type_list_has(held, type))
       aside->types[i].pause_ms = 0;
+  }
 }
 
 void aside_forget(struct aside *aside, int64_t now_ms)

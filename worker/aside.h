@@ -33,8 +33,9 @@ bool aside_has(const struct aside *aside, const char *type, int64_t now_ms);
 bool aside_wake(struct aside *aside, const char *type, int64_t now_ms);
 /* Gives the mark back, to an empty one. */
 void aside_take_mark(struct aside *aside, const char *type, struct queue_mark *mark);
-/* Of those that have no messages, or that another process holds, the next pause is a short one again. Both lists are sorted. */
-void aside_calm(struct aside *aside, const struct type_list *found, const struct type_list *held);
+/* Of those that have no messages, or that another process holds, the next pause is a short one again. Nothing is known of what was not
+ * looked for, outside of `covered`. Both lists are sorted. */
+void aside_calm(struct aside *aside, const struct type_list *found, const struct type_list *held, const struct type_range *covered);
 /* Forgets those whose time has long been over. */
 void aside_forget(struct aside *aside, int64_t now_ms);
 

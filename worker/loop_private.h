@@ -16,6 +16,7 @@
 #include "worker/spread.h"
 #include "worker/systemd.h"
 #include "worker/type_look.h"
+#include "worker/waiting.h"
 
 struct loop;
 struct watchers; /* the event loop; loop.c */
@@ -35,13 +36,13 @@ struct type_context { /* what belongs to one type */
 struct finder { /* of types by patterns */
   struct type_look look;
   struct executor *executor;
-  size_t count;             /* contexts that were found, and keep a place */
-  struct type_list waiting; /* found, and neither served nor held by others; in turn, */
-  size_t begun;             /* and up to here a context was made */
-  struct type_list held;    /* by other processes, as the last look found them; sorted */
-  int64_t begun_ms;         /* when the last one was begun */
-  int64_t wait_until_ms;    /* when the next one may be; 0: now */
-  struct worker_row *rows;  /* of the other workers, WORKER_ROWS_MAX */
+  size_t count;            /* contexts that were found, and keep a place */
+  struct waiting waiting;  /* found, and neither served nor held by others */
+  struct type_list held;   /* by other processes, as the last look found them; sorted */
+  int64_t begun_ms;        /* when the last one was begun */
+  int64_t looked_ms;       /* while a look is judged */
+  int64_t wait_until_ms;   /* when the next one may be; 0: now */
+  struct worker_row *rows; /* of the other workers, WORKER_ROWS_MAX */
   size_t row_count;
   struct address given_to; /* the process that types were given to last, */
   int64_t given_ms, given; /* when, and how many: its row may be older */
@@ -49,11 +50,10 @@ struct finder { /* of types by patterns */
   bool logged_unspread;
   struct job leave; /* removes the row of this worker */
   enum { ROW_STAYS, ROW_GOES, ROW_GONE } own_row;
-  struct type_list left; /* those of the look before that had no room; sorted */
-  type_name turn;        /* the last one that was begun: the next one is the one after it */
+  type_name turn; /* the last one that was begun: the next one is the one after it */
   struct aside aside;
   struct type_list served;          /* while a look is judged */
-  struct type_list stopped;         /* for the last look */
+  struct type_list stopped;         /* then, and for the last look */
   struct consumer_counts forgotten; /* of contexts that are gone */
   bool heard;                       /* a wake-up came since the last look */
   bool quiet;                       /* the last look has seen nothing to wait for */

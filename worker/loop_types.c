@@ -10,7 +10,7 @@ enum {
   POLL_SHARE = 20,   /* of one processor, for all types together */
   PAUSED_MS = 10000, /* until a type that is paused, or needs a newer pawl, is taken up again; a wake-up ends it */
   LOST_MS = 1000,    /* the same for a type that another process took */
-  WAITED_MS = 1000,  /* from one look to the next */
+  WAITED_MS = 1000,  /* then a type gets the place of another one */
 };
 
 /* ---- contexts ---- */
@@ -121,6 +121,7 @@ static void context_begin(struct loop *loop, const char *type, bool looked)
   struct type_context *served = context_add(loop, type);
   if (served == NULL)
     return; /* the next look finds it again */
+  waiting_drop(&loop->finder->waiting, type);
   aside_take_mark(&loop->finder->aside, type, &served->performer.mark);
   served->looked = looked;
   loop->finder->count++;
@@ -218,73 +219,70 @@ void loop_types_retry(struct loop *loop)
 
 /* ---- taking up ---- */
 
-static struct type_context *context_of(const struct loop *loop, const char *type)
-{
-  for (size_t i = 0; i < loop->context_count; i++)
-    if (strcmp(loop->contexts[i]->consumer.core.type, type) == 0)
-      return loop->contexts[i];
-  return NULL;
-}
-
 static void fill(struct loop *loop)
 {
   struct finder *finder = loop->finder;
   finder->wait_until_ms = 0;
-  while (finder->begun < finder->waiting.count && has_room(loop) && !loop->stopping) {
+  while (finder->waiting.left > 0 && has_room(loop) && !loop->stopping) {
     if (loop_others_first(loop, clock_boot_ms()))
       return;
     finder->begun_ms = clock_boot_ms();
-    const char *type = finder->waiting.names[finder->begun++];
-    if (context_of(loop, type) == NULL && !aside_has(&finder->aside, type, clock_boot_ms()))
+    const char *type = waiting_next(&finder->waiting);
+    if (!aside_has(&finder->aside, type, clock_boot_ms()))
       context_begin(loop, type, true);
     snprintf(finder->turn, sizeof finder->turn, "%s", type);
   }
-  if (finder->begun < finder->waiting.count)
+  if (finder->waiting.left > 0)
     leave_if_empty(loop);
 }
 
-/* A type that has waited since the look before gets the place of the one that has been held for longest. */
+/* A type that has waited for so long gets the place of the one that has been held for longest. */
 static void give_turns(struct loop *loop, int64_t now_ms)
 {
-  struct finder *finder = loop->finder;
   int64_t lease_ms = reload_config(loop->reload)->lease_ms;
-  for (size_t i = finder->begun; i < finder->waiting.count; i++) {
+  for (size_t left = waiting_count(&loop->finder->waiting, WAITED_MS, now_ms); left > 0; left--) {
     struct type_context *served = loop_longest_held(loop);
-    int64_t waited_ms = type_list_has(&finder->left, finder->waiting.names[i]) ? WAITED_MS : 0;
-    if (served == NULL)
-      return;
-    if (spread_makes_room(now_ms - served->consumer.core.entered_ms, waited_ms, lease_ms))
-      loop_context_leave(served, -1);
+    if (served == NULL || !spread_makes_room(now_ms - served->consumer.core.entered_ms, WAITED_MS, lease_ms))
+      return; /* nor do the others */
+    loop_context_leave(served, -1);
   }
 }
 
-/* Those that nobody serves; in turn, from the one after the last that was begun. */
+/* False: no memory. */
+static bool served_note(struct loop *loop)
+{
+  struct finder *finder = loop->finder;
+  type_list_clear(&finder->served);
+  type_list_clear(&finder->stopped);
+  for (size_t i = 0; i < loop->context_count; i++) {
+    const struct core *core = &loop->contexts[i]->consumer.core;
+    if (!type_list_add(&finder->served, core->type) || (core->state == STATE_STOPPED && !type_list_add(&finder->stopped, core->type)))
+      return false;
+  }
+  type_list_sort(&finder->served);
+  type_list_sort(&finder->stopped);
+  return true;
+}
+
+/* Nobody serves it. */
+static bool is_wanted(const void *context, const char *type)
+{
+  const struct finder *finder = context;
+  return !type_list_has(&finder->served, type) && !type_list_has(&finder->held, type) &&
+         !aside_has(&finder->aside, type, finder->looked_ms);
+}
+
 static void waiting_make(struct loop *loop, int64_t now_ms)
 {
   struct finder *finder = loop->finder;
   const struct type_look *look = &finder->look;
-  struct type_list *left = &finder->left;
-  size_t first = type_list_after(&look->found, finder->turn);
-  type_list_clear(left);
-  for (size_t i = finder->begun; i < finder->waiting.count; i++)
-    if (!type_list_add(left, finder->waiting.names[i]))
-      break; /* it only waits a second longer */
-  type_list_sort(left);
-  type_list_clear(&finder->waiting);
-  type_list_clear(&finder->served);
-  for (size_t i = 0; i < loop->context_count; i++)
-    if (!type_list_add(&finder->served, loop->contexts[i]->consumer.core.type))
-      return; /* the next look makes it */
-  type_list_sort(&finder->served);
-  finder->begun = 0;
-  finder->quiet = true;
+  finder->looked_ms = now_ms;
+  if (!served_note(loop) || !waiting_take(&finder->waiting, &look->found, &look->types.seen, finder->turn, is_wanted, finder, now_ms))
+    return; /* the next look makes it */
+  finder->quiet = finder->waiting.left == 0;
   for (size_t i = 0; i < look->found.count; i++) {
-    const char *type = look->found.names[(first + i) % look->found.count];
-    bool served = type_list_has(&finder->served, type), aside = aside_has(&finder->aside, type, now_ms);
-    bool stopped = served && context_of(loop, type)->consumer.core.state == STATE_STOPPED;
-    finder->quiet = finder->quiet && (aside || stopped);
-    if (!served && !aside && !type_list_has(&finder->held, type) && !type_list_add(&finder->waiting, type))
-      break; /* the next look finds it again */
+    const char *type = look->found.names[i];
+    finder->quiet = finder->quiet && (aside_has(&finder->aside, type, now_ms) || type_list_has(&finder->stopped, type));
   }
 }
 
@@ -340,7 +338,7 @@ static void looked(struct loop *loop)
   struct type_list held = finder->held;
   finder->held = finder->look.held;
   finder->look.held = held;
-  aside_calm(&finder->aside, &look->found, &finder->held);
+  aside_calm(&finder->aside, &look->found, &finder->held, &look->types.seen);
   loop_rows_take(loop);
   finder->begun_ms = now_ms;
   waiting_make(loop, now_ms);

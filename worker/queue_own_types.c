@@ -81,6 +81,10 @@ static enum outcome ask_part(struct queue_types *types, const struct type_list *
   enum outcome outcome = OUTCOME_YES;
   if (at >= own->count)
     at = 0;
+  struct type_range part = {.from = ""};
+  if (at > 0)
+    snprintf(part.from, sizeof part.from, "%s\1", types->next_own);
+  types->next_own[0] = '\0';
   for (int requests = 0; requests < PART_MAX && at < own->count && outcome == OUTCOME_YES; requests++) {
     const char *names[TOGETHER];
     size_t count = 0;
@@ -89,6 +93,9 @@ static enum outcome ask_part(struct queue_types *types, const struct type_list *
     outcome = ask(types, names, count, "local", giving, error);
     snprintf(types->next_own, sizeof types->next_own, "%s", at < own->count ? own->names[at - 1] : "");
   }
+  if (types->next_own[0] != '\0')
+    snprintf(part.before, sizeof part.before, "%s\1", types->next_own);
+  type_range_cut(&types->seen, &part);
   return outcome;
 }
 

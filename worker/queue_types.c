@@ -178,6 +178,7 @@ static enum outcome find_one_by_one(struct queue_types *types, const struct queu
   char place[TYPE_BYTES_MAX + 2];
   enum outcome outcome = OUTCOME_YES;
   snprintf(place, sizeof place, "%s", types->linearizable || types->next[0] == '\0' ? types->from : types->next);
+  snprintf(types->seen.from, sizeof types->seen.from, "%s", place);
   for (int requests = 0; outcome == OUTCOME_YES && (types->linearizable || requests < PART_MAX); requests++) {
     bson_t reply;
     const char *key = "";
@@ -190,6 +191,7 @@ static enum outcome find_one_by_one(struct queue_types *types, const struct queu
     bson_destroy(&reply);
   }
   snprintf(types->next, sizeof types->next, "%s", outcome == OUTCOME_YES ? place : "");
+  snprintf(types->seen.before, sizeof types->seen.before, "%s", types->next);
   return outcome == OUTCOME_NO ? OUTCOME_YES : outcome == OUTCOME_YES ? OUTCOME_NO : outcome;
 }
 
@@ -198,6 +200,7 @@ enum outcome queue_types_find(struct queue_types *types, queue_types_each *each,
   const struct queue_types_giving giving = {.each = each, .context = context};
   const struct part all = {.types = types};
   enum outcome outcome = explain(types, &all, error);
+  types->seen = (struct type_range){.from = ""};
   if (outcome != OUTCOME_YES)
     return outcome;
   outcome = types->one_by_one ? find_one_by_one(types, &giving, error)

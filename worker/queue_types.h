@@ -12,6 +12,7 @@
 #define PAWL_WORKER_QUEUE_TYPES_H
 
 #include "lockstore/lockstore.h"
+#include "worker/type_rules.h"
 
 #include <bson/bson.h>
 
@@ -23,6 +24,7 @@ struct queue_types {
   int64_t explained_ms;                                      /* private: when that was asked; 0: not yet */
   char next[TYPE_BYTES_MAX + 2];                             /* private: one by one, where the next call goes on */
   char next_own[TYPE_BYTES_MAX + 1];                         /* private: the same, of the types with their own collections */
+  struct type_range seen;                                    /* the result: where the last call has given all there are */
 };
 
 /*

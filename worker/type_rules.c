@@ -62,6 +62,19 @@ void type_rules_range(const struct type_rules *rules, type_name from, type_name 
     before[0] = '\0';
 }
 
+bool type_range_has(const struct type_range *range, const char *type)
+{
+  return strcmp(type, range->from) >= 0 && (range->before[0] == '\0' || strcmp(type, range->before) < 0);
+}
+
+void type_range_cut(struct type_range *range, const struct type_range *other)
+{
+  if (strcmp(other->from, range->from) > 0)
+    memcpy(range->from, other->from, sizeof range->from);
+  if (other->before[0] != '\0' && (range->before[0] == '\0' || strcmp(other->before, range->before) < 0))
+    memcpy(range->before, other->before, sizeof range->before);
+}
+
 /* FNV-1a of each. */
 static uint64_t hash_of(uint64_t salt, const type_name *patterns, size_t count)
 {

@@ -28,6 +28,14 @@ void type_rules_range(const struct type_rules *rules, type_name from, type_name 
 /* The same for rules with the same patterns; in any order. */
 uint64_t type_rules_hash(const struct type_rules *rules);
 
+/* Types in [from, before); before[0] is NUL: to the end. One byte longer than a type: behind one there is a place before all others. */
+struct type_range {
+  char from[TYPE_BYTES_MAX + 2], before[TYPE_BYTES_MAX + 2];
+};
+bool type_range_has(const struct type_range *range, const char *type);
+/* Leaves what is in both. */
+void type_range_cut(struct type_range *range, const struct type_range *other);
+
 /* A list of types in a memory of its own. */
 struct type_list {
   type_name *names;

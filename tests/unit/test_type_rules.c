@@ -2,6 +2,7 @@
 #include "type_pattern.h"
 #include "unit_test.h"
 #include "worker/aside.h"
+#include "worker/waiting.h"
 
 #include <stdlib.h>
 
@@ -135,7 +136,10 @@ TEST(test_aside)
   for (int i = 0; i < 10; i++)
     aside_put(&aside, "a", 0, &nothing, 10000);
   assert_true(aside_has(&aside, "a", 69999) && !aside_has(&aside, "a", 70000));
-  aside_calm(&aside, &found, &held); /* its messages are gone */
+  aside_calm(&aside, &found, &held, &(struct type_range){.from = "b"}); /* not looked for */
+  aside_put(&aside, "a", 0, &nothing, 70000);
+  assert_true(aside_has(&aside, "a", 129999));
+  aside_calm(&aside, &found, &held, &(struct type_range){.from = "a"}); /* its messages are gone */
   aside_put(&aside, "a", 0, &nothing, 80000);
   assert_false(aside_has(&aside, "a", 81000));
   aside_put(&aside, "p", 10000, &nothing, 80000);
@@ -144,6 +148,58 @@ TEST(test_aside)
 }
 
 /* What was named is remembered for longer; and the memory has an end. */
+TEST(test_ranges)
+{
+  struct type_range range = {.from = "b", .before = "d\1"}, all = {.from = ""};
+  assert_true(type_range_has(&range, "b") && type_range_has(&range, "d") && !type_range_has(&range, "d0") && !type_range_has(&range, "a"));
+  type_range_cut(&all, &range);
+  assert_true(!type_range_has(&all, "a") && type_range_has(&all, "d") && !type_range_has(&all, "e"));
+  type_range_cut(&all, &(struct type_range){.from = "c"});
+  assert_true(!type_range_has(&all, "b") && type_range_has(&all, "c") && type_range_has(&all, "d") && !type_range_has(&all, "e"));
+}
+
+static bool is_not_k3(const void *context, const char *type)
+{
+  (void)context;
+  return strcmp(type, "k3") != 0;
+}
+
+static void take(struct waiting *waiting, const char *types, const struct type_range *covered, const char *turn, int64_t now_ms)
+{
+  struct type_list found = {.count = 0};
+  char text[64], *rest = NULL;
+  snprintf(text, sizeof text, "%s", types);
+  for (char *type = strtok_r(text, " ", &rest); type != NULL; type = strtok_r(NULL, " ", &rest))
+    assert_true(type_list_add(&found, type));
+  assert_true(waiting_take(waiting, &found, covered, turn, is_not_k3, NULL, now_ms));
+  type_list_free(&found);
+}
+
+/* Looks that see a part each: what the others saw waits on, since then, and the turn goes round all of them. */
+TEST(test_waiting)
+{
+  struct waiting waiting = {.count = 0};
+  struct type_range low = {.before = "k4"}, high = {.from = "k4"};
+  assert_null(waiting_next(&waiting));
+  take(&waiting, "k1 k2 k2 k3", &low, "", 1000);
+  assert_int_equal(waiting.left, 2);
+  take(&waiting, "k5 k6", &high, "k1", 2000);
+  assert_int_equal(waiting.left, 4);
+  assert_int_equal(waiting_count(&waiting, 1000, 2000), 2);
+  waiting_drop(&waiting, "k5");
+  waiting_drop(&waiting, "k5");
+  waiting_drop(&waiting, "k9");
+  assert_string_equal(waiting_next(&waiting), "k2");
+  assert_string_equal(waiting_next(&waiting), "k6");
+  take(&waiting, "k2", &low, "k6", 3000);
+  assert_int_equal(waiting_count(&waiting, 0, 3000), 1);
+  assert_int_equal(waiting_count(&waiting, 1000, 3000), 0);
+  assert_string_equal(waiting_next(&waiting), "k2");
+  assert_null(waiting_next(&waiting));
+  free(waiting.types);
+  free(waiting.spare);
+}
+
 TEST(test_aside_forgets)
 {
   struct aside aside = {.count = 0};
