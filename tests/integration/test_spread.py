@@ -100,9 +100,9 @@ def test_workers_with_little_room(field):
         def each_has_some():
             for pid, count in held(field).items():
                 most[pid] = max(most[pid], count)
-            return all(field.seq(name) >= 3 for name in types)
-        wait_until(each_has_some, field.logs)
-        assert max(most.values()) <= 2 and len(most) == 3, most
+            return len(most) == 3 and all(field.seq(name) >= 3 for name in types)
+        wait_until(each_has_some, lambda: f"{most}; {field.logs()}")
+        assert max(most.values()) <= 2, most
         assert all(worker.alive() for worker in workers)
     field.stop()
     field.drain(types=["*"])
