@@ -123,8 +123,8 @@ void loop_context_leave(struct type_context *served, int64_t pause_ms);
 int64_t loop_held_count(const struct loop *loop);
 /* Whether the process could not serve a type that it has found; then it asks for none. */
 void loop_note_unfit(struct loop *loop, const struct consumer *consumer, int64_t now_ms);
-/* Whether a process that has fewer is to take a type first. */
-bool loop_others_first(struct loop *loop, int64_t now_ms);
+/* Whether a process that has fewer is to take a type first, that has been free for so long. */
+bool loop_others_first(struct loop *loop, int64_t free_ms, int64_t now_ms);
 /* Takes the rows of the others from a look. */
 void loop_rows_take(struct loop *loop);
 /* Lets types go, to those that ask for some. */

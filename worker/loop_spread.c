@@ -19,11 +19,10 @@ int64_t loop_held_count(const struct loop *loop)
   return count;
 }
 
-/* Whether a process that has fewer is to be first. */
-bool loop_others_first(struct loop *loop, int64_t now_ms)
+bool loop_others_first(struct loop *loop, int64_t free_ms, int64_t now_ms)
 {
   struct finder *finder = loop->finder;
-  int64_t wait_ms = spread_wait_ms(loop_held_count(loop), finder->look.row.group, finder->rows, finder->row_count);
+  int64_t wait_ms = spread_wait_ms(loop_held_count(loop), free_ms, finder->look.row.group, finder->rows, finder->row_count);
   finder->wait_until_ms = finder->begun_ms + wait_ms > now_ms ? finder->begun_ms + wait_ms : 0;
   return finder->wait_until_ms > 0;
 }

@@ -224,11 +224,12 @@ static void fill(struct loop *loop)
   struct finder *finder = loop->finder;
   finder->wait_until_ms = 0;
   while (finder->waiting.left > 0 && has_room(loop) && !loop->stopping) {
-    if (loop_others_first(loop, clock_boot_ms()))
+    int64_t now_ms = clock_boot_ms();
+    if (loop_others_first(loop, now_ms - waiting_next_since(&finder->waiting), now_ms))
       return;
-    finder->begun_ms = clock_boot_ms();
+    finder->begun_ms = now_ms;
     const char *type = waiting_next(&finder->waiting);
-    if (!aside_has(&finder->aside, type, clock_boot_ms()))
+    if (!aside_has(&finder->aside, type, now_ms))
       context_begin(loop, type, true);
     snprintf(finder->turn, sizeof finder->turn, "%s", type);
   }
@@ -236,11 +237,11 @@ static void fill(struct loop *loop)
     leave_if_empty(loop);
 }
 
-/* A type that has waited for so long gets the place of the one that has been held for longest. */
+/* Without room, a type that has waited for so long gets the place of the one that has been held for longest. */
 static void give_turns(struct loop *loop, int64_t now_ms)
 {
   int64_t lease_ms = reload_config(loop->reload)->lease_ms;
-  for (size_t left = waiting_count(&loop->finder->waiting, WAITED_MS, now_ms); left > 0; left--) {
+  for (size_t left = has_room(loop) ? 0 : waiting_count(&loop->finder->waiting, WAITED_MS, now_ms); left > 0; left--) {
     struct type_context *served = loop_longest_held(loop);
     if (served == NULL || !spread_makes_room(now_ms - served->consumer.core.entered_ms, WAITED_MS, lease_ms))
       return; /* nor do the others */
@@ -396,7 +397,7 @@ void loop_types_wake(struct loop *loop, const char *type)
   finder->heard = true;
   if (type_list_has(&finder->held, type) || !aside_wake(&finder->aside, type, clock_boot_ms()) || !has_room(loop))
     return;
-  if (loop_others_first(loop, clock_boot_ms())) {
+  if (loop_others_first(loop, 0, clock_boot_ms())) {
     type_look_hurry(&finder->look);
     return;
   }

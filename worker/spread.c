@@ -8,6 +8,7 @@ enum {
   WAIT_MS_MAX = 500,
   ASKS_MS = 12000, /* a row that asks is written with each look, and these are ten seconds apart where they take long */
   ASKED_MS = 1500, /* to the next look, and longer: what is let go is for the one that has asked */
+  FREE_MS = 15000, /* who asks and does not take it in that time, will not */
   GAP = 2,
   GIFT_SHARE = 16,
   TURN_MS = 1000,
@@ -25,13 +26,13 @@ bool spread_asks(const struct worker_row *row, uint64_t group)
   return row->asks && row->age_ms < ASKS_MS && spread_counts(row, group);
 }
 
-int64_t spread_wait_ms(int64_t mine, uint64_t group, const struct worker_row *rows, size_t count)
+int64_t spread_wait_ms(int64_t mine, int64_t free_ms, uint64_t group, const struct worker_row *rows, size_t count)
 {
   int64_t least = mine;
   for (size_t i = 0; i < count; i++) {
     if (!spread_counts(&rows[i], group) || rows[i].held >= rows[i].max)
       continue;
-    if (spread_asks(&rows[i], group) && mine - rows[i].held >= GAP)
+    if (free_ms < FREE_MS && spread_asks(&rows[i], group) && mine - rows[i].held >= GAP)
       return ASKED_MS;
     if (rows[i].held < least)
       least = rows[i].held;

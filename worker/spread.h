@@ -5,7 +5,7 @@
  * Each process writes a row (lockstore/workers.h) with how many types it holds, and reads those of the others once a second.
  *
  *   taking      a process that holds more than another one with room waits before it takes one more; while one with two fewer asks,
- *               it takes none
+ *               it takes none that was not free for some time
  *   asking      a process that has at least two fewer than the richest asks that one, in its row
  *   giving      who is asked counts its own types now, and lets go of a few a second as long as it has two more
  *   turns       where there is no room for all types, the one held for longest makes room
@@ -22,8 +22,9 @@
 bool spread_counts(const struct worker_row *row, uint64_t group);
 /* Whether it asks for types now. */
 bool spread_asks(const struct worker_row *row, uint64_t group);
-/* How long a process that holds `mine` waits, after a look and after each take, before it takes one more. */
-int64_t spread_wait_ms(int64_t mine, uint64_t group, const struct worker_row *rows, size_t count);
+/* How long a process that holds `mine` waits, after a look and after each take, before it takes one more, which it has seen free for
+ * `free_ms`. */
+int64_t spread_wait_ms(int64_t mine, int64_t free_ms, uint64_t group, const struct worker_row *rows, size_t count);
 /* Whom a process that holds `mine` of at most `max` asks for a type; NULL: nobody. */
 const struct worker_row *spread_ask(int64_t mine, int64_t max, uint64_t group, const struct worker_row *rows, size_t count);
 /* Whether a process that holds `mine` gives one to an asker that holds `asker`, after `given` in the same second. */

@@ -70,18 +70,29 @@ bool waiting_take(struct waiting *waiting, const struct type_list *found, const 
   return true;
 }
 
-const char *waiting_next(struct waiting *waiting)
+static struct waiting_type *next(struct waiting *waiting)
 {
   if (waiting->left == 0)
     return NULL;
-  for (;;) {
-    struct waiting_type *place = &waiting->types[waiting->next++ % waiting->count];
-    if (place->since_ms < 0)
-      continue;
-    place->since_ms = -1;
-    waiting->left--;
-    return place->type;
-  }
+  while (waiting->types[waiting->next % waiting->count].since_ms < 0)
+    waiting->next++;
+  return &waiting->types[waiting->next % waiting->count];
+}
+
+int64_t waiting_next_since(struct waiting *waiting)
+{
+  const struct waiting_type *first = next(waiting);
+  return first != NULL ? first->since_ms : -1;
+}
+
+const char *waiting_next(struct waiting *waiting)
+{
+  struct waiting_type *first = next(waiting);
+  if (first == NULL)
+    return NULL;
+  first->since_ms = -1;
+  waiting->left--;
+  return first->type;
 }
 
 void waiting_drop(struct waiting *waiting, const char *type)

@@ -27,6 +27,8 @@ typedef bool waiting_filter(const void *context, const char *type);
  */
 MUST_CHECK bool waiting_take(struct waiting *waiting, const struct type_list *found, const struct type_range *covered, const char *turn,
                              waiting_filter *wanted, const void *context, int64_t now_ms);
+/* Since when the next one waits; -1: there is none. */
+int64_t waiting_next_since(struct waiting *waiting);
 /* The next one, which waits no more; NULL: there is none. */
 const char *waiting_next(struct waiting *waiting);
 /* It waits no more, if it did. */

@@ -143,6 +143,28 @@ def test_a_worker_that_is_too_old(field):
     field.compare(*types)
 
 
+def test_somebody_who_always_asks(field):
+    """And takes nothing: a type does not wait for it for long."""
+    with flowing(field, TYPES[:3]):
+        worker = field.worker(*SPREADING, types=["k*"])
+        wait_until(lambda: all(field.seq(name) > 0 for name in TYPES[:3]), field.logs)
+    row = field.db.workers.find_one({"pid": worker.pid})
+    asker = {**row, "_id": b"somebody", "held": Int64(0), "asks": b"nobody!!", "host": "h", "pid": 1}
+
+    def ask():
+        field.db.workers.update_one({"_id": b"somebody"}, [{"$set": {**asker, "at": "$$NOW"}}], upsert=True)
+    with field.repeating(ask, 0.1):
+        wait_until(lambda: field.db.workers.count_documents({}) == 2, field.logs)
+        time.sleep(2)
+        begin = time.monotonic()
+        with flowing(field, TYPES[:6]):
+            wait_until(lambda: all(field.seq(name) > 0 for name in TYPES[:6]), field.logs, 40)
+        assert time.monotonic() - begin > 5, f"it waited for nobody: {field.logs()}"
+    field.stop()
+    field.drain(types=["*"])
+    field.compare(*TYPES[:6])
+
+
 def test_rows_that_make_no_sense(field):
     """Anybody may write to `workers`: types are served all the same."""
     field.db.workers.insert_many([{"_id": 1}, {"at": "yesterday", "held": -5}, {"_id": b"12345678", "at": None, "group": "x"}])

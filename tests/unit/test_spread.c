@@ -203,7 +203,7 @@ static void take_types(int index)
   struct virtual_worker *worker = &world.worker[index];
   struct worker_row rows[WORKERS];
   size_t count = rows_of(index, rows);
-  while (worker->held < worker->max && world.now_ms - worker->take_ms >= spread_wait_ms(worker->held, GROUP, rows, count)) {
+  while (worker->held < worker->max && world.now_ms - worker->take_ms >= spread_wait_ms(worker->held, 0, GROUP, rows, count)) {
     int taken = -1, from = (int)draw((uint64_t)world.types);
     for (int n = 0; n < world.types; n++) {
       int i = (from + n) % world.types;
@@ -329,24 +329,26 @@ TEST(test_types_spread)
   }
 }
 
-static int64_t wait_for(int64_t mine, struct worker_row row)
+static int64_t wait_for(int64_t mine, int64_t free_ms, struct worker_row row)
 {
   row.group = GROUP;
   row.max = 1000;
-  return spread_wait_ms(mine, GROUP, &row, 1);
+  return spread_wait_ms(mine, free_ms, GROUP, &row, 1);
 }
 
 /* Whoever wrote it: an asker that was killed, a primary whose clock is ahead, somebody else. */
 TEST(test_no_row_is_waited_for_without_end)
 {
   enum { HOUR_MS = 3600000 };
-  assert_int_equal(wait_for(9, (struct worker_row){.lease_ms = HOUR_MS, .asks = true, .age_ms = 11999}), 1500);
-  assert_int_equal(wait_for(9, (struct worker_row){.lease_ms = HOUR_MS, .asks = true, .age_ms = 12000}), 80);
-  assert_int_equal(wait_for(9, (struct worker_row){.lease_ms = HOUR_MS, .asks = true, .age_ms = -500}), 1500);
-  assert_int_equal(wait_for(9, (struct worker_row){.lease_ms = HOUR_MS, .asks = true, .age_ms = -1001}), 0);
-  assert_int_equal(wait_for(9, (struct worker_row){.lease_ms = INT64_MAX, .age_ms = HOUR_MS / 2 - 1}), 80);
-  assert_int_equal(wait_for(9, (struct worker_row){.lease_ms = INT64_MAX, .age_ms = HOUR_MS / 2}), 0);
-  assert_int_equal(wait_for(900, (struct worker_row){.lease_ms = HOUR_MS}), 500);
+  assert_int_equal(wait_for(9, 0, (struct worker_row){.lease_ms = HOUR_MS, .asks = true, .age_ms = 11999}), 1500);
+  assert_int_equal(wait_for(9, 0, (struct worker_row){.lease_ms = HOUR_MS, .asks = true, .age_ms = 12000}), 80);
+  assert_int_equal(wait_for(9, 0, (struct worker_row){.lease_ms = HOUR_MS, .asks = true, .age_ms = -500}), 1500);
+  assert_int_equal(wait_for(9, 0, (struct worker_row){.lease_ms = HOUR_MS, .asks = true, .age_ms = -1001}), 0);
+  assert_int_equal(wait_for(9, 0, (struct worker_row){.lease_ms = INT64_MAX, .age_ms = HOUR_MS / 2 - 1}), 80);
+  assert_int_equal(wait_for(9, 0, (struct worker_row){.lease_ms = INT64_MAX, .age_ms = HOUR_MS / 2}), 0);
+  assert_int_equal(wait_for(9, 14999, (struct worker_row){.lease_ms = HOUR_MS, .asks = true}), 1500);
+  assert_int_equal(wait_for(9, 15000, (struct worker_row){.lease_ms = HOUR_MS, .asks = true}), 80);
+  assert_int_equal(wait_for(900, 0, (struct worker_row){.lease_ms = HOUR_MS}), 500);
 }
 
 static void assert_found(enum plant plant, const char *text)
