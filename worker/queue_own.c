@@ -1,5 +1,6 @@
 #include "bson_array.h"
 #include "lockstore/mongo.h"
+#include "type_text.h"
 #include "worker/queue.h"
 #include "worker/queue_private.h"
 
@@ -53,7 +54,7 @@ const char *queue_type_flaw(const uint8_t *document, uint32_t bytes, const char 
   size_t length = strlen(type);
   if (!element_find(document, bytes, "type", &element))
     return NULL;
-  bool same = element.type == BSON_TYPE_UTF8 && element.bytes == 4 + length + 1 && memcmp(element.value + 4, type, length) == 0;
+  bool same = type_is_text(element.type) && element.bytes == 4 + length + 1 && memcmp(element.value + 4, type, length) == 0;
   return same ? NULL : "is not that of the collection";
 }
 

@@ -2,6 +2,7 @@
 #include "bson_array.h"
 #include "lockstore/hasten.h"
 #include "lockstore/mongo.h"
+#include "type_text.h"
 #include "worker/clock.h"
 #include "worker/queue_private.h"
 
@@ -59,10 +60,8 @@ void queue_types_give(void *context, const bson_t *document)
   const struct queue_types_giving *giving = context;
   bson_iter_t at;
   uint32_t length;
-  if (!bson_iter_init_find(&at, document, "_id") || !BSON_ITER_HOLDS_UTF8(&at))
-    return;
-  const char *type = bson_iter_utf8(&at, &length);
-  if (strlen(type) == length)
+  const char *type = bson_iter_init_find(&at, document, "_id") ? type_text(&at, &length) : NULL;
+  if (type != NULL && strlen(type) == length)
     giving->each(giving->context, type);
 }
 
@@ -146,9 +145,9 @@ static enum outcome next_key(const struct queue_types *types, const char *from, 
   bson_destroy(&command);
   if (outcome != OUTCOME_YES || !mongo_reply_batch(reply, &batch))
     return OUTCOME_UNKNOWN;
-  if (!mongo_batch_next(&batch, &document) || !bson_iter_init_find(&at, &document, "type") || !BSON_ITER_HOLDS_UTF8(&at))
+  *key = mongo_batch_next(&batch, &document) && bson_iter_init_find(&at, &document, "type") ? type_text(&at, &length) : NULL;
+  if (*key == NULL)
     return OUTCOME_NO;
-  *key = bson_iter_utf8(&at, &length);
   return types->before[0] != '\0' && strcmp(*key, types->before) >= 0 ? OUTCOME_NO : OUTCOME_YES;
 }
 

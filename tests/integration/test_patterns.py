@@ -1,4 +1,5 @@
 """Types that are found by a pattern: --type 'orders.*', --except, --types-max."""
+import json
 import os
 import re
 import signal
@@ -9,6 +10,7 @@ import bson
 import pytest
 from bson.raw_bson import RawBSONDocument
 
+import reader
 from harness import CALM, DISTRUST, run, stays, wait_until
 
 MANY = int(os.environ.get("PAWL_TEST_TYPES", "1000"))
@@ -113,6 +115,55 @@ def test_an_array_does_not_hide_later_types(field):
     wait_drained(field, "t3")
     assert worker.stop()[0] == 0
     field.compare("t1", "t2", "t3", "a")
+
+
+def symbol(n, name):
+    """A message whose type is a symbol, as old drivers write: the server takes it for the string."""
+    return bson.encode({"_id": n, "type": name}).replace(b"\x02type", b"\x0etype")
+
+
+def status(field, *arguments):
+    rows = [json.loads(line) for line in field.run("pawl-status", "--json", *arguments).stdout.splitlines()]
+    return {row["type"]: (row["kind"], row["queued"]) for row in rows if "kind" in row}
+
+
+@pytest.mark.parametrize("skipped", [True, False], ids=["skipped", "one by one"])
+def test_a_symbol_is_a_type(any_field, skipped):
+    """In looks, polls, deletes, counts, and for pawl-dump: as the server's filters have it. It hides no type behind it either."""
+    field = any_field
+    assert field.run("pawl-setup").returncode == 0
+    if not skipped:
+        field.messages.insert_one({"_id": 99, "type": ["a", "b"]})
+    sent = {name: symbol(n, name) for n, name in enumerate(("a1", "t1", "z1"))}
+    field.messages.insert_many([RawBSONDocument(raw) for raw in (*sent.values(), symbol(7, "no/type"))])
+    later = bson.encode({"_id": 5, "type": "t1"})
+    field.messages.insert_many([RawBSONDocument(later)])
+    counts = status(field)
+    assert counts == {"a1": ("type", 1), "t1": ("type", 2), "z1": ("type", 1), '"no/type"': ("invalid", 1),
+                      **({} if skipped else {None: ("untyped", 1)})}, counts
+    assert status(field, "--type", "t1")["t1"] == ("type", 2)
+    said = field.run("pawl-setup", "--list-refused").stdout.decode()
+    assert "t1: " not in said and "@untyped: _id 7, " in said and "its type is no valid name: " in said, said
+    moved = field.run("pawl-setup", "--set-aside", "@untyped", "--yes")
+    assert moved.returncode == 0 and {document["_id"] for document in field.messages.find()} == {0, 1, 2, 5}
+    field.drain(*CALM, types=["*"])
+    assert field.messages.count_documents({}) == 0
+    for name, raw in sent.items():
+        stored = reader.read_type(field.dir, name, field.ledger(name))
+        assert sorted(found.raw for found in stored) == sorted([raw, later] if name == "t1" else [raw])
+        verify = field.run("pawl-dump", "--dir", field.dir, "--type", name, "--verify", "--deep")
+        assert verify.returncode == 0, verify
+
+
+def test_a_symbol_in_an_own_collection(field):
+    assert field.run("pawl-setup").returncode == 0
+    assert field.run("pawl-setup", "--type", "t1", "--own-collection").returncode == 0
+    field.own("t1").insert_many([RawBSONDocument(symbol(1, "t1")), RawBSONDocument(symbol(2, "t2"))])
+    said = field.run("pawl-setup", "--list-refused").stdout.decode()
+    assert "t1: _id 2, " in said and "t1: _id 1, " not in said, said
+    field.drain(*CALM)
+    assert [document["_id"] for document in field.own("t1").find()] == [2]
+    assert field.ledger()["seq"] == 1
 
 
 def without_its_file(listening, field):

@@ -2,6 +2,7 @@
 #include "storage/bundle.h"
 #include "tools/dump/dump.h"
 #include "tools/dump/json.h"
+#include "type_text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -65,9 +66,9 @@ static void check_field(struct deep *deep, const bson_iter_t *at, int64_t seq, s
   if (strcmp(key, "_id") == 0 && !seen->id) {
     seen->id = true;
     check_id(deep, at, seq);
-  } else if (strcmp(key, "type") == 0 && BSON_ITER_HOLDS_UTF8(at)) {
-    const char *type = bson_iter_utf8(at, &bytes);
-    seen->type_right = seen->type_right || (bytes == strlen(deep->type) && memcmp(type, deep->type, bytes) == 0);
+  } else if (strcmp(key, "type") == 0) {
+    const char *type = type_text(at, &bytes);
+    seen->type_right = seen->type_right || (type != NULL && bytes == strlen(deep->type) && memcmp(type, deep->type, bytes) == 0);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "bson_array.h"
 #include "tools/overview/private.h"
+#include "type_text.h"
 
 /* How many documents wait: one request for all types, answered from the index where there is one. */
 
@@ -25,8 +26,8 @@ static bson_t *count_command(struct mongo *mongo, const struct overview_types *t
   bson_t match = BSON_INITIALIZER, each = BSON_INITIALIZER, all = BSON_INITIALIZER;
   append_match(&match, types);
   BCON_APPEND(&each, "_id", BCON_UTF8("$type"), "n", "{", "$sum", BCON_INT64(1), "}");
-  BCON_APPEND(&all, "_id", "{", "$cond", "[", "{", "$eq", "[", "{", "$type", BCON_UTF8("$_id"), "}", BCON_UTF8("string"), "]", "}",
-              BCON_UTF8("$_id"), BCON_NULL, "]", "}", "n", "{", "$sum", BCON_UTF8("$n"), "}");
+  BCON_APPEND(&all, "_id", "{", "$cond", "[", "{", "$in", "[", "{", "$type", BCON_UTF8("$_id"), "}", "[", BCON_UTF8("string"),
+              BCON_UTF8("symbol"), "]", "]", "}", BCON_UTF8("$_id"), BCON_NULL, "]", "}", "n", "{", "$sum", BCON_UTF8("$n"), "}");
   if (!indexed) {
     BCON_APPEND(&each, "first", "{", "$min", BCON_UTF8("$_id"), "}");
     BCON_APPEND(&all, "first", "{", "$min", BCON_UTF8("$first"), "}");
@@ -48,16 +49,15 @@ static void count_one(void *context, const bson_t *document)
   struct rows *rows = context;
   struct overview_row *row;
   bson_iter_t type, count, first;
-  uint32_t bytes;
+  uint32_t bytes = 0;
   if (!bson_iter_init_find(&type, document, "_id") || !bson_iter_init_find(&count, document, "n"))
     return;
-  bool named = BSON_ITER_HOLDS_UTF8(&type);
-  const char *name = named ? bson_iter_utf8(&type, &bytes) : NULL;
-  row = named ? rows_get_name(rows, name, bytes) : rows_get(rows, OVERVIEW_UNTYPED_NAME, OVERVIEW_UNTYPED);
+  const char *name = type_text(&type, &bytes);
+  row = name ? rows_get_name(rows, name, bytes) : rows_get(rows, OVERVIEW_UNTYPED_NAME, OVERVIEW_UNTYPED);
   if (!row)
     return;
   row->queued += bson_iter_as_int64(&count);
-  if (named && bson_iter_init_find(&first, document, "first"))
+  if (name && bson_iter_init_find(&first, document, "first"))
     row_note_oldest(row, rows->overview, row, &first);
 }
 

@@ -1,6 +1,7 @@
 #include "bson_array.h"
 #include "lockstore/document.h"
 #include "tools/overview/private.h"
+#include "type_text.h"
 
 /* The types that have messages, and the oldest document of each, without a look at the others. */
 
@@ -121,15 +122,14 @@ static void distinct_one(void *context, const bson_t *document)
   const struct oldest_reading *reading = context;
   bson_iter_t type, id;
   uint32_t bytes;
-  if (!bson_iter_init_find(&type, document, "_id") || !BSON_ITER_HOLDS_UTF8(&type) || !bson_iter_init_find(&id, document, "first"))
-    return;
-  const char *name = bson_iter_utf8(&type, &bytes);
-  note_oldest(reading, rows_get_name(reading->rows, name, bytes), &id);
+  const char *name = bson_iter_init_find(&type, document, "_id") ? type_text(&type, &bytes) : NULL;
+  if (name && bson_iter_init_find(&id, document, "first"))
+    note_oldest(reading, rows_get_name(reading->rows, name, bytes), &id);
 }
 
 /* ---- one type after the other ---- */
 
-/* As a worker reads: never a document whose type is an array with this type in it. `type` holds a string. NO: there is no index. */
+/* As a worker reads: never a document whose type is an array with this type in it. `type` holds a text. NO: there is no index. */
 static enum outcome read_one(const struct oldest_reading *reading, const bson_iter_t *type, struct overview_row *row, struct error *error)
 {
   bson_t *command =
@@ -140,8 +140,8 @@ static enum outcome read_one(const struct oldest_reading *reading, const bson_it
   bool found;
   enum outcome outcome = find_first(reading->mongo, command, &reply, &found, &document, error);
   if (outcome == OUTCOME_YES && found && bson_iter_init_find(&id, &document, "_id")) {
-    uint32_t bytes;
-    const char *name = bson_iter_utf8(type, &bytes);
+    uint32_t bytes = 0;
+    const char *name = type_text(type, &bytes);
     note_oldest(reading, row ? row : rows_get_name(reading->rows, name, bytes), &id);
   }
   bson_destroy(&reply);
@@ -192,11 +192,10 @@ static enum outcome read_next(const struct oldest_reading *reading, bson_t *last
 {
   bson_t entry = BSON_INITIALIZER;
   bson_iter_t type, id;
+  uint32_t bytes;
   enum outcome outcome = next_entry(reading->mongo, last, false, &entry, error);
-  if (outcome == OUTCOME_YES && bson_iter_init_find(&type, &entry, "type") && BSON_ITER_HOLDS_UTF8(&type) &&
-      bson_iter_init_find(&id, &entry, "_id")) {
-    uint32_t bytes;
-    const char *name = bson_iter_utf8(&type, &bytes);
+  const char *name = outcome == OUTCOME_YES && bson_iter_init_find(&type, &entry, "type") ? type_text(&type, &bytes) : NULL;
+  if (name && bson_iter_init_find(&id, &entry, "_id")) {
     note_oldest(reading, rows_get_name(reading->rows, name, bytes), &id);
   } else if (outcome == OUTCOME_YES) {
     outcome = next_entry(reading->mongo, last, true, &entry, error);

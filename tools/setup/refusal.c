@@ -1,5 +1,6 @@
 #include "tools/setup/refusal.h"
 #include "bson_array.h"
+#include "type_text.h"
 #include "worker/message_id.h"
 
 /* What type_name_valid takes. Not $ for the end: it would match before a line feed, too. */
@@ -10,7 +11,7 @@ static bool usable_type(const struct element *type, char name[TYPE_BYTES_MAX + 1
 {
   enum { LENGTH_BYTES = 4 };
   size_t length = type->bytes - LENGTH_BYTES - 1;
-  if (type->type != BSON_TYPE_UTF8 || length > TYPE_BYTES_MAX)
+  if (!type_is_text(type->type) || length > TYPE_BYTES_MAX)
     return false;
   memcpy(name, type->value + LENGTH_BYTES, length);
   name[length] = '\0';
@@ -29,7 +30,7 @@ bool refusal_judge(const uint8_t *document, size_t bytes, struct refusal *refusa
     memcpy(refusal->type, name, sizeof name);
     snprintf(refusal->why, sizeof refusal->why, "%s%s", flaw != NULL ? "its _id " : "", flaw != NULL ? flaw : "");
   } else
-    snprintf(refusal->why, sizeof refusal->why, "its type is %s: %s", type.type == BSON_TYPE_UTF8 ? "no valid name" : "not a string",
+    snprintf(refusal->why, sizeof refusal->why, "its type is %s: %s", type_is_text(type.type) ? "no valid name" : "not a string",
              message_id_show(&type).text);
   return refusal->why[0] != '\0';
 }
@@ -63,8 +64,8 @@ static void append_flawed_ids(bson_t *list)
 
 static void append_no_usable_type(bson_t *filter)
 {
-  BCON_APPEND(filter, "$nor", "[", "{", "type", "{", "$type", BCON_UTF8("string"), "$not", "{", "$type", BCON_UTF8("array"), "}", "$regex",
-              BCON_UTF8(USABLE), "}", "}", "]");
+  BCON_APPEND(filter, "$nor", "[", "{", "type", "{", "$type", "[", BCON_INT32(BSON_TYPE_UTF8), BCON_INT32(BSON_TYPE_SYMBOL), "]", "$not",
+              "{", "$type", BCON_UTF8("array"), "}", "$regex", BCON_UTF8(USABLE), "}", "}", "]");
 }
 
 void refusal_append_filter(bson_t *command, const char *type)
