@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from harness import CALM, DEADLINE, environment, program, side_by_side, stays, wait_until
+from locking import gone, lock_of, locker, until
 from two_sets import one_directory, second_set
 
 KILLED = -signal.SIGKILL
@@ -182,6 +183,37 @@ def test_not_to_a_place_with_files_of_its_own(places, tmp_path):
     new.fill(5, producer="its own")
     new.drain(*CALM, directory=tmp_path)
     refused(old, new, r"has a ledger of its own, at the new place \(epoch \d+, seq 5, file t1.bin\)")
+
+
+def test_not_while_its_lock_is_held(places):
+    """The command under pawl-lock relies on it, and the type may be resumed at the new place. A lock whose lease is over holds nobody up."""
+    old, new = places
+    drained(old)
+    with locker(old) as lock:
+        held = lock("t1", *until(old.folder / "end"))
+        held.command()
+        refused(old, new, rf"t1 is locked here by \S+, pid {held.pid} \(pawl-lock \S+\), whose lease ends in \d+ s")
+        (old.folder / "end").touch()
+        assert held.wait() == 0
+        (old.folder / "end").unlink()
+        dead = lock("t1", *until(old.folder / "end"), options=["--lease", "1s"])
+        gone_with = dead.command()
+        dead.process.kill()
+        dead.wait()
+        gone(gone_with)
+        wait_until(lambda: lock_of(old, "t1")["expires_at"] < now(old), "the end of the lease")
+        carry(old, new)
+
+
+def test_not_with_a_lock_of_somebody_else(places):
+    old, new = places
+    drained(old)
+    old.locks.insert_one({"type": "t1", "slot": 0, "owner": "me"})
+    refused(old, new, "is not pawl's: its owner is", code=74)
+
+
+def now(field):
+    return field.server.client.admin.command("hello")["localTime"]
 
 
 def test_not_to_itself(field):

@@ -1,6 +1,7 @@
 #include "tools/setup/carry.h"
 #include "lockstore/ledger_carry.h"
 #include "lockstore/mongo.h"
+#include "lockstore/mutex.h"
 #include "tools/person.h"
 #include "worker/clock.h"
 
@@ -110,6 +111,27 @@ static enum carry_status queue_look(struct course *course)
   return outcome == OUTCOME_NO ? CARRY_DONE : of_outcome(outcome);
 }
 
+/*
+ * After the ledger was read: whoever takes the lock later raises the epoch, and then the mark finds another one. A lease that is over
+ * cannot be renewed.
+ */
+static enum carry_status lock_look(struct course *course)
+{
+  struct lock_view view;
+  char text[600];
+  enum outcome outcome;
+  do
+    outcome = lock_read(course->carry->from, course->carry->type, 0, &view, course->error);
+  while (outcome == OUTCOME_UNKNOWN && rest(course));
+  if (outcome == OUTCOME_NO || (outcome == OUTCOME_YES && view.left_ms <= 0))
+    return CARRY_DONE;
+  if (outcome != OUTCOME_YES)
+    return of_outcome(outcome);
+  snprintf(text, sizeof text, "is locked here by %.250s, pid %" PRId64 " (%s), whose lease ends in %" PRId64 " s unless it is renewed",
+           lock_holder_show(&view.holder).text, view.holder.pid, view.holder.program, (view.left_ms + 999) / 1000);
+  return not_now(course, text);
+}
+
 static enum carry_status old_look(struct course *course)
 {
   const struct ledger *old = &course->old;
@@ -122,7 +144,8 @@ static enum carry_status old_look(struct course *course)
     return moved_look(course);
   if (!old->paused)
     return not_now(course, "is not paused here: pawl-status --pause does that");
-  return queue_look(course);
+  enum carry_status status = lock_look(course);
+  return status == CARRY_DONE ? queue_look(course) : status;
 }
 
 /* NOT_NOW also where this move is through; *done says so. */

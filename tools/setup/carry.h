@@ -21,7 +21,7 @@ struct carry {
 enum carry_status {
   CARRY_DONE,
   CARRY_DECLINED,    /* confirm returned false */
-  CARRY_NOT_NOW,     /* the type is not paused, or documents wait; or the new place has a ledger of its own */
+  CARRY_NOT_NOW,     /* the type is not paused, or locked, or documents wait; or the new place has a ledger of its own */
   CARRY_WRONG_PLACE, /* it is no other database, or not the one to which the type was moved */
   CARRY_UNTRUSTED,   /* a ledger cannot be used */
   CARRY_UNAVAILABLE, /* a database gave no answer, or a right is missing; a repeated run goes on where this one ended */
