@@ -145,7 +145,9 @@ static enum carry_status old_look(struct course *course)
   if (!old->paused)
     return not_now(course, "is not paused here: pawl-status --pause does that");
   enum carry_status status = lock_look(course);
-  return status == CARRY_DONE ? queue_look(course) : status;
+  if (status != CARRY_DONE)
+    return status;
+  return queue_look(course);
 }
 
 /* NOT_NOW also where this move is through; *done says so. */
