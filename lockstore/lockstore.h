@@ -88,6 +88,8 @@ MUST_CHECK enum outcome lockstore_prepare(struct lockstore *store, struct error 
  * now; or the last check is older than options.prepared_ms, and somebody may have added a TTL index.
  */
 bool lockstore_is_known(struct lockstore *store);
+/* When lockstore_prepare last answered YES, by the boot-time clock: so another value tells that it was called again. 0: never. */
+int64_t lockstore_prepared_at_ms(struct lockstore *store);
 
 /*
  * Checks the own collection of a type (ledger.h) as lockstore_prepare checks `messages`, and changes nothing. YES: it is there, and of use.

@@ -249,6 +249,12 @@ bool lockstore_is_known(struct lockstore *store)
   return true;
 }
 
+int64_t lockstore_prepared_at_ms(struct lockstore *store)
+{
+  (void)store;
+  return 1;
+}
+
 /* ---- wake-ups ---- */
 
 struct wakeup *memory_wakeup_make(struct memory_server *server, const char *type, enum wakeup_about about, const struct owner *to,

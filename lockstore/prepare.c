@@ -322,6 +322,11 @@ bool lockstore_is_known(struct lockstore *store)
   return fresh && mongo_is_known(store->mongo);
 }
 
+int64_t lockstore_prepared_at_ms(struct lockstore *store)
+{
+  return atomic_load(&store->prepared_at_ms);
+}
+
 static enum outcome prepare(struct lockstore *store, struct error *error)
 {
   enum outcome outcome = mongo_hello(store->mongo, error);

@@ -66,8 +66,13 @@ enum outcome perform_prepare(struct performer *performer, struct error *error)
   bool known = performer->prepared && lockstore_is_known(store);
   enum outcome prepared = known ? OUTCOME_YES : lockstore_prepare(store, error);
   performer->prepared = prepared == OUTCOME_YES;
-  performer->own_prepared = known && performer->own_prepared;
   return prepared;
+}
+
+bool perform_own_is_prepared(const struct performer *performer)
+{
+  int64_t at_ms = performer->own_prepared_at_ms;
+  return at_ms != 0 && at_ms == lockstore_prepared_at_ms(performer->options.store);
 }
 
 /* A missing one is not made: it may have been renamed. An insert makes it, too. */
@@ -75,10 +80,11 @@ enum outcome perform_prepare_source(struct performer *performer, enum queue_sour
 {
   const char *type = performer->options.writer.type;
   enum outcome prepared = perform_prepare(performer, error);
-  if (prepared != OUTCOME_YES || source == SOURCE_SHARED || performer->own_prepared)
+  if (prepared != OUTCOME_YES || source == SOURCE_SHARED || perform_own_is_prepared(performer))
     return prepared;
+  int64_t at_ms = lockstore_prepared_at_ms(performer->options.store);
   prepared = lockstore_own_check(performer->options.store, type, error);
-  performer->own_prepared = prepared == OUTCOME_YES;
+  performer->own_prepared_at_ms = prepared == OUTCOME_YES ? at_ms : 0;
   if (prepared != OUTCOME_NO)
     return prepared;
   error_set(error, "the collection %s.%s is missing, which the ledger names as that of %s: pawl-setup --type %s --own-collection makes it",
@@ -308,7 +314,7 @@ static enum result perform_read(struct performer *performer, const struct action
   completion->asked = action->source == SOURCE_OWN && outcome == OUTCOME_UNKNOWN && completion->error.reason == ERROR_ANSWERED;
   completion->read_at = performer->pass != NULL ? queue_pass_read_at(performer->pass) : 0;
   if (outcome == OUTCOME_UNKNOWN)
-    performer->prepared = performer->own_prepared = false;
+    performer->prepared = false;
   if (outcome != OUTCOME_YES) {
     queue_pass_close(performer->pass, !performer->unanswered);
     performer->pass = NULL;

@@ -32,8 +32,9 @@ struct performer_options {
 
 struct performer {
   struct performer_options options;
-  atomic_bool prepared;     /* collections and indexes were checked; cleared when the queue cannot be read, or a delete fails */
-  atomic_bool own_prepared; /* and the own collection; cleared likewise */
+  atomic_bool prepared; /* collections and indexes were checked; cleared when the queue cannot be read, or a delete fails */
+  /* The own collection was checked after that preparation of the store, which all types share (lockstore_prepared_at_ms); 0: never. */
+  _Atomic int64_t own_prepared_at_ms;
   atomic_bool unanswered;   /* the last request got no answer */
   atomic_bool way_unclear;  /* an abandoned transaction may be open: a delete had no answer, or a holder died */
   _Atomic int64_t until_ms; /* performer_until */

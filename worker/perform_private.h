@@ -19,6 +19,8 @@ bool perform_may_go_on(const struct performer *performer);
  * away.
  */
 MUST_CHECK enum outcome perform_prepare(struct performer *performer, struct error *error);
+/* The type's own collection was checked since the store was last prepared. */
+bool perform_own_is_prepared(const struct performer *performer);
 /* The same, with the type's own collection unless the source is SOURCE_SHARED. UNKNOWN also: that is missing, which `error` says. */
 MUST_CHECK enum outcome perform_prepare_source(struct performer *performer, enum queue_source source, struct error *error);
 /* Adds the database's name to what is said of a ledger: the wrong one is as likely as the wrong directory. */

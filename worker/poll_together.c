@@ -27,11 +27,8 @@ static enum outcome prepare(struct poll_together *together, struct error *error)
   for (size_t i = 0; i < together->count && known; i++)
     known = together->polls[i].performer->prepared;
   enum outcome outcome = known ? OUTCOME_YES : lockstore_prepare(store, error);
-  for (size_t i = 0; i < together->count && !known; i++) {
-    struct performer *performer = together->polls[i].performer;
-    performer->own_prepared = performer->prepared && performer->own_prepared && outcome == OUTCOME_YES;
-    performer->prepared = outcome == OUTCOME_YES;
-  }
+  for (size_t i = 0; i < together->count && !known; i++)
+    together->polls[i].performer->prepared = outcome == OUTCOME_YES;
   return outcome;
 }
 
@@ -66,7 +63,7 @@ static void poll_own(struct poll_together *together, struct listed *busy, struct
     if (one->told != POLL_ANSWERED || !one->action->own)
       continue;
     one->told = POLL_UNTOLD;
-    if (!one->performer->own_prepared)
+    if (!perform_own_is_prepared(one->performer))
       continue;
     asking[count] = one;
     types[count++] = type_of(one);

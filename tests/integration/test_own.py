@@ -202,6 +202,23 @@ def test_a_missing_collection_is_no_empty_one(field):
     assert count(field) == 30
 
 
+@pytest.mark.parametrize("types", [1, 2, 20])
+def test_an_idle_collection_is_checked_again(field, types):
+    """It reads as empty when it is gone. However many types share the check of the database, and whichever of them makes it."""
+    names = [f"t{n + 1}" for n in range(types)]
+    switch(field)
+    field.fill(10, own=True)
+    worker = field.worker(*CALM, types=names, env={"PAWL_TEST_PREPARED_MS": "1000"})
+    field.wait_settled()
+    field.own("t1").rename("elsewhere")
+    worker.wait_log("messages.t1 is missing")
+    field.db.elsewhere.rename("messages.t1")
+    field.fill(10, own=True)
+    wait_until(lambda: field.seq() == 20, lambda: f"all of them; {worker}")
+    field.wait_settled()
+    assert worker.stop()[0] == 0 and count(field) == 20, str(worker)
+
+
 @pytest.mark.parametrize("clustered", [True, False], ids=["clustered", "plain"])
 def test_large_batches_are_deleted_by_ranges(field, clustered):
     """What came later into the range stays."""
