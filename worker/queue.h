@@ -47,7 +47,7 @@ MUST_CHECK enum outcome queue_poll(struct lockstore *store, const char *const *t
 MUST_CHECK enum outcome queue_poll_own(struct lockstore *store, const char *type, struct queue_mark *mark, bool tail, struct error *error);
 /*
  * --exit-when-empty, of types with their own collections: polls `messages` and these at one moment, which is not before anything that this
- * process has seen.
+ * process has seen. A missing one is never NO.
  */
 MUST_CHECK enum outcome queue_poll_both(struct lockstore *store, const char *const *types, size_t count, struct error *error);
 

@@ -141,6 +141,19 @@ enum outcome queue_poll_own(struct lockstore *store, const char *type, struct qu
 
 /* ---- the last poll ---- */
 
+/* NO: it is there, so it was empty. Without snapshots an empty answer does not say so. */
+static enum outcome missing_look(struct lockstore *store, const char *type, struct error *error)
+{
+  enum outcome outcome = lockstore_own_check(store, type, error);
+  if (outcome == OUTCOME_YES)
+    return OUTCOME_NO;
+  if (outcome != OUTCOME_NO)
+    return outcome;
+  const struct queue_name name = queue_name_of(type, SOURCE_OWN);
+  error_set(error, "reading the queue: the collection %s is missing", name.text);
+  return OUTCOME_UNKNOWN;
+}
+
 enum outcome queue_poll_both(struct lockstore *store, const char *const *types, size_t count, struct error *error)
 {
   struct mongo *mongo = lockstore_mongo(store);
@@ -153,6 +166,8 @@ enum outcome queue_poll_both(struct lockstore *store, const char *const *types, 
   for (size_t i = 0; i < count && outcome == OUTCOME_NO; i++) {
     struct own_look look = {.mongo = mongo, .type = types[i], .read_at = read_at};
     outcome = look_run(&look, false, error);
+    if (outcome == OUTCOME_NO && !mongo_is_replica_set(mongo))
+      outcome = missing_look(store, types[i], error);
   }
   return outcome;
 }

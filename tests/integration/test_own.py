@@ -7,7 +7,7 @@ import pytest
 from bson import Int64
 
 import reader
-from harness import CALM, wait_until
+from harness import CALM, stays, wait_until
 
 SMALL = ["--batch-messages", 50]
 
@@ -186,8 +186,9 @@ def test_ids_of_all_kinds(any_field):
     assert field.queued() == 0 and field.seq() == len(ids) + 1300, messages
 
 
-def test_a_missing_collection_is_no_empty_one(field):
+def test_a_missing_collection_is_no_empty_one(any_field):
     """It says so, goes on with `messages`, and with other types."""
+    field = any_field
     switch(field)
     field.fill(20, own=True)
     field.own("t1").rename("elsewhere")
@@ -200,6 +201,22 @@ def test_a_missing_collection_is_no_empty_one(field):
     field.db.elsewhere.rename("messages.t1")
     assert worker.wait() == 0, str(worker)
     assert count(field) == 30
+
+
+def test_one_that_goes_missing_is_no_empty_one(any_field):
+    """After it was checked, before the last poll."""
+    field = any_field
+    switch(field)
+    field.fill(20, own=True)
+    worker = field.worker("--exit-when-empty", *SMALL, env={"PAWL_FAULT_STOP": "block-committed"})
+    worker.wait_frozen()
+    field.own("t1").delete_many({})
+    field.own("t1").rename("elsewhere")
+    worker.thaw()
+    stays(worker.alive, 5, lambda: str(worker))
+    field.db.elsewhere.rename("messages.t1")
+    assert worker.wait() == 0, str(worker)
+    assert field.seq() == 20
 
 
 @pytest.mark.parametrize("types", [1, 2, 20])
