@@ -116,7 +116,7 @@ TEST(test_no_type_has_more_than_half)
     budget_answered(&budget, &shares[0], documents * 10 * KIB, documents);
     budget_hold(&budget, &shares[0], held + 2 * documents * 10 * KIB);
   }
-  assert_in_range(shares[0].held, 20 * MIB, 52 * MIB);
+  assert_uint_in_range(shares[0].held, 20 * MIB, 52 * MIB);
   assert_true(ask(1) >= 500);
 }
 
@@ -150,7 +150,7 @@ TEST(test_patience)
   for (int i = 2; i < TYPES; i++)
     overdue += budget_ask(&budget, &shares[i], BATCH, true) > 0;
   assert_int_equal(overdue, 1);
-  assert_in_range(budget.used, 8 * MIB, 16 * MIB + 12 * MIB);
+  assert_uint_in_range(budget.used, 8 * MIB, 16 * MIB + 12 * MIB);
 }
 
 /* Seeded: types of all sizes ask, hold and give back in any order. It fits, and each gets its turns, however large the others are. */

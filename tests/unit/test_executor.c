@@ -146,7 +146,7 @@ TEST(test_a_type_with_a_backlog_passes_nobody)
       submit(done, GREEDY, false);
       passed++;
     }
-    assert_in_range(passed, 0, AT_ONCE);
+    assert_uint_in_range(passed, 0, AT_ONCE);
   }
   for (int i = 0; i < AT_ONCE; i++)
     take();
@@ -181,7 +181,7 @@ TEST(test_grows_for_each_that_lasts)
     assert_ptr_equal(take(), &quick);
   }
   assert_int_equal(atomic_load(&rig.running), HANGING);
-  assert_in_range(look().threads, HANGING + 1, HANGING + 2);
+  assert_uint_in_range(look().threads, HANGING + 1, HANGING + 2);
   for (int i = 0; i < HANGING; i++)
     sem_post(&rig.open);
   for (int i = 0; i < HANGING; i++)
