@@ -6,9 +6,6 @@
 
 #include <stdlib.h>
 
-/* What no document can be: the server quotes it to the producer that inserts one. */
-#define CLOSED "this type has no own collection any more: insert into messages"
-
 bool own_collection_name_check(const char *type, struct error *error)
 {
   size_t length = strlen(type);
@@ -58,7 +55,7 @@ static bool is_closed(const bson_t *options)
 {
   bson_iter_t at, text;
   return bson_iter_init(&at, options) && bson_iter_find_descendant(&at, "validator.$expr.$eq.0", &text) && BSON_ITER_HOLDS_UTF8(&text) &&
-         strcmp(bson_iter_utf8(&text, NULL), CLOSED) == 0;
+         strcmp(bson_iter_utf8(&text, NULL), OWN_COLLECTION_CLOSED) == 0;
 }
 
 /* An empty one is no validator. */
@@ -138,7 +135,7 @@ static enum outcome set_validator(struct lockstore *store, const char *type, con
 
 enum outcome own_collection_close(struct lockstore *store, const char *type, struct error *error)
 {
-  bson_t *validator = BCON_NEW("$expr", "{", "$eq", "[", BCON_UTF8(CLOSED), BCON_BOOL(false), "]", "}");
+  bson_t *validator = BCON_NEW("$expr", "{", "$eq", "[", BCON_UTF8(OWN_COLLECTION_CLOSED), BCON_BOOL(false), "]", "}");
   enum outcome outcome = set_validator(store, type, validator, error);
   bson_destroy(validator);
   return outcome;

@@ -28,6 +28,8 @@ MUST_CHECK enum outcome own_collection_look(struct lockstore *store, const char 
 MUST_CHECK enum outcome own_collection_make(struct lockstore *store, const char *type, struct error *error);
 /* Reads linearizable (a standalone server: local). YES: no document is in it. NO: at least one is. */
 MUST_CHECK enum outcome own_collection_is_empty(struct lockstore *store, const char *type, struct error *error);
+/* What no document can be: the server quotes it to the producer that inserts one. */
+#define OWN_COLLECTION_CLOSED "this type has no own collection any more: insert into messages"
 /*
  * Closed, it refuses each insert (error 121): a producer that does not know that the type is shared again gets an error, instead of a
  * message that nobody reads. `open`: the reverse. After UNKNOWN it may be sent again.

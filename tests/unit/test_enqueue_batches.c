@@ -1,4 +1,5 @@
 /* pawl-enqueue: how messages become bundles, what the answer to a batch says, and that `_id`s rise. */
+#include "lockstore/own_collection.h"
 #include "tools/enqueue/id.h"
 #include "tools/enqueue/input.h"
 #include "tools/enqueue/insert.h"
@@ -102,6 +103,8 @@ static void assert_outcome(struct insert_outcome outcome, enum insert_answer ans
 
 #define REFUSED_AT(index) "\"writeErrors\": [{\"index\": " index ", \"code\": 11000, \"errmsg\": \"E11000\\nx\"}]"
 #define BUSY_AT(index, code) "\"writeErrors\": [{\"index\": " index ", \"code\": " code ", \"errmsg\": \"cache full\"}]"
+#define INVALID(validator) \
+  "\"writeErrors\": [{\"index\": 3, \"code\": 121, \"errInfo\": {\"details\": {\"specifiedAs\": {\"$expr\": " validator "}}}}]"
 #define DOUBT "\"writeConcernErrors\": [{\"code\": 64}]"
 #define WELL "\"writeConcernErrors\": []"
 
@@ -117,6 +120,10 @@ TEST(test_judge)
   assert_outcome(judge(false, "{" BUSY_AT("3", "365") "," WELL "}", MONGOC_ERROR_SERVER, 365), INSERT_BUSY, 3, 0);
   assert_outcome(judge(false, "{" BUSY_AT("0", "112") "," WELL "}", MONGOC_ERROR_SERVER, 112), INSERT_BUSY, 0, 0);
   assert_outcome(judge(false, "{" BUSY_AT("3", "395") "," DOUBT "}", MONGOC_ERROR_SERVER, 395), INSERT_UNKNOWN, 0, 3);
+  assert_outcome(judge(false, "{" INVALID("{\"$eq\": [\"n\", false]}") "}", MONGOC_ERROR_SERVER, 121), INSERT_INVALID, 3, 0);
+  assert_outcome(judge(false, "{" INVALID("1") "}", MONGOC_ERROR_SERVER, 121), INSERT_INVALID, 3, 0);
+  assert_outcome(judge(false, "{" INVALID("{\"$eq\": [\"" OWN_COLLECTION_CLOSED "\", false]}") "}", MONGOC_ERROR_SERVER, 121),
+                 INSERT_CLOSED, 3, 0);
   assert_outcome(judge(false, "{\"nInserted\": 0}", MONGOC_ERROR_STREAM, 4), INSERT_UNKNOWN, 0, 10);
   assert_outcome(judge(false, "{}", MONGOC_ERROR_SERVER, 10107), INSERT_UNKNOWN, 0, 10);
   assert_outcome(judge(false, "{}", MONGOC_ERROR_STREAM, 13), INSERT_UNKNOWN, 0, 10);

@@ -2,8 +2,7 @@
  * pawl-enqueue: inserts messages into the queue, from files or standard input.
  *
  * It reads a batch, reserves its _ids, inserts it, and only then reads on: what was acknowledged is always a prefix of the input, without
- * the bad lines, which are reported one by one. The first batch with an unknown result ends the program, and the program prints the place
- * from which to continue.
+ * the bad lines, which are reported one by one. The first batch with an unknown result ends it, and it prints from where to continue.
  *
  * With --bundle each message goes unchanged into a bundle, and the documents of the batch are bundles.
  *
@@ -146,27 +145,41 @@ static bool assign(struct enqueue *enqueue, size_t first, bool now)
   }
 }
 
-/*
- * A validator refuses the document. False: it is not bad, and is tried again, unless the program stops: a validator may also be how a
- * collection is closed whose messages go elsewhere now.
- */
-static bool judge_invalid(struct enqueue *enqueue, size_t i, const struct queue_name *queue, struct error *error)
+/* Into a collection of its own. */
+static enum insert_answer judge_own(struct enqueue *enqueue, size_t i, enum insert_answer answer, struct error *error)
 {
-  struct error why = *error, ignored;
+  struct error why = *error;
+  const char *type = destination_type(&enqueue->batch, i);
+  enum outcome own = destination_is_own(enqueue->mongo, type, error);
+  if (own == OUTCOME_YES && answer == INSERT_INVALID)
+    return INSERT_BAD;
+  if (own == OUTCOME_YES)
+    error_set(error, "its own collection is closed at the moment; pawl-setup --type %s --own-collection opens it", type);
+  if (own != OUTCOME_NO)
+    return INSERT_BUSY;
+  error_set(error, "the type %s has no own collection any more, and order is promised only to a producer that begins again: %.500s", type,
+            why.text);
+  give_up(enqueue, i, EXIT_USAGE, error->text);
+  return INSERT_DONE;
+}
+
+/*
+ * A validator refuses the document. It may also be how a collection is closed whose messages go elsewhere now, or will again in a moment.
+ * INSERT_BAD: it is the document. INSERT_BUSY: later. INSERT_DONE: in another collection, or the program stops.
+ */
+static enum insert_answer judge_invalid(struct enqueue *enqueue, size_t i, enum insert_answer answer, const struct queue_name *queue,
+                                        struct error *error)
+{
+  struct error why = *error;
   const struct batch_document *document = &enqueue->batch.documents[i];
-  bool was_own = document->own;
-  bool own = was_own ? destination_is_own(enqueue->mongo, destination_type(&enqueue->batch, i), &ignored) != OUTCOME_NO
-                     : assign(enqueue, i, true) && document->own;
-  if (was_own && !own) {
-    error_set(error, "the type %s has no own collection any more, and order is promised only to a producer that begins again: %.500s",
-              destination_type(&enqueue->batch, i), why.text);
-    give_up(enqueue, i, EXIT_USAGE, error->text);
-  }
-  if (enqueue->stopped || was_own != own)
-    return false;
-  error_set(error, "%.700s (a validator of %s refuses it%s)", why.text, queue->text,
-            enqueue->destinations.denied ? "; perhaps its type has its own collection, which this user may not see" : "");
-  return true;
+  if (document->own)
+    answer = judge_own(enqueue, i, answer, error);
+  else
+    answer = assign(enqueue, i, true) && !document->own ? INSERT_BAD : INSERT_DONE;
+  if (answer == INSERT_BAD)
+    error_set(error, "%.700s (a validator of %s refuses it%s)", why.text, queue->text,
+              enqueue->destinations.denied ? "; perhaps its type has its own collection, which this user may not see" : "");
+  return answer;
 }
 
 /* Inserts from `first` on, as far as the same collection goes, until the first error; returns where to continue. */
@@ -185,14 +198,17 @@ static size_t insert_some(struct enqueue *enqueue, size_t first)
   enqueue->acknowledged += (int64_t)batch_messages(&enqueue->batch, first, outcome.acknowledged);
   enqueue->documents += (int64_t)outcome.acknowledged;
   report_draft_idle(enqueue);
-  if (outcome.answer != INSERT_BUSY || outcome.acknowledged > 0)
+  enum insert_answer answer = outcome.answer;
+  if (answer == INSERT_INVALID || answer == INSERT_CLOSED)
+    answer = judge_invalid(enqueue, reached, answer, &queue, &error);
+  if (answer != INSERT_BUSY || outcome.acknowledged > 0)
     enqueue->busy_since_ms = 0;
-  switch (outcome.answer) {
+  switch (answer) {
   case INSERT_DONE:
     return reached;
+  case INSERT_INVALID:
+  case INSERT_CLOSED:
   case INSERT_BAD:
-    if (outcome.invalid && !judge_invalid(enqueue, reached, &queue, &error))
-      return reached;
     say_refused(enqueue, reached, error.text);
     return reached + 1;
   case INSERT_UNKNOWN:

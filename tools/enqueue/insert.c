@@ -1,5 +1,6 @@
 #include "tools/enqueue/insert.h"
 #include "lockstore/document.h"
+#include "lockstore/own_collection.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -139,8 +140,6 @@ static void reply_text(const bson_t *reply, const char *path, struct error *erro
   document_make_printable(error->text); /* the text quotes the document */
 }
 
-enum { VALIDATION_FAILED = 121 };
-
 /* The server refused before it touched a document. Every other code may come in the middle of a batch. */
 static bool code_means_none(int64_t code)
 {
@@ -156,6 +155,22 @@ static bool code_means_later(int64_t code)
   enum { LOCK_TIMEOUT = 24, WRITE_CONFLICT = 112, EXCEEDED_MEMORY = 146, UNAVAILABLE = 365, TOO_LARGE_FOR_CACHE = 395, NO_SPACE = 14031 };
   return code == LOCK_TIMEOUT || code == WRITE_CONFLICT || code == EXCEEDED_MEMORY || code == UNAVAILABLE || code == TOO_LARGE_FOR_CACHE ||
          code == NO_SPACE;
+}
+
+static bool reply_says_closed(const bson_t *reply)
+{
+  bson_iter_t iter, found;
+  return bson_iter_init(&iter, reply) &&
+         bson_iter_find_descendant(&iter, "writeErrors.0.errInfo.details.specifiedAs.$expr.$eq.0", &found) &&
+         BSON_ITER_HOLDS_UTF8(&found) && strcmp(bson_iter_utf8(&found, NULL), OWN_COLLECTION_CLOSED) == 0;
+}
+
+static enum insert_answer answer_of(int64_t code, const bson_t *reply)
+{
+  enum { VALIDATION_FAILED = 121 };
+  if (code == VALIDATION_FAILED)
+    return reply_says_closed(reply) ? INSERT_CLOSED : INSERT_INVALID;
+  return code_means_later(code) ? INSERT_BUSY : INSERT_BAD;
 }
 
 /* For an error of the server the driver's code is the server's code; there is no other reply to inspect. */
@@ -181,9 +196,7 @@ struct insert_outcome insert_judge(bool done, const bson_t *reply, const bson_er
   bool doubtful = reply_has_any(reply, "writeConcernErrors");
   if (refused && (!doubtful || index == 0)) {
     reply_text(reply, "writeErrors.0.errmsg", error);
-    int64_t code = reply_number(reply, "writeErrors.0.code");
-    return (struct insert_outcome){
-        .answer = code_means_later(code) ? INSERT_BUSY : INSERT_BAD, .acknowledged = (size_t)index, .invalid = code == VALIDATION_FAILED};
+    return (struct insert_outcome){.answer = answer_of(reply_number(reply, "writeErrors.0.code"), reply), .acknowledged = (size_t)index};
   }
   if (done && !doubtful && reply_number(reply, "nInserted") == (int64_t)sent)
     return (struct insert_outcome){.answer = INSERT_DONE, .acknowledged = sent};

@@ -58,6 +58,8 @@ enum insert_answer {
   INSERT_DONE,    /* all acknowledged */
   INSERT_BUSY,    /* `acknowledged` ones, then one that the server cannot take at the moment (`error`): retry from there */
   INSERT_BAD,     /* `acknowledged` ones, then one that the server refused for its content (`error`); those after it were not tried */
+  INSERT_INVALID, /* the same, by the collection's validator, */
+  INSERT_CLOSED,  /* or by that of own_collection_close, whatever the document */
   INSERT_UNKNOWN, /* the result of `unknown` ones is unknown (`error`); those after them were not tried */
   INSERT_NONE,    /* none was inserted, and a retry does not help now (`error`) */
 };
@@ -66,7 +68,6 @@ struct insert_outcome {
   enum insert_answer answer;
   size_t acknowledged, unknown; /* documents */
   bool unreachable;             /* for INSERT_NONE: no server was found */
-  bool invalid;                 /* for INSERT_BAD: by the collection's validator */
 };
 
 /* Inserts `count` documents from `first` on into the collection. */
