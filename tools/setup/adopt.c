@@ -209,19 +209,28 @@ static void describe_loss(const struct findings *findings, const struct ledger *
              findings->end.seq + 1, old->end.seq);
 }
 
-/* Nothing but the lost ledger said whether the type has its own collection. Without that, what is in it would never be read. */
+/*
+ * Nothing but the lost ledger said whether the type has its own collection. Without that, what is in it would never be read; and with it,
+ * what is in it is written and deleted, so the operator must know that before confirming.
+ */
 static enum outcome own_look(struct lockstore *store, const struct adoption *adoption, const struct ledger *old, struct error *text,
                              struct error *error)
 {
   struct own_collection collection;
-  if (adoption->own || old->own || !own_collection_name_check(adoption->type, error))
+  enum outcome unfit = adoption->own ? OUTCOME_REFUSED : OUTCOME_YES; /* it cannot be the type's, or is not there */
+  if (old->own && !adoption->own)
     return OUTCOME_YES;
+  if (!own_collection_name_check(adoption->type, error))
+    return unfit;
   enum outcome outcome = own_collection_look(store, adoption->type, &collection, error);
   if (outcome == OUTCOME_YES)
     outcome = own_collection_is_empty(store, adoption->type, error);
   else
-    return outcome == OUTCOME_UNKNOWN ? outcome : OUTCOME_YES;
-  if (outcome == OUTCOME_NO)
+    return outcome == OUTCOME_REFUSED ? unfit : outcome == OUTCOME_NO ? OUTCOME_YES : outcome;
+  if (outcome == OUTCOME_NO && adoption->own)
+    error_set(text, "\nmessages.%s has documents. The workers of %s will write them to these files, and delete them.", adoption->type,
+              adoption->type);
+  else if (outcome == OUTCOME_NO)
     error_set(text,
               "\nWARNING: messages.%s has documents. If it is the own collection of %s, answer no, and give --own-collection, too: no "
               "worker reads it otherwise.",
@@ -229,16 +238,21 @@ static enum outcome own_look(struct lockstore *store, const struct adoption *ado
   return outcome == OUTCOME_UNKNOWN ? outcome : OUTCOME_YES;
 }
 
-/* It is there, and open. */
-static enum outcome own_prepare(struct lockstore *store, const struct adoption *adoption, struct error *error)
+/* Opened when the ledger says that the type has it: before, nobody would read what is inserted. */
+static enum adopt_status own_open(struct lockstore *store, const struct adoption *adoption, struct error *error)
 {
   struct own_collection collection;
-  if (!own_collection_name_check(adoption->type, error))
-    return OUTCOME_REFUSED;
-  enum outcome outcome = own_collection_make(store, adoption->type, error);
+  struct error why;
+  enum outcome outcome = own_collection_look(store, adoption->type, &collection, &why);
+  if (outcome == OUTCOME_YES && collection.closed)
+    outcome = own_collection_open(store, adoption->type, &why);
   if (outcome == OUTCOME_YES)
-    outcome = own_collection_look(store, adoption->type, &collection, error);
-  return outcome == OUTCOME_YES && collection.closed ? own_collection_open(store, adoption->type, error) : outcome;
+    return ADOPT_DONE;
+  error_set(error,
+            "the ledger is replaced, but whether messages.%s takes inserts is not known: pawl-setup --type %s --own-collection sees to "
+            "that: %.500s",
+            adoption->type, adoption->type, why.text);
+  return of_outcome(outcome);
 }
 
 static void describe(const struct adoption *adoption, const struct findings *findings, enum outcome had, const struct ledger *old,
@@ -284,7 +298,7 @@ static enum adopt_status ledger_replace(struct lockstore *store, const struct ad
 {
   char text[2560]; /* large enough for its end, which describes the loss */
   struct error own = {.text = ""};
-  enum outcome looked = adoption->own ? own_prepare(store, adoption, error) : own_look(store, adoption, &old->ledger, &own, error);
+  enum outcome looked = own_look(store, adoption, &old->ledger, &own, error);
   if (looked != OUTCOME_YES)
     return of_outcome(looked);
   epoch_raise(findings, old->ledger.epoch);
@@ -297,6 +311,9 @@ static enum adopt_status ledger_replace(struct lockstore *store, const struct ad
     error_set(error, "the lock of %s was lost", adoption->type);
     return ADOPT_UNAVAILABLE;
   }
+  enum outcome made = adoption->own ? own_collection_make(store, adoption->type, error) : OUTCOME_YES;
+  if (made != OUTCOME_YES)
+    return of_outcome(made);
   struct ledger ledger = {.epoch = findings->epoch_max + 1, .has_owner = true, .owner = findings->lock.owner, .end = findings->end};
   ledger.settled = findings->first_seq - 1;
   ledger.own = old->ledger.own || adoption->own;
@@ -305,7 +322,9 @@ static enum adopt_status ledger_replace(struct lockstore *store, const struct ad
   enum outcome written = ledger_put(store, adoption->type, &old->ledger, old->found, &ledger, error);
   if (written == OUTCOME_NO)
     error_set(error, "the ledger of %s changed meanwhile: a worker is at work; nothing was changed", adoption->type);
-  return written == OUTCOME_YES ? ADOPT_DONE : written == OUTCOME_NO ? ADOPT_BUSY : of_outcome(written);
+  if (written != OUTCOME_YES)
+    return written == OUTCOME_NO ? ADOPT_BUSY : of_outcome(written);
+  return adoption->own ? own_open(store, adoption, error) : ADOPT_DONE;
 }
 
 enum adopt_status adopt(struct lockstore *store, const struct adoption *adoption, struct error *error)
