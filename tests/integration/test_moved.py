@@ -46,6 +46,14 @@ def test_status_says_where_to_and_since_when(moved):
     assert "is served there" not in status(moved.there)
 
 
+@pytest.mark.parametrize("option", ["--own-collection", "--shared-collection"])
+def test_its_collection_is_left_alone(moved, option):
+    before = moved.ledger()
+    done = moved.run("pawl-setup", "--type", "t1", option)
+    assert done.returncode == 2 and b"t1 was moved to" in done.stderr, done
+    assert moved.ledger() == before and "messages.t1" not in moved.db.list_collection_names()
+
+
 def test_check_knows_what_waits_for_nobody(moved):
     """A mark alone is no problem: it stays for ever. What waits is one, and the limits count for it."""
     to = moved.ledger()["moved"]["to"]

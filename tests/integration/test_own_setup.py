@@ -11,6 +11,7 @@ import pytest
 from harness import CALM, environment, program, run, side_by_side, wait_until
 
 CLOSED = "this type has no own collection any more"
+CLOSING = {"$expr": {"$eq": [f"{CLOSED}: insert into messages", False]}}
 
 
 def setup(field, *arguments, code=0, **more):
@@ -157,7 +158,7 @@ def test_wrong_options(field):
 def test_killed_in_between(field, command):
     """Whatever was done, a second run finishes it."""
     setup(field)
-    with field.failing([command], program="pawl-setup", blockConnection=True, blockTimeMS=60000) as point:
+    with field.failing([command], program="pawl-setup", blockConnection=True, blockTimeMS=15000) as point:
         process = subprocess.Popen([program("pawl-setup"), *field.mongo, "--type", "t1", "--own-collection"], env=environment())
         point.wait()
         process.send_signal(signal.SIGKILL)
@@ -251,7 +252,7 @@ def test_a_producer_that_was_not_told_gets_an_error(field):
 def test_back_killed_in_between(field, command):
     own(field)
     skip = {"skip": 1} if command == "findAndModify" else "alwaysOn"  # the first is its fence
-    with field.failing([command], mode=skip, program="pawl-setup", blockConnection=True, blockTimeMS=60000) as point:
+    with field.failing([command], mode=skip, program="pawl-setup", blockConnection=True, blockTimeMS=15000) as point:
         process = subprocess.Popen([program("pawl-setup"), *field.mongo, "--type", "t1", "--shared-collection"], env=environment())
         point.wait(2 if command == "findAndModify" else 1)
         process.send_signal(signal.SIGKILL)
@@ -261,6 +262,63 @@ def test_back_killed_in_between(field, command):
     assert "needs" not in field.ledger() and CLOSED in str(options(field))
     enqueue(field, b"one\n")
     assert places(field) == (1, 0)
+
+
+def expire_locks(field):
+    field.locks.update_many({"slot": 0}, {"$set": {"expires_at": datetime.now(timezone.utc) - timedelta(hours=1)}})
+
+
+def in_background(field, *arguments):
+    return subprocess.Popen([program("pawl-setup"), *field.mongo, "--type", "t1", *arguments], env=environment(), stderr=subprocess.PIPE)
+
+
+def test_one_that_is_late_opens_nothing(field):
+    """It closes the collection and freezes; another one goes on without it. The type is shared then: nobody reads what would be inserted."""
+    own(field)
+    with field.failing(["collMod"], program="pawl-setup", blockConnection=True, blockTimeMS=1000) as point:
+        late = in_background(field, "--shared-collection")
+        point.wait()
+        late.send_signal(signal.SIGSTOP)
+    wait_until(lambda: CLOSED in str(options(field)), "a closed collection")
+    expire_locks(field)
+    shared(field)
+    late.send_signal(signal.SIGCONT)
+    late.communicate(timeout=60)
+    assert late.returncode != 0  # 1; or 69, if it slept through the time-out of its request
+    assert "needs" not in field.ledger() and CLOSED in str(options(field))
+
+
+def test_one_that_opens_it_too_late_closes_it_again(field):
+    own(field)
+    field.db.command("collMod", "messages.t1", validator=CLOSING)
+    with field.failing(["collMod"], program="pawl-setup", blockConnection=True, blockTimeMS=1000) as point:
+        late = in_background(field, "--own-collection")
+        point.wait()
+        late.send_signal(signal.SIGSTOP)
+    wait_until(lambda: CLOSED not in str(options(field)), "an open collection")
+    shared(field)
+    field.db.command("collMod", "messages.t1", validator={})  # as if its request had come now
+    late.send_signal(signal.SIGCONT)
+    said = late.communicate(timeout=60)[1].decode()
+    assert late.returncode == 1 and "given t1 back to the shared collection meanwhile" in said, said
+    assert "needs" not in field.ledger() and CLOSED in str(options(field))
+
+
+def test_there_again_killed_in_between(field):
+    """It stays closed until the ledger says that the type has it: before, nobody would read what is inserted."""
+    own(field)
+    shared(field)
+    with field.failing(["findAndModify"], program="pawl-setup", blockConnection=True, blockTimeMS=15000) as point:
+        process = in_background(field, "--own-collection")
+        point.wait()
+        process.send_signal(signal.SIGKILL)
+        process.wait(30)
+    assert CLOSED in str(options(field))
+    expire_locks(field)
+    own(field)
+    assert CLOSED not in str(options(field))
+    enqueue(field, b"one\n")
+    assert places(field) == (0, 1)
 
 
 def test_a_validator_of_the_operator_is_kept(field):
@@ -324,6 +382,21 @@ def test_enqueue_switches_at_once_where_a_validator_refuses(field):
     field.db.command("collMod", "messages", validator={"type": {"$ne": "t1"}})
     process.communicate(b"1\n2\n", timeout=60)
     assert process.returncode == 0 and places(field) == (1, 2)
+
+
+def test_enqueue_waits_while_it_is_closed(field):
+    """While pawl-setup looks whether it is empty, or after one that died there: the lines are good."""
+    own(field)
+    field.db.command("collMod", "messages.t1", validator=CLOSING)
+    process = subprocess.Popen([program("pawl-enqueue"), *field.mongo, "--type", "t1"], stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+                               env=environment())
+    process.stdin.write(b"one\ntwo\n")
+    process.stdin.flush()
+    assert b"MongoDB cannot take it at the moment" in process.stderr.readline()
+    own(field)
+    said = process.communicate(b"three\n", timeout=60)[1].decode()
+    assert process.returncode == 0 and "enqueued 3 messages" in said, said
+    assert places(field) == (0, 3)
 
 
 def test_validator_text(field):
@@ -411,6 +484,27 @@ def test_adopted_with_the_own_collection(field):
     setup(field, "--adopt", "t1", "--dir", field.dir, "--own-collection", "--yes")
     ledger = field.ledger()
     assert (ledger["v"], ledger["needs"], ledger["from"], ledger["seq"]) == (2, ["own"], "both", 60), ledger
+
+
+def test_nothing_is_adopted_without_a_yes(field):
+    """The collection neither: it stays closed, or missing. And what is in it is said."""
+    field.fill(10)
+    field.drain()
+    words = ["--adopt", "t1", "--dir", field.dir, "--own-collection"]
+    setup(field, *words, code=1, stdin=b"n\n")
+    assert options(field) is None
+    own(field)
+    shared(field)
+    setup(field, *words, code=1, stdin=b"n\n")
+    assert CLOSED in str(options(field)) and "needs" not in field.ledger()
+    own(field)
+    field.db["messages.t1"].insert_one({"n": 1})
+    said = setup(field, *words, code=1, stdin=b"n\n")
+    assert "messages.t1 has documents. The workers of t1 will write them to these files, and delete them." in said, said
+    field.db["messages.t1"].delete_many({})
+    shared(field)
+    setup(field, *words, "--yes")
+    assert field.ledger()["needs"] == ["own"] and CLOSED not in str(options(field))
 
 
 def test_adopted_as_shared_by_mistake(field):

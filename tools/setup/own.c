@@ -12,12 +12,16 @@
 #include <inttypes.h>
 
 /*
- * There: the collection is made, then the ledger says so, in one step that raises the epoch. Killed in between it leaves an empty
- * collection that nothing uses.
+ * There: the collection is made, then the ledger says so, in one step that raises the epoch; one that was closed is opened after that.
+ * *Opened before:* a producer that was not told inserts into it, and if this program dies, nobody reads that. Killed in between it leaves
+ * a collection that nothing uses, or a closed one of a type that has it.
  *
  * Back: under an epoch of its own the collection is closed, then looked at, then the ledger changes. *Looked at without being closed:* a
  * producer inserts a message after the look, and nobody reads it. Killed in between it leaves a closed collection of a type that still has
- * it: producers get errors, and either call repairs that.
+ * it: producers wait or get errors, and either call repairs that.
+ *
+ * No lock and no epoch keeps a late collMod from a collection. So who has opened one reads the ledger once more, and closes it again if the
+ * type has been given back meanwhile.
  */
 
 enum { LEASE_MS = 60000, TRIES_MS = 15000 };
@@ -40,6 +44,8 @@ static enum own_status read_ledger(const struct own *own, struct ledger *ledger,
     return OWN_UNAVAILABLE;
   if (outcome == OUTCOME_REFUSED)
     return OWN_UNTRUSTED;
+  if (ledger_moved(outcome, own->type, ledger, error) == OUTCOME_REFUSED)
+    return OWN_REFUSED;
   if (ledger->slots == 0)
     return OWN_DONE;
   error_set(error, "%s is a lock with %d slots, and no type", own->type, ledger->slots);
@@ -54,6 +60,40 @@ static void wake(const struct own *own)
     return;
 }
 
+/* ---- opening ---- */
+
+static enum own_status open_for_good(const struct own *own, struct error *error)
+{
+  struct ledger ledger;
+  struct error later;
+  enum outcome outcome = own_collection_open(own->store, own->type, error);
+  if (outcome == OUTCOME_REFUSED)
+    return OWN_REFUSED;
+  enum own_status status = read_ledger(own, &ledger, &later);
+  if (status == OWN_DONE && ledger.own)
+    return outcome == OUTCOME_YES ? OWN_DONE : OWN_UNAVAILABLE;
+  *error = later;
+  if (status != OWN_DONE)
+    return status;
+  outcome = own_collection_close(own->store, own->type, error);
+  if (outcome != OUTCOME_YES)
+    return of_outcome(outcome);
+  error_set(error, "another pawl-setup has given %s back to the shared collection meanwhile", own->type);
+  return OWN_BUSY;
+}
+
+/* Where the ledger says that the type has it: a collection that was closed is open after this. */
+static enum own_status open_if_closed(const struct own *own, struct error *error)
+{
+  struct own_collection collection;
+  enum outcome outcome = own_collection_look(own->store, own->type, &collection, error);
+  if (outcome == OUTCOME_YES)
+    return collection.closed ? open_for_good(own, error) : OWN_DONE;
+  if (outcome == OUTCOME_NO)
+    error_set(error, "the collection %s is gone again", queue_name_of(own->type, SOURCE_OWN).text);
+  return outcome == OUTCOME_NO ? OWN_BUSY : of_outcome(outcome);
+}
+
 /* ---- there ---- */
 
 static void explain_documents(const struct own *own, struct error *error)
@@ -64,7 +104,7 @@ static void explain_documents(const struct own *own, struct error *error)
             mongo_db(lockstore_mongo(own->store)), queue_name_of(own->type, SOURCE_OWN).text);
 }
 
-/* `mine`: the ledger says that it is the type's. */
+/* `mine`: the ledger says that it is the type's. One that is closed was, and nobody else's. */
 static enum own_status collection_ready(const struct own *own, bool mine, struct error *error)
 {
   struct own_collection collection;
@@ -73,12 +113,11 @@ static enum own_status collection_ready(const struct own *own, bool mine, struct
     outcome = own_collection_make(own->store, own->type, error);
     return outcome == OUTCOME_YES ? OWN_DONE : of_outcome(outcome);
   }
+  mine = mine || collection.closed;
   if (outcome == OUTCOME_YES && !mine && (outcome = own_collection_is_empty(own->store, own->type, error)) == OUTCOME_NO) {
     explain_documents(own, error);
     return OWN_REFUSED;
   }
-  if (outcome == OUTCOME_YES && collection.closed)
-    outcome = own_collection_open(own->store, own->type, error);
   return outcome == OUTCOME_YES ? OWN_DONE : of_outcome(outcome);
 }
 
@@ -133,6 +172,8 @@ static enum own_status begin_under_lock(const struct own *own, struct error *err
   struct ledger ledger;
   bool locked = lock_in_time(own, &lock);
   enum own_status status = ledger_begin(own, &lock.owner, &ledger, error);
+  if (status == OWN_DONE)
+    status = open_if_closed(own, error);
   if (locked && acquire_release(own->store, own->type, &lock, status == OWN_DONE ? ledger.epoch : 0, &text) == OUTCOME_UNKNOWN) {
     /* The lease ends by itself. */
   }
@@ -154,8 +195,12 @@ enum own_status own_begin(const struct own *own, struct error *error)
   enum own_status status = read_ledger(own, &ledger, error);
   if (status == OWN_DONE)
     status = collection_ready(own, ledger.own, error);
-  if (status != OWN_DONE || !ledger.own)
-    return status == OWN_DONE ? begin_under_lock(own, error) : status;
+  if (status == OWN_DONE && !ledger.own)
+    return begin_under_lock(own, error);
+  if (status == OWN_DONE)
+    status = open_if_closed(own, error);
+  if (status != OWN_DONE)
+    return status;
   error_set(&text, "%s: has its own collection %s already", own->type, queue_name_of(own->type, SOURCE_OWN).text);
   tell(own, &text);
   return OWN_DONE;
@@ -168,7 +213,7 @@ static enum own_status empty(const struct own *own, struct error *error)
   enum outcome outcome = own_collection_is_empty(own->store, own->type, error);
   if (outcome != OUTCOME_NO)
     return outcome == OUTCOME_YES ? OWN_DONE : of_outcome(outcome);
-  error_set(error, "%s still holds documents: let producers insert into messages, let the workers write the rest, and run it again",
+  error_set(error, "%s still holds documents: stop the producers of the type, let the workers write the rest, and run it again",
             queue_name_of(own->type, SOURCE_OWN).text);
   return OWN_BUSY;
 }
@@ -208,9 +253,22 @@ static enum own_status ledger_end(const struct own *own, struct hold *hold, stru
   return OWN_BUSY;
 }
 
+/* It was closed, and the type may still have it. */
+static void open_again(const struct own *own)
+{
+  struct ledger ledger;
+  struct error text;
+  enum own_status status = read_ledger(own, &ledger, &text);
+  if (status == OWN_DONE && ledger.own)
+    status = open_for_good(own, &text);
+  if (status == OWN_DONE || status == OWN_BUSY)
+    return;
+  error_set(&text, "%s: its collection refuses inserts: pawl-setup --type %s --own-collection ends that", own->type, own->type);
+  tell(own, &text);
+}
+
 static enum own_status end_under_lock(const struct own *own, struct hold *hold, bool there, struct error *error)
 {
-  struct error ignored;
   if (!hold_settled(hold, error))
     return OWN_BUSY;
   enum outcome closed = there ? own_collection_close(own->store, own->type, error) : OUTCOME_YES;
@@ -219,11 +277,8 @@ static enum own_status end_under_lock(const struct own *own, struct hold *hold, 
   enum own_status status = closed == OUTCOME_YES ? empty(own, error) : OWN_UNAVAILABLE;
   if (status == OWN_DONE)
     status = ledger_end(own, hold, error);
-  if (status == OWN_BUSY && there && own_collection_open(own->store, own->type, &ignored) != OUTCOME_YES) {
-    struct error text;
-    error_set(&text, "%s: its collection refuses inserts: pawl-setup --type %s --own-collection ends that", own->type, own->type);
-    tell(own, &text);
-  }
+  if (status != OWN_DONE && there)
+    open_again(own);
   return status;
 }
 
