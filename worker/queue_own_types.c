@@ -10,14 +10,16 @@
 enum { TOGETHER = 200, PART_MAX = 10 /* requests */ };
 
 struct listing {
+  const struct type_rules *rules;
   struct type_list types;
   bool memory;
 };
 
+/* The user of a worker may have no right on the collections of other types, and one of these would fail the request for all. */
 static void note(void *context, const char *type)
 {
   struct listing *listing = context;
-  if (type_name_valid(type))
+  if (type_name_valid(type) && (listing->rules == NULL || type_rules_serve(listing->rules, type)))
     listing->memory = listing->memory && type_list_add(&listing->types, type);
 }
 
@@ -101,7 +103,7 @@ static enum outcome ask_part(struct queue_types *types, const struct type_list *
 
 enum outcome queue_types_find_own(struct queue_types *types, queue_types_each *each, void *context, struct error *error)
 {
-  struct listing listing = {.memory = true};
+  struct listing listing = {.rules = types->rules, .memory = true};
   const struct queue_types_giving giving = {.each = each, .context = context};
   enum outcome outcome = ledger_list_own(types->store, types->from, types->before, note, &listing, error);
   type_list_sort(&listing.types);

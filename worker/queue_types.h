@@ -16,9 +16,12 @@
 
 #include <bson/bson.h>
 
+struct type_rules;
+
 struct queue_types {
   struct lockstore *store;
   char from[TYPE_BYTES_MAX + 1], before[TYPE_BYTES_MAX + 1]; /* only types in [from, before); before[0] is NUL: to the end */
+  const struct type_rules *rules;                            /* no collection of a type that they do not serve is asked; NULL: of all */
   bool linearizable;                                         /* the state as of now, and all types, however many requests that takes */
   bool one_by_one;                                           /* private: how the index can be read */
   int64_t explained_ms;                                      /* private: when that was asked; 0: not yet */

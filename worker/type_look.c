@@ -107,7 +107,7 @@ static void work(struct job *job)
 
 bool type_look_init(struct type_look *look, struct lockstore *store, const struct type_rules *rules)
 {
-  *look = (struct type_look){.job.work = work, .store = store, .rules = rules, .types.store = store};
+  *look = (struct type_look){.job.work = work, .store = store, .rules = rules, .types.store = store, .types.rules = rules};
   type_rules_range(rules, look->types.from, look->types.before);
   look->rows = calloc(WORKER_ROWS_MAX, sizeof *look->rows);
   return look->rows != NULL;

@@ -125,6 +125,19 @@ def test_each_needs_no_more(typed):
     assert done.returncode == 2, done
 
 
+@pytest.mark.parametrize("options", [["--type", "a*,z*"], ["--type", "*", "--except", "m1"]], ids=" ".join)
+def test_patterns_need_rights_on_what_they_find_alone(prepared, options):
+    """m1 has a collection that this worker may not read, and lies between the types that it serves."""
+    field = prepared
+    field.mongo = field.as_user("root")
+    own(field, "m1")
+    field.fill(10, "a1")
+    field.fill(10, "z1")
+    done = run("pawl-worker", *field.as_user("worker"), "--dir", field.dir, *options, "--exit-when-empty", *CALM, timeout=60)
+    assert done.returncode == 0, done
+    field.compare("a1", "z1")
+
+
 def test_a_producer_without_the_ledger_stays(prepared):
     field = prepared
     field.mongo = field.as_user("root")
