@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { TYPES_MAX = 1024, ITEM_BYTES_MIN = 32, CHUNK_BYTES = 256 * 1024, CHUNK_MAX = 10000, LOOK_MS = 2 };
+enum { TYPES_MAX = 20000, ITEM_BYTES_MIN = 32, CHUNK_BYTES = 256 * 1024, CHUNK_MAX = 10000, LOOK_MS = 2 };
 
 struct producer {
   mongoc_collection_t *messages[TYPES_MAX]; /* one for all types, or one each */
