@@ -10,7 +10,7 @@ enum {
   UNFIT_MS = 60000, /* it asks for none, after one that it could not serve */
 };
 
-/* What it holds or is about to, and does not let go. One that has stopped keeps its place: without it, no number would be enough. */
+/* A stopped type keeps its place: otherwise a process whose types all stop would ask for more without end. */
 int64_t loop_held_count(const struct loop *loop)
 {
   int64_t count = 0;

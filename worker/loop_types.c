@@ -265,7 +265,7 @@ static bool served_note(struct loop *loop)
   return true;
 }
 
-/* Nobody serves it. */
+/* No process serves it. */
 static bool is_wanted(const void *context, const char *type)
 {
   const struct finder *finder = context;

@@ -16,8 +16,6 @@
 
 #include <bson/bson.h>
 
-struct type_rules;
-
 struct queue_types {
   struct lockstore *store;
   char from[TYPE_BYTES_MAX + 1], before[TYPE_BYTES_MAX + 1]; /* only types in [from, before); before[0] is NUL: to the end */

@@ -336,7 +336,7 @@ static int64_t wait_for(int64_t mine, int64_t free_ms, struct worker_row row)
   return spread_wait_ms(mine, free_ms, GROUP, &row, 1);
 }
 
-/* Whoever wrote it: an asker that was killed, a primary whose clock is ahead, somebody else. */
+/* Written by any of these: an asker that was killed, a primary whose clock is ahead, somebody else. */
 TEST(test_no_row_is_waited_for_without_end)
 {
   enum { HOUR_MS = 3600000 };

@@ -238,7 +238,7 @@ static enum outcome own_look(struct lockstore *store, const struct adoption *ado
   return outcome == OUTCOME_UNKNOWN ? outcome : OUTCOME_YES;
 }
 
-/* Opened when the ledger says that the type has it: before, nobody would read what is inserted. */
+/* Opened when the ledger says that the type has it: before that, no worker reads what is inserted. */
 static enum adopt_status own_open(struct lockstore *store, const struct adoption *adoption, struct error *error)
 {
   struct own_collection collection;

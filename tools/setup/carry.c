@@ -112,8 +112,8 @@ static enum carry_status queue_look(struct course *course)
 }
 
 /*
- * After the ledger was read: whoever takes the lock later raises the epoch, and then the mark finds another one. A lease that is over
- * cannot be renewed.
+ * After the ledger was read: a process that takes the lock later raises the epoch, and then the mark finds another one. A lease that is
+ * over cannot be renewed.
  */
 static enum carry_status lock_look(struct course *course)
 {

@@ -13,15 +13,15 @@
 
 /*
  * There: the collection is made, then the ledger says so, in one step that raises the epoch; one that was closed is opened after that.
- * *Opened before:* a producer that was not told inserts into it, and if this program dies, nobody reads that. Killed in between it leaves
+ * *Opened before:* a producer that was not told inserts into it, and if this program dies, no worker reads it. Killed in between it leaves
  * a collection that nothing uses, or a closed one of a type that has it.
  *
  * Back: under an epoch of its own the collection is closed, then looked at, then the ledger changes. *Looked at without being closed:* a
  * producer inserts a message after the look, and nobody reads it. Killed in between it leaves a closed collection of a type that still has
  * it: producers wait or get errors, and either call repairs that.
  *
- * No lock and no epoch keeps a late collMod from a collection. So who has opened one reads the ledger once more, and closes it again if the
- * type has been given back meanwhile.
+ * No lock and no epoch keeps a late collMod from a collection. So a run that has opened one reads the ledger once more, and closes it again
+ * if the type has been given back meanwhile.
  */
 
 enum { LEASE_MS = 60000, TRIES_MS = 15000 };
@@ -104,7 +104,7 @@ static void explain_documents(const struct own *own, struct error *error)
             mongo_db(lockstore_mongo(own->store)), queue_name_of(own->type, SOURCE_OWN).text);
 }
 
-/* `mine`: the ledger says that it is the type's. One that is closed was, and nobody else's. */
+/* `mine`: the ledger says that it is the type's. A closed one was the type's before. */
 static enum own_status collection_ready(const struct own *own, bool mine, struct error *error)
 {
   struct own_collection collection;
