@@ -22,7 +22,7 @@ def run(bench):
     return {"tables": [table("Cost of idle workers, a minute",
                              ["", "server operations", "network requests", "network KiB", "mongod CPU, ms", "worker CPU, ms"],
                              rows(results, *KEYS),
-                             [f"serverStatus (opcounters, network) over {seconds} s, minus the server's own operations in the same time. "
+                             [f"serverStatus (opcounters, network) over {seconds} s, minus what the server does by itself, which is measured after the workers' end. "
                               "Options at their defaults; the queue is empty and no lock is held."]),
                        table("One worker with `--type '*'` and many types",
                              ["types", "server operations a second, idle", "worker CPU, idle, % of one", "memory, peak, MB", "descriptors, idle",
@@ -37,20 +37,20 @@ def run(bench):
 
 def cost(bench, seconds, workers, types):
     names = [f"t{i}" for i in range(1, types + 1)]
-    with bench.queue() as queue, ExitStack() as stack:
+    with bench.queue() as queue:
+        with ExitStack() as stack:
+            running = [stack.enter_context(Worker(queue, types=names)) for _ in range(workers)]
+            for worker in running:
+                worker.wait_log(" start: ")
+            time.sleep(bench.size(1, 5))  # what they do at their start is over
+            beside = over(bench, seconds, [worker.pid for worker in running])
         alone = over(bench, seconds, [])
-        running = [stack.enter_context(Worker(queue, types=names)) for _ in range(workers)]
-        for worker in running:
-            worker.wait_log(" start: ")
-        time.sleep(bench.size(1, 5))  # what they do at their start is over
-        beside = over(bench, seconds, [worker.pid for worker in running])
     return {key: (beside[key] - alone[key]) * 60 / seconds for key in KEYS}
 
 
 def many_types(bench, seconds, count, busy):
     names = [f"t{i}" for i in range(1, count + 1)]
     with bench.queue() as queue:
-        alone = over(bench, seconds, [])
         with Worker(queue, types=["*"]) as worker:
             begin = time.monotonic()
             fill(queue, names, count)
@@ -60,8 +60,10 @@ def many_types(bench, seconds, count, busy):
             time.sleep(bench.size(2, 10))  # the types are forgotten
             beside = over(bench, seconds, [worker.pid])
             peak = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{worker.pid}/status").read_text())
-            return {"operations": (beside["operations"] - alone["operations"]) / seconds, "percent": beside["worker_ms"] / seconds / 10,
-                    "peak_mb": int(peak[1]) / 1024, "descriptors": len(list(Path(f"/proc/{worker.pid}/fd").iterdir())), "first_s": first_s}
+            descriptors = len(list(Path(f"/proc/{worker.pid}/fd").iterdir()))
+        alone = over(bench, seconds, [])
+    return {"operations": (beside["operations"] - alone["operations"]) / seconds, "percent": beside["worker_ms"] / seconds / 10,
+            "peak_mb": int(peak[1]) / 1024, "descriptors": descriptors, "first_s": first_s}
 
 
 def fill(queue, names, count):

@@ -13,31 +13,33 @@ WAITING = 50_000  # messages; the producer holds while more wait
 SHARES = (50, 80)  # percent of what is sustained
 LOOP = "pymongo batch loop"
 PAWL, INSERT, DRAIN = "pawl-worker", "insert alone", "drain alone"
+LONG = "pawl-worker, for five minutes"
 TWO, TWO_INSERT = "two producers, pawl-worker", "two producers, insert alone"
 PLACES = {"clustered": "", OWN: f", {OWN}"}  # layout: how a contestant's name ends
 
 
 def run(bench):
-    seconds, short, backlog = bench.size(3, 300), bench.size(2, 60), bench.size(20_000, 400_000)
+    seconds, long, backlog = bench.size(2, 30), bench.size(3, 300), bench.size(20_000, 400_000)
     results = interleave(bench, {
         PAWL: lambda: closed(bench, seconds, "clustered", pawl),
-        LOOP: lambda: closed(bench, short, "plain", loop),
-        INSERT: lambda: inserted(bench, short),
+        LOOP: lambda: closed(bench, seconds, "plain", loop),
+        INSERT: lambda: inserted(bench, seconds),
         DRAIN: lambda: drained(bench, backlog),
-        **{TWO + end: lambda layout=layout: closed(bench, short, layout, pawl, 2) for layout, end in PLACES.items()},
-        **{TWO_INSERT + end: lambda layout=layout: inserted(bench, short, layout, 2) for layout, end in PLACES.items()},
+        **{TWO + end: lambda layout=layout: closed(bench, seconds, layout, pawl, 2) for layout, end in PLACES.items()},
+        **{TWO_INSERT + end: lambda layout=layout: inserted(bench, seconds, layout, 2) for layout, end in PLACES.items()},
     })
+    results.update(interleave(bench, {LONG: lambda: closed(bench, long, "clustered", pawl)}, repeat=1))
     mine = results[PAWL]
     if isinstance(mine, NotMeasured):
         raise NotMeasured(f"{PAWL}: {mine}")
     sustained = median(column(mine, "rate"))
-    loaded = interleave(bench, {f"{share} %": lambda share=share: loads(bench, sustained * share / 100) for share in SHARES})
+    loaded = interleave(bench, {f"{share} %": lambda share=share: loads(bench, sustained * share / 100, seconds) for share in SHARES})
     beside = [(name, ratios(mine, results[name])) for name in (LOOP, INSERT, DRAIN)]
     two = {end: ratios(results[TWO + end], results[TWO_INSERT + end]) for end in PLACES.values()}
     return {"tables": [table(f"Insert and drain together, messages of {MESSAGE} bytes",
                              ["", "messages/s", "mongod CPU, µs a message", "producer held up, % of the time"],
                              rows(results, "rate", "mongod_us", "held"),
-                             [f"Closed loop, {seconds} s, the others {short} s: one producer, or two, inserts (w: majority) as fast as it can, and "
+                             [f"Closed loop, {seconds} s, and once {long} s: one producer, or two, inserts (w: majority) as fast as it can, and "
                               f"holds while more than {WAITING:,} messages wait. What still waits at the end is not counted.",
                               "Held up for 0 %: the producer, not the worker, is what does not go faster.",
                               f"insert alone: the same producer without a worker. drain alone: a backlog of {backlog:,}, without a producer."]),
@@ -47,15 +49,15 @@ def run(bench):
                        table("Insert to durable while both go", ["of what is sustained", "messages", "median, ms", "p99, ms", "p99.9, ms", "greatest, ms"],
                              [latency.row(name, values) for name, values in loaded.items()],
                              [f"Open loop: inserts are due at random times, 100 a second on average, at a share of {number(sustained)} messages/s, which "
-                              f"is the median above, for {bench.size(2, 60)} s; the first tenth does not count. From when an insert was due, so that a late "
+                              f"is the median above, for {seconds} s; the first tenth does not count. From when an insert was due, so that a late "
                               "producer counts, to the fdatasync that covers the message."])],
             "targets": {"together" + end: found for end, found in two.items()},
             "bars": [bars("Insert and drain together", "messages/s", results, "rate")],
             "raw": {"sustained": raw(results), "latency": raw(loaded)}}
 
 
-def loads(bench, load):
-    return {**latency.under_load(bench, load, bench.size(2, 60), latency.SENT), "load": load}
+def loads(bench, load, seconds):
+    return {**latency.under_load(bench, load, seconds, latency.SENT), "load": load}
 
 
 def pawl(queue):
