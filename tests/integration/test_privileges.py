@@ -242,6 +242,26 @@ def test_each_privilege_of_viewer_and_producer_is_needed(prepared, users):
     assert field.queued("t2") == 1
 
 
+def test_a_viewer_of_some_types(prepared, users):
+    """What a viewer may not read of one type is unknown for that type alone, and is said."""
+    field = prepared
+    for name in ("t1", "t2"):
+        assert run("pawl-setup", *field.as_user("root"), "--type", name, "--own-collection").returncode == 0
+        field.fill(3, name, own=True)
+    field.fill(2, "t3")
+    viewer = documented_roles(field.name)["viewer"]["privileges"]
+    users.add("some", {"privileges": [*viewer, {"resource": {"db": field.name, "collection": "messages.t1"}, "actions": ["find"]}]},
+              pwd=PASSWORDS["worker"])
+    where = ["--uri", users.uri("some"), "--db", field.name]
+    done = run("pawl-status", *where, "--json")
+    rows = {row["type"]: row for row in map(json.loads, done.stdout.splitlines())}
+    assert done.returncode == 0 and {name: row["queued"] for name, row in rows.items()} == {"t1": 3, "t2": None, "t3": 2}, done
+    done = run("pawl-status", *where)
+    assert done.returncode == 0 and re.search(rb"not all that waits is known: messages\.t2: .*not authorized", done.stdout), done
+    done = run("pawl-status", *where, "--check")
+    assert done.returncode == 2 and b"the queue cannot be read: " in done.stdout, done
+
+
 def test_what_a_move_needs(prepared, users, make_field):
     """The operator's role at both places; at the old one `find` on what the type's messages are in. Without that nothing is changed."""
     old, new = prepared, make_field(prepared.server)

@@ -195,7 +195,10 @@ static void write_head(FILE *out, const struct board *board, int64_t now_ms)
   BSON_APPEND_UTF8(&head, "server", board->server);
   BSON_APPEND_UTF8(&head, "version", PAWL_VERSION);
   BSON_APPEND_BOOL(&head, "answers", board->answers);
-  api_append_text(&head, "error", !board->answers ? board->why.text : overview->queue_known ? NULL : overview->queue_error.text);
+  api_append_text(&head, "error",
+                  !board->answers                         ? board->why.text
+                  : overview->queue_error.text[0] == '\0' ? NULL
+                                                          : overview->queue_error.text);
   api_append_text(&head, "unusable", overview->usable == OUTCOME_REFUSED ? overview->unusable.text : NULL);
   api_append_count(&head, "read_ms", now_ms - overview->read_at_ms, overview->read_at_ms != 0);
   api_append_count(&head, "counted_ms", now_ms - overview->counted_at_ms, overview->counted_at_ms != 0);

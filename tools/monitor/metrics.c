@@ -87,7 +87,7 @@ static bool documents(const struct board *board, const struct overview_row *row,
 static bool oldest_age(const struct board *board, const struct overview_row *row, double *number)
 {
   *number = 0;
-  return board->overview.queue_known && (!row->waits || known(seconds(row->oldest_ms), number));
+  return board->overview.queue_known && !row->own_unknown && (!row->waits || known(seconds(row->oldest_ms), number));
 }
 
 static bool in_rate(const struct board *board, const struct overview_row *row, double *number)
@@ -166,7 +166,7 @@ static bool own(const struct board *board, const struct overview_row *row, doubl
 static bool refused(const struct board *board, const struct overview_row *row, double *number)
 {
   *number = (double)row->refused;
-  return row->ledger.own && board->overview.queue_known;
+  return row->ledger.own && board->overview.queue_known && !row->own_unknown;
 }
 
 static bool paused(const struct board *board, const struct overview_row *row, double *number)

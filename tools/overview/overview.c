@@ -159,7 +159,7 @@ static void overview_carry(struct overview *overview, const struct overview *ear
 void row_finish(const struct overview *overview, struct overview_row *row)
 {
   bool by_lock = row->held ? row->lock.holder.kind == LOCK_BY_TOOL : row->ledger.epoch > 0;
-  bool known = overview->queue_known && (!overview->by_count || overview->counted_at_ms);
+  bool known = overview->queue_known && (!overview->by_count || overview->counted_at_ms) && !row->own_unknown;
   bool file = row->ledger.end.file[0] != '\0';
   if (row->kind == OVERVIEW_TYPE || row->kind == OVERVIEW_LOCK)
     row->kind = known && by_lock && !row->waits && !file && !row->problem && !row->ledger.paused && !row->ledger.own ? OVERVIEW_LOCK
@@ -168,7 +168,7 @@ void row_finish(const struct overview *overview, struct overview_row *row)
                     : !row->own_waits          ? 0
                     : row->counted > 0         ? row->counted_own
                                                : OVERVIEW_UNKNOWN;
-  row->queued = known && !row->waits ? 0 : row->counted > 0 ? row->counted : OVERVIEW_UNKNOWN;
+  row->queued = known && !row->waits ? 0 : row->counted > 0 && !row->own_unknown ? row->counted : OVERVIEW_UNKNOWN;
 }
 
 static enum outcome read_locks(struct rows *rows, struct lockstore *store, const struct overview_types *types, struct error *error)
@@ -195,11 +195,13 @@ enum outcome overview_read(struct overview *overview, struct lockstore *store, c
   overview->read_at_ms = overview_now_ms();
   rows_begin(&rows, overview, types);
   outcome = read_locks(&rows, store, types, error);
-  enum outcome oldest = outcome == OUTCOME_YES ? queue_read_oldest(&rows, mongo, types, earlier, &overview->queue_error) : OUTCOME_NO;
+  enum outcome oldest = outcome == OUTCOME_YES ? queue_read_oldest(&rows, mongo, types, earlier, error) : OUTCOME_NO;
   overview->queue_known = oldest == OUTCOME_YES || oldest == OUTCOME_NO;
   overview->by_count = oldest == OUTCOME_NO;
   if (outcome == OUTCOME_YES && overview->queue_known)
-    overview->queue_known = own_read_oldest(&rows, mongo, earlier, &overview->queue_error) == OUTCOME_YES;
+    overview->queue_known = own_read_oldest(&rows, mongo, earlier, error) == OUTCOME_YES;
+  if (outcome == OUTCOME_YES && !overview->queue_known)
+    overview->queue_error = *error;
   if (overview->by_count && earlier)
     rows_keep_counted(&rows, earlier);
   if (!rows_end(&rows, error))

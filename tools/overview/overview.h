@@ -55,6 +55,7 @@ struct overview_row {
   /* Of a type with its own collection (ledger.own); queued, oldest and waits are over both collections. */
   bool own_waits;     /* at least one document is in its own collection */
   int64_t own_queued; /* of `queued`; OVERVIEW_UNKNOWN also where there is none */
+  bool own_unknown;   /* its own collection could not be read: what waits in all is not known */
   int64_t refused;    /* so many documents there are no worker's, for their `type` is another; the first few are looked at */
 
   int64_t still_ms; /* for so long this process has seen documents wait and the ledger's seq stay the same; 0: it moves, or none waits */
@@ -88,15 +89,15 @@ struct overview {
   struct overview_row *rows; /* in order of type, by bytes */
   size_t count;
   char db[64];
-  bool queue_known; /* false: which types have messages could not be read (a time-out, a right); queue_error says why */
-  bool by_count;    /* there is no index: `waits` and the oldest are those of the last count */
-  struct error queue_error;
-  enum outcome usable;   /* workers take the database. REFUSED: they do not. UNKNOWN: not known, or overview_inspect was not called */
-  struct error unusable; /* unless YES; empty: overview_inspect was not called */
-  int64_t server_ms;     /* wall clock by the database server, at the reading; milliseconds since 1970 */
-  int64_t read_at_ms;    /* this process's boot-time clock; 0: never */
-  int64_t counted_at_ms; /* the same; 0: not counted yet, or the last count failed before it was known */
-  int64_t count_took_ms; /* how long the last count took */
+  bool queue_known;         /* false: which types have messages could not be read: a time-out, a right */
+  bool by_count;            /* there is no index: `waits` and the oldest are those of the last count */
+  struct error queue_error; /* why it could not be read, or the own collection of a type (own_unknown); empty: all was */
+  enum outcome usable;      /* workers take the database. REFUSED: they do not. UNKNOWN: not known, or overview_inspect was not called */
+  struct error unusable;    /* unless YES; empty: overview_inspect was not called */
+  int64_t server_ms;        /* wall clock by the database server, at the reading; milliseconds since 1970 */
+  int64_t read_at_ms;       /* this process's boot-time clock; 0: never */
+  int64_t counted_at_ms;    /* the same; 0: not counted yet, or the last count failed before it was known */
+  int64_t count_took_ms;    /* how long the last count took */
 };
 
 /* Which types; count 0: all. The names are borrowed for the call. */

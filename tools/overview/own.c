@@ -57,14 +57,14 @@ static void note_first(void *context, const bson_t *document)
   row->own_waits = true;
 }
 
-/* Those from *at on. */
-static enum outcome read_some(const struct own_reading *reading, struct mongo *mongo, size_t *at, struct error *error)
+/* Those from *at on, at most so many; *at is behind the last of them then. */
+static enum outcome read_some(const struct own_reading *reading, struct mongo *mongo, size_t *at, int most, struct error *error)
 {
   const struct overview *overview = reading->rows->overview;
   bson_t pipeline = BSON_INITIALIZER;
   int count = 0;
   BCON_APPEND(&pipeline, "0", "{", "$match", "{", "_id", BCON_UTF8("@none"), "}", "}");
-  for (; *at < overview->count && count < TYPES_MAX; ++*at) {
+  for (; *at < overview->count && count < most; ++*at) {
     char key[16];
     if (!overview->rows[*at].ledger.own)
       continue;
@@ -101,16 +101,47 @@ static enum outcome read_behind(const struct own_reading *reading, struct mongo 
   return outcome;
 }
 
+/* Rights may be given a type: where that to read one own collection is missing, this says nothing of the others. */
+static bool is_denied(enum outcome outcome, const struct error *error)
+{
+  return outcome == OUTCOME_UNKNOWN && error->reason == ERROR_RIGHT;
+}
+
+static enum outcome own_denied(struct overview *overview, struct overview_row *row, const struct error *error)
+{
+  const struct queue_name name = queue_name_of(row->type, SOURCE_OWN);
+  row->own_unknown = true;
+  error_set(&overview->queue_error, "%s: %.800s", name.text, error->text);
+  return OUTCOME_YES;
+}
+
+static enum outcome read_each(const struct own_reading *reading, struct mongo *mongo, size_t from, size_t to, struct error *error)
+{
+  enum outcome outcome = OUTCOME_YES;
+  while (from < to && outcome == OUTCOME_YES) {
+    outcome = read_some(reading, mongo, &from, 1, error);
+    if (is_denied(outcome, error))
+      outcome = own_denied(reading->rows->overview, &reading->rows->overview->rows[from - 1], error);
+  }
+  return outcome;
+}
+
 enum outcome own_read_oldest(struct rows *rows, struct mongo *mongo, const struct overview *earlier, struct error *error)
 {
   const struct own_reading reading = {.rows = rows, .earlier = earlier};
   enum outcome outcome = OUTCOME_YES;
-  for (size_t at = 0; at < rows->overview->count && outcome == OUTCOME_YES;)
-    outcome = read_some(&reading, mongo, &at, error);
+  for (size_t at = 0; at < rows->overview->count && outcome == OUTCOME_YES;) {
+    size_t from = at;
+    outcome = read_some(&reading, mongo, &at, TYPES_MAX, error);
+    if (is_denied(outcome, error))
+      outcome = read_each(&reading, mongo, from, at, error);
+  }
   for (size_t i = 0; i < rows->overview->count && outcome == OUTCOME_YES; i++) {
     struct overview_row *row = &rows->overview->rows[i];
     if (row->refused >= FIRST_MAX && !row->own_waits)
       outcome = read_behind(&reading, mongo, row, error);
+    if (is_denied(outcome, error))
+      outcome = own_denied(rows->overview, row, error);
   }
   return outcome;
 }
@@ -141,7 +172,7 @@ enum outcome own_count(struct overview *overview, struct mongo *mongo, struct er
   enum outcome outcome = OUTCOME_YES;
   for (size_t i = 0; i < overview->count && outcome == OUTCOME_YES; i++) {
     struct overview_row *row = &overview->rows[i];
-    if (!row->ledger.own)
+    if (!row->ledger.own || row->own_unknown)
       continue;
     outcome = count_one(mongo, row, error);
     row->queued += outcome == OUTCOME_YES ? row->own_queued : 0;

@@ -45,7 +45,8 @@ MUST_CHECK enum outcome queue_read_oldest(struct rows *rows, struct mongo *mongo
 
 /* ---- own.c: what waits in own collections ---- */
 
-/* As queue_read_oldest, for the rows whose ledgers are read. */
+/* As queue_read_oldest, for the rows whose ledgers are read. Where a right is missing, the rows
+ * that it concerns are marked. */
 MUST_CHECK enum outcome own_read_oldest(struct rows *rows, struct mongo *mongo, const struct overview *earlier, struct error *error);
 /* Adds to `queued` of each row. */
 MUST_CHECK enum outcome own_count(struct overview *overview, struct mongo *mongo, struct error *error);

@@ -96,9 +96,9 @@ static void check(struct verdict *verdict, const struct config *config, struct l
     return;
   }
   bool counts = overview->queue_known && (config->max_documents >= 0 || overview->by_count);
-  if (!overview->queue_known)
+  if (overview->queue_error.text[0])
     say_cannot(verdict, "the queue cannot be read", &overview->queue_error);
-  else if (counts && overview_count(overview, store, &types, &error) != OUTCOME_YES)
+  if (counts && overview_count(overview, store, &types, &error) != OUTCOME_YES)
     say_cannot(verdict, "the queue cannot be counted", &error);
   if (types.count == 0)
     overview_inspect(overview, store);

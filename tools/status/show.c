@@ -120,6 +120,8 @@ static void print_remarks(const struct overview *overview)
       printf("%s: %s\n", row->type, remark);
     print_own(row);
   }
+  if (overview->queue_error.text[0])
+    printf("database %s: not all that waits is known: %s\n", overview->db, overview->queue_error.text);
   if (overview->unusable.text[0])
     printf("database %s: %s: %s\n", overview->db,
            overview->usable == OUTCOME_REFUSED ? "workers refuse it" : "whether workers would refuse it is not known",

@@ -101,7 +101,7 @@ enum alarm top_alarm(const struct overview *overview, const struct error *error,
     snprintf(line, ALARM_SIZE, "waiting for the database to answer");
   else if (overview->usable == OUTCOME_REFUSED)
     snprintf(line, ALARM_SIZE, "WORKERS REFUSE THE DATABASE: %s", overview->unusable.text);
-  else if (!overview->queue_known)
+  else if (overview->queue_error.text[0])
     snprintf(line, ALARM_SIZE, "QUEUE UNKNOWN: %s", overview->queue_error.text);
   else
     alarm = findings_show(overview, room, line);
