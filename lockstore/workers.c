@@ -63,10 +63,10 @@ enum outcome workers_read(struct lockstore *store, uint64_t group, struct worker
   struct mongo *mongo = lockstore_mongo(store);
   struct reading reading = {.me = &store->address, .rows = rows, .count = count};
   *count = 0;
-  bson_t *command = BCON_NEW("find", "workers", "filter", "{", "group", BCON_INT64((int64_t)group), "}", "projection", "{", "group",
-                             BCON_INT32(1), "held", BCON_INT32(1), "max", BCON_INT32(1), "lease_ms", BCON_INT32(1), "asks", BCON_INT32(1),
-                             "age_ms", "{", "$cond", "[", "{", "$eq", "[", "{", "$type", "$at", "}", "date", "]", "}", "{", "$subtract",
-                             "[", "$$NOW", "$at", "]", "}", BCON_NULL, "]", "}", "}");
+  /* Dates since 1970 only: from an older one the difference may be no int64, which fails the whole reading. */
+  bson_t *command = BCON_NEW("find", "workers", "filter", "{", "group", BCON_INT64((int64_t)group), "at", "{", "$gt", BCON_DATE_TIME(0),
+                             "}", "}", "projection", "{", "group", BCON_INT32(1), "held", BCON_INT32(1), "max", BCON_INT32(1), "lease_ms",
+                             BCON_INT32(1), "asks", BCON_INT32(1), "age_ms", "{", "$subtract", "[", "$$NOW", "$at", "]", "}", "}");
   mongo_append_read_concern(mongo, command, "local", false);
   mongo_append_max_time(mongo, command);
   enum outcome outcome = mongo_find(mongo, "reading the rows of the workers", command, row_read, &reading, error);

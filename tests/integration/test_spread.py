@@ -6,6 +6,7 @@ from collections import Counter
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from bson.datetime_ms import DatetimeMS
 from bson.int64 import Int64
 
 import segment as made
@@ -173,10 +174,12 @@ def test_rows_that_make_no_sense(field):
         wait_until(lambda: all(field.seq(name) > 0 for name in TYPES[:3]), field.logs)
     row = field.db.workers.find_one({"pid": worker.pid})
     empty = {"group": row["group"], "held": Int64(0), "max": Int64(1000), "lease_ms": Int64(2**62), "asks": b"somebody"}
-    for n, at in enumerate([0, 3600, 10**9]):
-        field.db.workers.insert_one({"_id": b"forged %d" % n, "at": datetime.now(timezone.utc) + timedelta(seconds=at), **empty})
+    now = datetime.now(timezone.utc)
+    for n, at in enumerate([now, now + timedelta(hours=1), now + timedelta(days=10**4), DatetimeMS(-2**63), DatetimeMS(2**63 - 1)]):
+        field.db.workers.insert_one({"_id": b"forged %d" % n, "at": at, **empty})
     with flowing(field, TYPES[:6]):
         wait_until(lambda: all(field.seq(name) > 0 for name in TYPES[:6]), field.logs, 20)
+    assert "not spread" not in worker.log(), str(worker)
     field.stop()
     field.drain(types=["*"])
     field.compare(*TYPES[:6])
