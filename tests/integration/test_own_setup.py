@@ -132,7 +132,10 @@ def test_collection_of_somebody_else(field):
 @pytest.mark.parametrize("name", ["a..b", "a."])
 def test_names_that_drivers_refuse(field, name):
     assert "can have no own collection" in own(field, name, code=2)
-    assert field.ledger(name) is None and not [found for found in field.db.list_collection_names() if found.startswith("messages.")]
+    done = field.run("pawl-setup", "--type", "t1", "--type", name, "--own-collection")
+    assert done.returncode == 2 and field.db.list_collection_names() == [], done  # the other type is not switched either
+    done = run("pawl-setup", "--uri", "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100", "--db", "x", "--type", name, "--own-collection")
+    assert done.returncode == 2 and b"can have no own collection" in done.stderr, done
 
 
 def test_the_longest_name(field):

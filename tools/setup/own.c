@@ -190,8 +190,6 @@ enum own_status own_begin(const struct own *own, struct error *error)
 {
   struct ledger ledger;
   struct error text;
-  if (!own_collection_name_check(own->type, error))
-    return OWN_REFUSED;
   enum own_status status = read_ledger(own, &ledger, error);
   if (status == OWN_DONE)
     status = collection_ready(own, ledger.own, error);

@@ -10,7 +10,7 @@
 
 struct own {
   struct lockstore *store; /* prepared */
-  const char *type;        /* a valid type */
+  const char *type;        /* a valid type, fit for the name of a collection (own_collection_name_check) */
   int64_t wait_ms;         /* own_end: how long to wait for the lock; negative: for ever */
   void (*tell)(void *context, const char *text);
   void *context;

@@ -304,6 +304,18 @@ static int switch_type(const struct config *config, struct lockstore *store, con
   return EXIT_FAILED;
 }
 
+/* Before anything is asked of a database: a bad name is one wherever it is. */
+static int own_names_check(const struct config *config)
+{
+  struct error error;
+  if (config->own_collection && config->adopt && !own_collection_name_check(config->adopt, &error))
+    return fail(&error, EXIT_USAGE);
+  for (size_t i = 0; config->own_collection && i < config->type_count; i++)
+    if (!own_collection_name_check(config->types[i], &error))
+      return fail(&error, EXIT_USAGE);
+  return EXIT_DONE;
+}
+
 static int switch_types(struct setup *setup)
 {
   struct error error;
@@ -396,7 +408,9 @@ int main(int argc, char **argv)
   if (!config_begin(&setup.config, CONFIG_SETUP, argc, argv, stdout, stderr, &code))
     return code;
   setup.deadline_ms = setup.config.timeout_ms < 0 ? INT64_MAX : clock_boot_ms() + setup.config.timeout_ms;
-  code = setup.config.replica_set ? initiate(&setup) : EXIT_DONE;
+  code = own_names_check(&setup.config);
+  if (code == EXIT_DONE && setup.config.replica_set)
+    code = initiate(&setup);
   if (code == EXIT_DONE && !setup.config.list_refused) /* the list only reads */
     code = prepare(&setup);
   if (code == EXIT_DONE && setup.config.adopt)
