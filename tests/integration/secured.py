@@ -39,7 +39,7 @@ class Secured(Mongod):
         command(mongod, "--dbpath", node / "data", "--port", self.port, "--bind_ip", "127.0.0.1", "--nounixsocket", "--fork", "--logpath",
                 node / "log", "--pidfilepath", node / "pid", "--wiredTigerCacheSizeGB", "0.25", "--replSet", "rs0", "--oplogSize", "512",
                 "--keyFile", key, "--tlsMode", "requireTLS", "--tlsCertificateKeyFile", tls / "server.pem", "--tlsCAFile", tls / "ca.crt",
-                "--tlsAllowConnectionsWithoutCertificates", "--setParameter", "enableTestCommands=1")
+                "--tlsAllowConnectionsWithoutCertificates", "--setParameter", "enableTestCommands=1", "--setParameter", "diagnosticDataCollectionEnabled=false")
         (self.folder / "pids").write_text((node / "pid").read_text())
         # As an operator does it: before there is a user, from the machine itself.
         done = run("pawl-setup", "--uri", f"mongodb://127.0.0.1:{self.port}/?tls=true&tlsCAFile={tls}/ca.crt&directConnection=true",
