@@ -66,13 +66,21 @@ static bool sync_name(const char *path)
   return ok;
 }
 
-static enum pawl_result token_write(int fd, const char *path, bool made, int64_t token, struct pawl_error *error)
+/* 0: none. */
+static bool token_put(int fd, int64_t token)
 {
   char text[TOKEN_BYTES + 1];
   snprintf(text, sizeof text, "%020" PRId64 "\n", token);
-  if (pwrite(fd, text, TOKEN_BYTES, 0) != TOKEN_BYTES || fdatasync(fd) != 0 || (made && !sync_name(path)))
-    return failed(error, "writing", path);
-  return PAWL_OK;
+  return token == 0 ? ftruncate(fd, 0) == 0 : pwrite(fd, text, TOKEN_BYTES, 0) == TOKEN_BYTES;
+}
+
+static enum pawl_result token_write(int fd, const char *path, int64_t seen, int64_t token, struct pawl_error *error)
+{
+  if (token_put(fd, token) && fdatasync(fd) == 0 && (seen != 0 || sync_name(path)))
+    return PAWL_OK;
+  enum pawl_result result = failed(error, "writing", path);
+  (void)token_put(fd, seen); /* else the next append finds it there, and takes it for synced */
+  return result;
 }
 
 static enum pawl_result append(const char *path, const char *bytes, size_t size, struct pawl_error *error)
@@ -112,7 +120,7 @@ enum pawl_result pawl_file_append(const char *path, int64_t token, const void *b
     result =
         result_set(error, PAWL_FENCED, "appending to %.500s: token %" PRId64 " is below %" PRId64 ", which has written", path, token, seen);
   if (result == PAWL_OK && token > seen)
-    result = token_write(fd, beside, seen == 0, token, error);
+    result = token_write(fd, beside, seen, token, error);
   if (result == PAWL_OK)
     result = append(path, bytes, size, error);
   (void)fcntl(fd, F_OFD_SETLK, &none); /* a child of a fork may have a copy of the descriptor */

@@ -157,6 +157,21 @@ LOCK_TEST(document_waited_for_and_renewed)
   assert_int_equal(held_number(two, waits, "state.n"), 1);
 }
 
+/* The server's clock was set back: no token is given twice, and no document stays closed until the old time has come again. */
+LOCK_TEST(documents_after_a_clock_went_back)
+{
+  const struct which which = {.collection = COLLECTION, .filter = "{\"_id\": 1}"},
+                     other = {.collection = COLLECTION, .filter = "{\"_id\": 2}"};
+  struct pawl *pawl = handle_open();
+  put(COLLECTION, "{\"_id\": 1, \"pawl\": {\"token\": {\"$numberLong\": \"4503599627370496\"}}}");
+  assert_int_equal(pawl_token(pawl, taken(pawl, &which)), 4503599627370497);
+  put(COLLECTION, "{\"_id\": 2, \"pawl\": {\"owner\": {\"$binary\": {\"base64\": \"AAECAwQFBgcICQoLDA0ODw==\", \"subType\": \"00\"}},"
+                  " \"at\": {\"$date\": {\"$numberLong\": \"4102444800000\"}}, \"ttl\": {\"$numberLong\": \"1000\"},"
+                  " \"token\": {\"$numberLong\": \"1\"}}}");
+  pawl_hold hold;
+  assert_result(take_document(pawl, &other, PAWL_NO_WAIT, false, &hold), PAWL_OK);
+}
+
 /* ---- fencing ---- */
 
 static enum pawl_result guarded(struct pawl *pawl, const char *collection, const char *filter_json, const char *json, int64_t token)
@@ -212,6 +227,13 @@ LOCK_TEST(wrong_documents)
     assert_result(update(pawl, hold, updates[i]), PAWL_REFUSED);
   assert_result(pawl_document_update(pawl, hold, NULL, &error), PAWL_INVALID);
   assert_result(update(pawl, hold, "{\"$set\": {\"pawls\": 1}}"), PAWL_OK);
+  const struct which below = {.collection = COLLECTION, .filter = "{\"_id\": 2}", .field = "state.lock"};
+  put(COLLECTION, "{\"_id\": 2, \"state\": {\"n\": 1}}");
+  pawl_hold deep = taken(pawl, &below);
+  static const char *const above[] = {"{\"$set\": {\"state\": 1}}", "{\"$unset\": {\"state\": 1}}", "{\"$set\": {\"state.lock\": 1}}"};
+  for (size_t i = 0; i < sizeof above / sizeof *above; i++)
+    assert_result(update(pawl, deep, above[i]), PAWL_REFUSED);
+  assert_result(update(pawl, deep, "{\"$set\": {\"state.n\": 2, \"stat\": 3}}"), PAWL_OK);
   pawl_hold lock = take(pawl, "wrong-documents");
   assert_null(pawl_document_bytes(pawl, lock));
   assert_result(update(pawl, lock, "{\"$set\": {\"n\": 1}}"), PAWL_INVALID);

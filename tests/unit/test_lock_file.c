@@ -1,6 +1,7 @@
 /* Files that refuse a lower token. */
 #include "test_lock.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,6 +84,51 @@ FILE_TEST(wrong_appends)
   assert_result(pawl_file_append(path, 1, NULL, 1, &error), PAWL_INVALID);
   assert_result(pawl_file_append("/nowhere/out", 1, "a", 1, &error), PAWL_UNKNOWN);
   assert_contains(error.text, "No such file or directory");
+}
+
+/* Of the syncs of an append the first, the second, … fails; the linker puts these in their place. */
+static int syncs_until_one_fails = -1;
+int __real_fdatasync(int fd);
+int __real_fsync(int fd);
+int __wrap_fdatasync(int fd);
+int __wrap_fsync(int fd);
+
+static bool fails(void)
+{
+  if (syncs_until_one_fails < 0 || syncs_until_one_fails-- > 0)
+    return false;
+  errno = EIO;
+  return true;
+}
+
+int __wrap_fdatasync(int fd)
+{
+  return fails() ? -1 : __real_fdatasync(fd);
+}
+
+int __wrap_fsync(int fd)
+{
+  return fails() ? -1 : __real_fsync(fd);
+}
+
+/* Nothing is appended before the token is durable, and what has failed to be synced is written anew. */
+FILE_TEST(a_token_is_durable_before_the_bytes)
+{
+  for (int sync = 0; sync < 2; sync++) {
+    syncs_until_one_fails = sync;
+    assert_result(append(5, "a"), PAWL_UNKNOWN);
+    assert_contains(error.text, "out.token: Input/output error");
+    assert_int_equal(access(path, F_OK), -1);
+  }
+  assert_result(append(5, "a"), PAWL_OK);
+  for (int again = 0; again < 2; again++) {
+    syncs_until_one_fails = 0;
+    assert_result(append(7, "b"), PAWL_UNKNOWN);
+    assert_file("a");
+  }
+  assert_result(append(4, "c"), PAWL_FENCED);
+  assert_result(append(6, "d"), PAWL_OK);
+  assert_file("ad");
 }
 
 /* Many processes: each writes its own token, as often as it may; the tokens in the file never fall. */

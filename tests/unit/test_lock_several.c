@@ -173,6 +173,33 @@ LOCK_TEST(another_number_of_slots)
   assert_result(take_all(pawl, &mutex, 1, 20 * lease_ms, &hold), PAWL_OK);
 }
 
+LOCK_TEST(slots_broken_by_a_person)
+{
+  enum { SLOTS = 3 };
+  struct pawl *handles[SLOTS], *person = handle_open();
+  const struct pawl_want want = {.name = MY_NAME, .slots = SLOTS};
+  pawl_hold holds[SLOTS];
+  int second = -1;
+  for (int i = 0; i < SLOTS; i++) {
+    handles[i] = handle_open();
+    pawl_fd(handles[i]);
+    assert_result(take_all(handles[i], &want, 1, PAWL_NO_WAIT, &holds[i]), PAWL_OK);
+    if (pawl_slot(handles[i], holds[i]) == 1)
+      second = i;
+  }
+  assert_true(second >= 0);
+  pass_ms(lease_ms / 10);
+  assert_result(pawl_break(person, MY_NAME, 1, "its disk is full", &error), PAWL_OK);
+  assert_int_equal(event_of(handles[second]).reason, PAWL_REASON_BROKEN);
+  pass_ms(lease_ms / 20);
+  for (int i = 0; i < SLOTS; i++)
+    assert_int_equal(pawl_left_ms(handles[i], holds[i]) > 0, i != second);
+  assert_result(pawl_break(person, MY_NAME, -1, "all disks are full", &error), PAWL_OK);
+  for (int i = 0; i < SLOTS; i++)
+    if (i != second)
+      assert_int_equal(event_of(handles[i]).kind, PAWL_EVENT_LOST);
+}
+
 /* A lease that is not given back comes free by its end. */
 LOCK_TEST(a_slot_comes_back)
 {
