@@ -285,9 +285,12 @@ bool consumer_sees_nothing(const struct consumer *consumer)
 
 bool consumer_is_busy(const struct consumer *consumer, int64_t now_ms)
 {
-  enum { CHECK_MS = 1000 }; /* after that it is not on its way: the type is paused, or its storage does not agree */
-  bool checks = consumer->core.state == STATE_CHECKING && now_ms - consumer->core.entered_ms < CHECK_MS;
-  return (consumer->lease.held || checks) && !consumer_sees_nothing(consumer);
+  /* After that it is not on its way: the type is paused, its storage does not agree, or its disk hangs. */
+  enum { ON_ITS_WAY_MS = 1000 };
+  const struct core *core = &consumer->core;
+  bool checks = core->state == STATE_CHECKING && now_ms - core->entered_ms < ON_ITS_WAY_MS,
+       hangs = core->activity[ACTIVITY_MAIN].running && now_ms - core->activity[ACTIVITY_MAIN].started_ms >= ON_ITS_WAY_MS;
+  return (consumer->lease.held || checks) && !consumer_sees_nothing(consumer) && !hangs;
 }
 
 /* After a pass that found nothing: the rest of its release needs no message, and the last poll need not wait for it. */

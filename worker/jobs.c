@@ -216,22 +216,31 @@ static void read_unlink(struct jobs *jobs, struct action_job **at)
     jobs->reads_last = at;
 }
 
-/* Those for which there is memory, in their order. Returns when the next one has waited long enough; INT64_MAX: none waits. */
+/*
+ * Those for which there is memory, in their order: the first that has nothing keeps those behind it waiting. One that reads ahead does not:
+ * it may wait for a disk that hangs. Returns when the next one has waited long enough; INT64_MAX: none waits.
+ */
 static int64_t reads_begin(struct jobs *jobs)
 {
-  struct action_job *work;
-  int64_t now_ms = clock_boot_ms();
-  while ((work = jobs->reads) != NULL) {
+  struct action_job **at = &jobs->reads, *work;
+  int64_t now_ms = clock_boot_ms(), wake_ms = INT64_MAX;
+  while ((work = *at) != NULL) {
     struct performer *performer = work->performer;
     int64_t patient_ms = work->since_ms + BUDGET_PATIENCE_MS;
     work->action.ask_documents =
         budget_ask(&jobs->budget, &performer->share, atomic_load(&performer->batch_messages), now_ms >= patient_ms);
-    if (work->action.ask_documents == 0)
-      return now_ms >= patient_ms ? now_ms + BUDGET_PATIENCE_MS : patient_ms;
-    read_unlink(jobs, &jobs->reads);
-    executor_submit(jobs->executor, &work->job);
+    if (work->action.ask_documents > 0) {
+      read_unlink(jobs, at);
+      executor_submit(jobs->executor, &work->job);
+      continue;
+    }
+    int64_t due_ms = now_ms >= patient_ms ? now_ms + BUDGET_PATIENCE_MS : patient_ms;
+    wake_ms = due_ms < wake_ms ? due_ms : wake_ms;
+    if (performer->share.held == 0)
+      break;
+    at = (struct action_job **)&work->job.next;
   }
-  return INT64_MAX;
+  return wake_ms;
 }
 
 static void read_wait(struct jobs *jobs, struct action_job *work)

@@ -47,7 +47,7 @@ struct finder { /* of types by patterns */
   struct address given_to; /* the process that types were given to last, */
   int64_t given_ms, given; /* when, and how many: its row may be older */
   int64_t unfit_until_ms;  /* until then it asks for none: there was one that it could not serve */
-  bool logged_unspread;
+  bool logged_unspread, logged_denied;
   struct job leave; /* removes the row of this worker */
   enum { ROW_STAYS, ROW_GOES, ROW_GONE } own_row;
   type_name turn; /* the last one that was begun: the next one is the one after it */

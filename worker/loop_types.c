@@ -317,6 +317,18 @@ static void look_log(struct loop *loop, const struct type_look *look)
     notifications_go(loop->notifications);
 }
 
+static void denied_log(struct loop *loop, const struct error *denied)
+{
+  struct finder *finder = loop->finder;
+  struct error text;
+  bool is_denied = denied->text[0] != '\0';
+  if (is_denied && !finder->logged_denied) {
+    error_set(&text, "a type is not found by its own collection: %.900s", denied->text);
+    loop_say(CONFIG_LOG_WARN, "own-collection", text.text);
+  }
+  finder->logged_denied = is_denied;
+}
+
 static void looked(struct loop *loop)
 {
   struct finder *finder = loop->finder;
@@ -336,6 +348,7 @@ static void looked(struct loop *loop)
   aside_forget(&finder->aside, now_ms);
   if (look->last)
     return;
+  denied_log(loop, &look->types.denied);
   struct type_list held = finder->held;
   finder->held = finder->look.held;
   finder->look.held = held;

@@ -49,7 +49,47 @@ static void name_left(const bson_iter_t *found, struct error *error)
   error_set(error, "deleting the message with _id %s: MongoDB removes nothing, and the message is in the queue", message_id_show(&id).text);
 }
 
-/* False: they are not all ObjectIds, or there are none. */
+/* Kinds of which the server's order is known here, each apart from the others; 0: another one. */
+static int kind_of(const struct element *id)
+{
+  switch (id->type) {
+  case BSON_TYPE_OID:
+    return 1;
+  case BSON_TYPE_INT32:
+  case BSON_TYPE_INT64:
+    return 2;
+  case BSON_TYPE_UTF8:
+    return 3;
+  default:
+    return 0;
+  }
+}
+
+static int64_t integer_of(const struct element *id)
+{
+  int64_t number = 0;
+  int32_t small = 0;
+  if (id->type == BSON_TYPE_INT64) {
+    memcpy(&number, id->value, sizeof number);
+    return (int64_t)BSON_UINT64_FROM_LE((uint64_t)number);
+  }
+  memcpy(&small, id->value, sizeof small);
+  return (int32_t)BSON_UINT32_FROM_LE((uint32_t)small);
+}
+
+/* Of one kind. A string is its length, its bytes, and a NUL. */
+static bool comes_before(const struct element *left, const struct element *right)
+{
+  enum { LENGTH_BYTES = 4 };
+  if (kind_of(left) == 2)
+    return integer_of(left) < integer_of(right);
+  size_t front = left->type == BSON_TYPE_UTF8 ? LENGTH_BYTES : 0;
+  size_t shorter = left->bytes < right->bytes ? left->bytes : right->bytes;
+  int order = memcmp(left->value + front, right->value + front, shorter - front);
+  return order < 0 || (order == 0 && left->bytes < right->bytes);
+}
+
+/* False: they are not all of one kind whose order is known, or there are none. */
 static bool ids_bounds(const bson_t *ids, struct element *least, struct element *greatest)
 {
   struct elements elements;
@@ -57,11 +97,11 @@ static bool ids_bounds(const bson_t *ids, struct element *least, struct element 
   bool any = false;
   elements_init(&elements, bson_get_data(ids), ids->len);
   for (; elements_next(&elements, &id); any = true) {
-    if (id.type != BSON_TYPE_OID)
+    if (kind_of(&id) == 0 || (any && kind_of(&id) != kind_of(least)))
       return false;
-    if (!any || memcmp(id.value, least->value, id.bytes) < 0)
+    if (!any || comes_before(&id, least))
       *least = id;
-    if (!any || memcmp(id.value, greatest->value, id.bytes) > 0)
+    if (!any || comes_before(greatest, &id))
       *greatest = id;
   }
   return any;
@@ -148,16 +188,15 @@ enum outcome queue_delete(struct lockstore *store, const struct queue_part *part
   return delete_send(store, &deletes, removed, error);
 }
 
-enum outcome queue_find_left(struct lockstore *store, const struct queue_part *part, const bson_t *ids, struct error *error)
+static enum outcome find_left(struct lockstore *store, const struct queue_part *part, const bson_t *filter, struct error *error)
 {
   const struct queue_find find = {
       .doing = "looking for deleted messages", .type = part->type, .source = part->source, .limit = 1, .snapshot = true};
   struct mongo *mongo = lockstore_mongo(store);
-  bson_t command = BSON_INITIALIZER, filter = BSON_INITIALIZER, reply;
+  bson_t command = BSON_INITIALIZER, reply;
   bson_iter_t documents;
-  ids_filter(&filter, part, ids);
   BSON_APPEND_UTF8(&command, "find", queue_name_of(part->type, part->source).text);
-  BSON_APPEND_DOCUMENT(&command, "filter", &filter);
+  BSON_APPEND_DOCUMENT(&command, "filter", filter);
   mongo_append_read_concern(mongo, &command, "snapshot", true);
   enum outcome outcome = queue_find_ids(mongo, &find, &command, &reply, &documents, error);
   if (outcome == OUTCOME_YES && bson_iter_next(&documents))
@@ -165,7 +204,27 @@ enum outcome queue_find_left(struct lockstore *store, const struct queue_part *p
   else if (outcome == OUTCOME_YES)
     outcome = OUTCOME_NO;
   bson_destroy(&reply);
-  bson_destroy(&filter);
+  return outcome;
+}
+
+enum outcome queue_find_left(struct lockstore *store, const struct queue_part *part, const bson_t *ids, struct error *error)
+{
+  struct elements elements;
+  struct element id, least, greatest;
+  bool each = part->source == SOURCE_OWN && !ids_bounds(ids, &least, &greatest);
+  enum outcome outcome = OUTCOME_NO;
+  elements_init(&elements, bson_get_data(ids), ids->len);
+  do {
+    bson_t filter = BSON_INITIALIZER;
+    if (!each)
+      ids_filter(&filter, part, ids);
+    else if (!elements_next(&elements, &id))
+      return outcome;
+    else
+      (void)message_id_append(&filter, "_id", &id);
+    outcome = find_left(store, part, &filter, error);
+    bson_destroy(&filter);
+  } while (each && outcome == OUTCOME_NO);
   return outcome;
 }
 

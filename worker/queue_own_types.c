@@ -75,6 +75,21 @@ static enum outcome ask(struct queue_types *types, const char *const *names, siz
   return outcome;
 }
 
+/* Where the right on one of them is lacking the server tells of none: then each is asked, and that one left out. */
+static enum outcome ask_each(struct queue_types *types, const char *const *names, size_t count, const struct queue_types_giving *giving,
+                             struct error *error)
+{
+  enum outcome outcome = OUTCOME_YES;
+  for (size_t i = 0; i < count && outcome == OUTCOME_YES; i++) {
+    outcome = ask(types, &names[i], 1, "local", giving, error);
+    if (outcome != OUTCOME_UNKNOWN || error->reason != ERROR_RIGHT)
+      continue;
+    error_set(&types->denied, "%s: %.800s", queue_name_of(names[i], SOURCE_OWN).text, error->text);
+    outcome = OUTCOME_YES;
+  }
+  return outcome;
+}
+
 /* A part of them, from where the last call ended. */
 static enum outcome ask_part(struct queue_types *types, const struct type_list *own, const struct queue_types_giving *giving,
                              struct error *error)
@@ -93,6 +108,8 @@ static enum outcome ask_part(struct queue_types *types, const struct type_list *
     while (count < TOGETHER && at < own->count)
       names[count++] = own->names[at++];
     outcome = ask(types, names, count, "local", giving, error);
+    if (outcome == OUTCOME_UNKNOWN && error->reason == ERROR_RIGHT)
+      outcome = ask_each(types, names, count, giving, error);
     snprintf(types->next_own, sizeof types->next_own, "%s", at < own->count ? own->names[at - 1] : "");
   }
   if (types->next_own[0] != '\0')
@@ -105,6 +122,7 @@ enum outcome queue_types_find_own(struct queue_types *types, queue_types_each *e
 {
   struct listing listing = {.rules = types->rules, .memory = true};
   const struct queue_types_giving giving = {.each = each, .context = context};
+  types->denied.text[0] = '\0';
   enum outcome outcome = ledger_list_own(types->store, types->from, types->before, note, &listing, error);
   type_list_sort(&listing.types);
   if (outcome == OUTCOME_YES && !listing.memory) {

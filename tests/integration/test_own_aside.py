@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from harness import CALM, RAW, ROOT, run
+from harness import CALM, RAW, ROOT, run, wait_until
 from secured import PASSWORDS
 from test_aside import aside
 from test_own_setup import enqueue, own, places, row, setup, shared
@@ -136,6 +136,21 @@ def test_patterns_need_rights_on_what_they_find_alone(prepared, options):
     done = run("pawl-worker", *field.as_user("worker"), "--dir", field.dir, *options, "--exit-when-empty", *CALM, timeout=60)
     assert done.returncode == 0, done
     field.compare("a1", "z1")
+
+
+def test_patterns_find_the_others_where_a_right_lacks(prepared):
+    """On the collection of one type that it serves: that one is named, and the rest is found."""
+    field = prepared
+    field.mongo = field.as_user("root")
+    own(field, "m1")
+    own(field, "n1")
+    field.fill(10, "a1")
+    worker = field.worker(*CALM, types=["*"], mongo=field.as_user("worker"))
+    worker.wait_log(r"own-collection: a type is not found by its own collection: messages\.[mn]1: ")
+    wait_until(lambda: field.seq("a1") == 10, field.logs)
+    field.fill(10, "z1")
+    wait_until(lambda: field.seq("z1") == 10, field.logs)
+    assert worker.stop()[0] == 0 and worker.log().count("a type is not found by its own collection") == 1, str(worker)
 
 
 def test_a_producer_without_the_ledger_stays(prepared):

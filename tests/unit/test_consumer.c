@@ -83,6 +83,15 @@ STORY(test_quiet_while_it_looks_for_more)
   assert_false(consumer_is_quiet(&rig.consumer));
 }
 
+/* It keeps no type that was found from beginning. */
+STORY(test_not_busy_on_a_disk_that_hangs)
+{
+  play(TO_APPENDING);
+  assert_true(consumer_is_busy(&rig.consumer, rig.moment.now_ms));
+  play("wait 1500");
+  assert_false(consumer_is_busy(&rig.consumer, rig.moment.now_ms));
+}
+
 STORY(test_lingering_is_not_quiet)
 {
   STEP(TO_DRAINING "; READ YES; READ NO; BEGIN YES; APPEND YES; DELETE YES", STATE_DRAINING, "READ");
@@ -96,6 +105,7 @@ STORY(test_first_segment)
   STEP("FENCE YES; OPEN YES; READ YES", STATE_DRAINING, "BEGIN READ");
   assert_true(running(ACTIVITY_MAIN)->fresh);
   assert_string_equal(running(ACTIVITY_MAIN)->reason, "first");
+  assert_memory_equal(running(ACTIVITY_MAIN)->uuid, rig.moment.random, sizeof rig.moment.random);
   assert_int_equal(running(ACTIVITY_MAIN)->epoch, 1);
   assert_string_equal(running(ACTIVITY_MAIN)->commit.before.file, "");
   play("BEGIN YES");
@@ -152,6 +162,15 @@ STORY(test_let_go_and_told_of_a_message)
   play("message");
   assert_false(consumer_is_quiet(&rig.consumer));
   STEP("CLOSE YES; UNLOCK YES", STATE_IDLE, "POLL");
+}
+
+/* It came while the pass ran that found nothing: the message may lie behind where that pass has been. */
+STORY(test_told_of_a_message_during_a_pass)
+{
+  struct consumer_options options = rig_options();
+  STEP(TO_DRAINING "; message; READ NO", STATE_DRAINING, "READ");
+  story_again(&options);
+  STEP(LINGERED "; message; READ NO; CLOSE YES; UNLOCK YES", STATE_IDLE, "POLL");
 }
 
 STORY(test_let_go_after_the_lease)
