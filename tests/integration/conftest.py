@@ -20,6 +20,7 @@ from secured import PASSWORDS, Secured, Users, documented_roles
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes 10 s and more; left out under the sanitizers")
+    config.addinivalue_line("markers", "clustered: not for MongoDB 5.0, which makes no clustered collections")
     # A job in the background of a shell, or of nohup, ignores some of these, and so would all that it starts.
     for number, handler in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGQUIT, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
         signal.signal(number, handler)

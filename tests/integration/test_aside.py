@@ -4,11 +4,14 @@ import re
 import signal
 import subprocess
 import time
+import uuid
+from datetime import datetime, timedelta, timezone
 
 import bson
 import pytest
 
 from harness import CALM, DEADLINE, RAW, environment, program, run, side_by_side, wait_until
+from locking import waiting_for
 from secured import PASSWORDS, documented_roles
 from test_ids import ODD, REFUSED, document, element, insert, insert_past_the_checks, nested, text, untaken
 
@@ -121,7 +124,7 @@ def test_whatever_the_server_takes(any_field, layout):
     raws = insert(field, [document(element(kind, b"_id", value), element(2, b"n", text(name.encode()))) for name, (kind, value) in ODD.items()])
     raws += insert(field, [document(element(16, b"_id", b"\1\0\0\0"), element(3, b"deep", nested(177))),
                            document(element(16, b"_id", b"\2\0\0\0"), element(17, b"first", bytes(8)), element(3, b"a", nested(1)))[:-1] + b"\0"])
-    for n, size in enumerate((15 << 20, (15 << 20) + 1, (16 << 20) - 40)):
+    for n, size in enumerate((15 << 20, (15 << 20) + 1, (16 << 20) - 40, 15 << 20, 15 << 20)):  # more than what is moved in one round
         raws += insert(field, [document(element(16, b"_id", (10 + n).to_bytes(4, "little")), element(2, b"large", text(b"x" * (size - 30))))])
     raws = waiting(field)  # the server replaces an empty timestamp, once
     assert f"{len(raws)} documents moved to refused" in setup(field, "--set-aside", "@untyped", "--yes")
@@ -142,7 +145,7 @@ def test_not_before_it_is_settled(field):
     field.db.locks.delete_many({})
     before = waiting(field)
     assert field.ledger()["settled"] < field.ledger()["seq"]
-    said = setup(field, "--set-aside", "t1", "--yes", code=1)
+    said = setup(field, "--set-aside", "t1,@untyped", "--yes", code=1)  # the exit code is that of the worst
     assert re.search(r"t1 is not settled: seq \d+ to \d+ are in the file", said) and waiting(field) == before and aside(field) == [], said
     field.drain(*CALM)
     setup(field, "--set-aside", "t1", "--yes")
@@ -186,6 +189,15 @@ def test_a_ledger_that_cannot_be_used(field):
     insert_past_the_checks(field, untaken("array"))
     field.db.ledger.insert_one({"_id": "t1", "v": 1, "epoch": "x"})
     assert "cannot be used: epoch is" in setup(field, "--set-aside", "t1", "--yes", code=74) and aside(field) == []
+
+
+def test_a_fence_without_an_answer(field):
+    """Its lock does not keep the workers off until its lease is over."""
+    assert field.run("pawl-setup").returncode == 0
+    insert_past_the_checks(field, untaken("array"))
+    with field.failing(["findAndModify"], program="pawl-setup", collection="ledger", closeConnection=True):
+        setup(field, "--set-aside", "t1", "--yes", "--timeout", "0s", code=69)
+    assert field.locks.count_documents({"slot": 0}) == 0 and aside(field) == []
 
 
 def test_a_paused_type(field):
@@ -351,6 +363,63 @@ def test_frozen_on_the_way_back(servers, make_field):
         frozen.send_signal(signal.SIGCONT)
     said = frozen.communicate(timeout=DEADLINE)[0]
     assert aside(field) == raws and waiting(field) == [] and b"the lock was lost" in said and frozen.returncode == 1, said
+
+
+def test_frozen_on_the_way_aside(servers, make_field):
+    """Beyond its lease, between the second copy and the delete of its document. Another run sets both aside, and puts them back, meanwhile."""
+    field = make_field(servers("standalone"))
+    assert field.run("pawl-setup").returncode == 0
+    raws = sorted(insert(field, [untyped(n) for n in range(2)]))
+    with field.failing(["insert"], {"times": 2}, program="pawl-setup", collection="refused", blockConnection=True, blockTimeMS=2000) as copies:
+        frozen = start(field, "--set-aside", "@untyped", "--yes")
+        copies.wait(1)
+        assert field.locks.update_many({"slot": 0}, [{"$set": {"expires_at": "$$NOW"}}]).modified_count == 1
+        copies.wait(2)
+        frozen.send_signal(signal.SIGSTOP)
+    wait_until(lambda: len(aside(field)) == 2, "the second copy")
+    try:
+        setup(field, "--set-aside", "@untyped", "--yes")
+        setup(field, "--put-back", "@untyped", "--yes")
+        assert waiting(field) == raws and aside(field) == []
+    finally:
+        frozen.send_signal(signal.SIGCONT)
+    said = frozen.communicate(timeout=DEADLINE)[0]
+    assert waiting(field) == raws and aside(field) == [] and frozen.returncode == 1, said
+
+
+def theirs(kind):
+    """A lock of another process."""
+    return {"type": kind, "slot": 0, "owner": bson.Binary(uuid.uuid4().bytes), "ttl_ms": 3600000,
+            "expires_at": datetime.now(timezone.utc) + timedelta(hours=1)}
+
+
+def test_stolen_on_the_way_back(servers, make_field):
+    """The end of the thief's lease is not mine."""
+    field = make_field(servers("standalone"))
+    assert field.run("pawl-setup").returncode == 0
+    insert(field, [untyped(n) for n in range(2)])
+    setup(field, "--set-aside", "@untyped", "--yes")
+    with field.failing(["find"], {"times": 1}, program="pawl-setup", collection="messages", blockConnection=True, blockTimeMS=1500) as looks:
+        process = start(field, "--put-back", "@untyped", "--yes")
+        looks.wait()
+        assert field.locks.update_one({"type": "@untyped", "slot": 0}, {"$set": theirs("@untyped")}).modified_count == 1
+        said = process.communicate(timeout=DEADLINE)[0]
+    assert process.returncode == 1 and b"the lock of @untyped was lost" in said and len(aside(field)) == len(waiting(field)) == 1, said
+
+
+def test_back_after_another_run(servers, make_field):
+    """It waited for the lock while another one put the document back, and its consumer took it: it does not come a second time."""
+    field = make_field(servers("standalone"))
+    assert field.run("pawl-setup").returncode == 0
+    insert(field, [untyped(1)])
+    setup(field, "--set-aside", "@untyped", "--yes")
+    field.locks.insert_one(theirs("@untyped"))
+    process = start(field, "--put-back", "@untyped", "--yes")
+    wait_until(lambda: waiting_for(field, "@untyped"), "a process that waits")
+    field.db.refused.delete_many({})
+    field.locks.delete_one({"type": "@untyped", "slot": 0})
+    said = process.communicate(timeout=DEADLINE)[0]
+    assert process.returncode == 0 and waiting(field) == [] and aside(field) == [], said
 
 
 # --- what was set aside, and then mended ---

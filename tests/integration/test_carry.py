@@ -1,17 +1,13 @@
-"""A type is moved to another replica set: pawl-setup --carry, whole, cut off, killed, repeated, and back."""
+"""A type is moved to another replica set: pawl-setup --carry, there and back, and when it is not allowed."""
 import re
 import signal
 import subprocess
 
 import pytest
 
-from harness import CALM, DEADLINE, environment, program, side_by_side, stays, wait_until
+from harness import CALM, DEADLINE, environment, program, stays, wait_until
 from locking import gone, lock_of, locker, until
 from two_sets import one_directory, second_set
-
-KILLED = -signal.SIGKILL
-# What --carry sends; all else that pawl-setup sends only looks, or makes what is missing.
-SENT = ["update", "find", "insert", "aggregate", "listCollections"]
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +120,11 @@ def test_asks_first(places):
     assert old.ledger()["moved"]
 
 
+def start(old, new, yes=("--yes",)):
+    return subprocess.Popen([program("pawl-setup"), *old.mongo, "--carry", "t1", "--to-uri", new.server.uri, "--to-db", new.name, *yes],
+                            stdin=subprocess.DEVNULL if yes else subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment())
+
+
 # --- when it is not allowed ---
 
 
@@ -147,6 +148,14 @@ def test_not_before_it_is_paused(places):
     old.drain(*CALM)
     pause(old)
     carry(old, new)
+
+
+def test_not_before_its_own_collection_is_empty(places):
+    old, new = places
+    assert old.run("pawl-setup", "--type", "t1", "--own-collection").returncode == 0
+    drained(old)
+    old.fill(1, own=True)
+    refused(old, new, "has documents in the queue")
 
 
 def test_not_before_what_is_written_is_deleted(places):
@@ -205,6 +214,43 @@ def test_not_while_its_lock_is_held(places):
         carry(old, new)
 
 
+def test_not_when_it_was_taken_up_meanwhile(places):
+    """After the look, and before the answer, by a pawl-lock: its command relies on it."""
+    old, new = places
+    drained(old)
+    process = start(old, new, yes=())
+    asked = b""
+    while b"[y/N]" not in asked:
+        asked += process.stdout.read1()
+    with locker(old) as lock:
+        held = lock("t1", *until(old.folder / "end"))
+        held.command()
+        before = old.ledger()
+        said = process.communicate(b"y\n", timeout=DEADLINE)[0].decode()
+        assert process.returncode == 1 and "t1 was taken up meanwhile" in said, said
+        assert old.ledger() == before and new.ledger() is None
+        (old.folder / "end").touch()
+        assert held.wait() == 0
+
+
+def test_not_when_the_new_place_gets_a_file_meanwhile(places, tmp_path):
+    """Of a worker with another directory, which had the lock when --carry looked: its file is not forgotten."""
+    old, new = places
+    drained(old)
+    new.fill(5, producer="its own")
+    worker = new.worker(*CALM, directory=tmp_path, env={"PAWL_FAULT_STOP": "segment-created"})
+    worker.wait_frozen()
+    with new.failing(["update"], {"times": 1}, collection="ledger", program="pawl-setup", blockConnection=True, blockTimeMS=2000) as met:
+        process = start(old, new)
+        met.wait()
+        worker.thaw()
+        wait_until(lambda: new.seq() == 5, new.logs)
+        ledger = new.ledger()
+        said = process.communicate(timeout=DEADLINE)[0].decode()
+    assert process.returncode == 1 and "has a ledger of its own, at the new place" in said, said
+    assert new.ledger()["file"] == ledger["file"] and new.ledger()["seq"] == 5, new.ledger()
+
+
 def test_not_with_a_lock_of_somebody_else(places):
     old, new = places
     drained(old)
@@ -232,8 +278,9 @@ def test_only_to_where_it_was_moved(places, make_field):
     assert third.ledger() is None
 
 
-def test_a_late_run_of_an_earlier_move(places):
-    """It was frozen before its last request; the type has gone there, back, and away again meanwhile."""
+@pytest.mark.parametrize("count", [10, 0])
+def test_a_late_run_of_an_earlier_move(places, count):
+    """It was frozen before its last request; the type has gone there, back, and away again meanwhile, with messages or without."""
     old, new = places
     drained(old)
     with new.failing(["update"], {"times": 1}, collection="ledger", program="pawl-setup", blockConnection=True, blockTimeMS=2500) as met:
@@ -242,7 +289,7 @@ def test_a_late_run_of_an_earlier_move(places):
         late.send_signal(signal.SIGSTOP)
         carry(old, new)
         resume(new)
-        new.fill(10, producer="new")
+        new.fill(count, producer="new")
         new.drain(*CALM)
         pause(new)
         carry(new, old)
@@ -253,7 +300,17 @@ def test_a_late_run_of_an_earlier_move(places):
     assert (old.ledger(), new.ledger()) == ledgers, said
     old.drain(*CALM)
     old.acknowledged.update(new.acknowledged)
-    assert len(old.compare()["t1"]) == 60
+    assert len(old.compare()["t1"]) == 50 + count
+
+
+def test_not_over_one_that_is_ahead(places):
+    """The old place was restored from a backup after the type had gone and come back."""
+    old, new = places
+    drained(old)
+    carry(old, new)
+    carry(new, old)
+    new.db.ledger.update_one({"_id": "t1"}, {"$inc": {"seq": 1, "items": 1}})
+    refused(old, new, "is ahead of this one")
 
 
 def test_a_place_where_the_name_was_used(places):
@@ -321,141 +378,3 @@ def test_wrong_words(field, tmp_path):
     assert "takes one of them" in said("--carry", "t1", "--adopt", "t1", "--to-uri", "mongodb://b")
     (tmp_path / "uri").write_text("a\nb\n")
     assert "--to-uri-file: got more than one line" in said("--carry", "t1", "--to-uri-file", tmp_path / "uri")
-
-
-# --- ends at any moment ---
-
-
-def start(old, new):
-    return subprocess.Popen([program("pawl-setup"), *old.mongo, "--carry", "t1", "--to-uri", new.server.uri, "--to-db", new.name, "--yes"],
-                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment())
-
-
-def served_once(old, new):
-    """At the old place, or, after the mark, at the new one, or for the time being nowhere."""
-    here, there = old.ledger(), new.ledger()
-    made = there is not None and there.get("file") is not None
-    assert "moved" in here or not made, (here, there)
-    assert not made or there["epoch"] > here["epoch"], (here, there)
-
-
-@pytest.mark.parametrize("where", ["old", "new"])
-def test_cut_off_at_each_command(places, where):
-    """From the first, the second, … command on the old, or the new, server hangs up, until one run meets no more."""
-    old, new = places
-    drained(old)
-    for skip in range(60):
-        place = old if where == "old" else new
-        with place.failing(SENT, {"skip": skip}, program="pawl-setup", closeConnection=True) as met:
-            done = start(old, new)
-            try:
-                done.communicate(timeout=1.5 + skip * 0.1)
-            except subprocess.TimeoutExpired:  # it would ask for a minute
-                done.kill()
-                done.communicate()
-        served_once(old, new)
-        if done.returncode == 0 and met.count <= skip:
-            break
-    else:
-        raise AssertionError("there is no end")
-    assert skip > 3
-    carry(old, new)
-    resume(new)
-    new.fill(10, producer="new")
-    new.drain(*CALM)
-    assert len(compare(old, new)) == 60
-
-
-@pytest.mark.parametrize("where", ["old", "new"])
-def test_killed_with_the_change_under_way(places, where):
-    """The change is still made when its sender is dead. A run meanwhile and a run afterwards finish it."""
-    old, new = places
-    drained(old)
-    place = old if where == "old" else new
-    with place.failing(["update"], {"times": 1}, program="pawl-setup", collection="ledger", blockConnection=True, blockTimeMS=1500) as met:
-        process = start(old, new)
-        met.wait()
-        process.kill()
-        assert process.wait(DEADLINE) == KILLED
-        served_once(old, new)
-        carry(old, new)
-    carry(old, new)
-    served_once(old, new)
-    resume(new)
-    new.fill(10, producer="new")
-    new.drain(*CALM)
-    assert len(compare(old, new)) == 60
-
-
-def test_no_answer_to_either_change(places):
-    """The change is made, and its answer lost: the ledger says so."""
-    old, new = places
-    drained(old)
-    error = {"writeConcernError": {"code": 64, "errmsg": "waiting for replication timed out"}}
-    with old.failing(["update"], {"times": 1}, program="pawl-setup", collection="ledger", **error) as first:
-        with new.failing(["update"], {"times": 1}, program="pawl-setup", collection="ledger", **error) as second:
-            carry(old, new)
-    assert first.count == second.count == 1
-    assert new.ledger()["epoch"] == old.ledger()["epoch"] + 1
-
-
-def test_several_at_once(places):
-    old, new = places
-    drained(old)
-    said = side_by_side(*[lambda: carry(old, new)] * 4)
-    assert all("moved to" in one for one in said)
-    assert new.ledger()["carried"]["id"] == old.ledger()["moved"]["id"]
-
-
-# --- workers ---
-
-
-def test_a_worker_killed_while_it_drains(places):
-    """In the middle of the recipe: the next one settles what it left, and only then the type can go."""
-    old, new = places
-    pause(new)
-    old.fill(200)
-    old.crash("block-committed:3", "--batch-messages", 10, "--lease", "1s")
-    refused(old, new, "is not paused here")
-    old.drain("--lease", "1s")
-    pause(old)
-    carry(old, new)
-    resume(new)
-    new.fill(50, producer="new")
-    new.drain(*CALM)
-    assert len(compare(old, new)) == 250
-
-
-def test_a_frozen_worker_of_the_old_place(places):
-    """It wakes after the move: what it had in hand is committed nowhere, and the file is whole."""
-    old, new = places
-    worker = old.worker("--lease", "1s", "--linger", "1h", "--batch-messages", 20)
-    old.fill(100)
-    wait_until(lambda: old.seq() > 0, old.logs)
-    worker.freeze()
-    refused(old, new, "is not paused here")
-    old.drain("--lease", "1s")
-    pause(old)
-    carry(old, new)
-    resume(new)
-    new.fill(100, producer="new")
-    there = new.worker(*CALM)
-    wait_until(lambda: new.seq() == 200, new.logs)
-    worker.thaw()
-    worker.wait_log("t1 was moved to")
-    new.fill(100, producer="new")
-    wait_until(lambda: new.seq() == 300, new.logs)
-    new.wait_settled()
-    assert worker.stop()[0] == there.stop()[0] == 0
-    assert len(compare(old, new)) == 300
-
-
-def test_who_comes_late_waits(places):
-    """A producer that does not know of the move: its messages stay at the old place, and are seen."""
-    old, new = places
-    drained(old)
-    carry(old, new)
-    old.fill(5, producer="late")
-    worker = old.worker(*CALM)
-    worker.wait_log("t1 was moved to")
-    stays(lambda: old.queued() == 5 and old.seq() == 50, 1.5, old.logs)

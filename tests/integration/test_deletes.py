@@ -108,6 +108,14 @@ def test_reply_of_the_commit_is_lost(field):
     assert len(field.compare()["t1"]) == 1000
 
 
+def test_a_delete_without_an_answer(field):
+    """Its transaction stays open in the server, which would close these messages to all others for a minute: the worker ends it."""
+    with field.failing(["delete"], {"times": 1}, blockConnection=True, blockTimeMS=6000) as met:
+        field.fill(400)
+        field.drain("--batch-messages", 200, "--lease", "6s", deadline=40)
+    assert met.count == 1 and len(field.compare()["t1"]) == 400
+
+
 def test_killed_while_transactions_are_open(field):
     """The successor meets their locks in the server, until that has noticed the end of the connection."""
     field.fill(4000)
@@ -152,6 +160,7 @@ def test_plain_queue_is_taken_as_it_is(any_field):
     assert len(field.compare()["t1"]) == 500 and layout(field) == {}
 
 
+@pytest.mark.clustered
 def test_clustered_queue_that_expires_is_refused(field):
     if not field.server.clusters:
         pytest.skip("this MongoDB makes no clustered collections")

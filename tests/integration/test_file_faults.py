@@ -130,12 +130,23 @@ def test_file_changed_before_the_sync(written, change):
     assert len(field.compare()["t1"]) == 100
 
 
-def test_ledger_that_moves_during_a_look(field):
-    """The file is missing by the ledger that was read first. When it is read again it is another one: that look counts for nothing."""
+@pytest.mark.parametrize("what", ["epoch", "link"])
+def test_ledger_that_moves_during_a_look(field, what):
+    """The file is missing, or another one, by the ledger that was read first. When it is read again it is another one, in another epoch or in
+    the same: that look counts for nothing."""
     field.fill(10)
     field.drain(*CALM)
     file = field.dir / "t1.bin"
-    file.rename(field.dir / "aside")
+
+    def turn(there):
+        if what == "link":
+            field.ledgers.update_one({"_id": "t1"}, {"$bit": {"link": {"xor": Int64(1)}}})
+        elif there:
+            field.ledgers.update_one({"_id": "t1"}, {"$inc": {"epoch": Int64(1)}})
+            (field.dir / "aside").rename(file)
+        else:
+            file.rename(field.dir / "aside")
+    turn(there=False)
     admin = field.server.client.admin
 
     def reads():
@@ -144,8 +155,7 @@ def test_ledger_that_moves_during_a_look(field):
     with field.failing(["find"], {"skip": 3}, collection="ledger", blockConnection=True, blockTimeMS=2000):
         worker = field.worker(*CALM)
         wait_until(reads, lambda: f"a look at the ledger again; {worker}")
-        field.ledgers.update_one({"_id": "t1"}, {"$inc": {"epoch": Int64(1)}})
-        (field.dir / "aside").rename(file)
+        turn(there=True)
     field.fill(10)
     assert len(field.finish(worker)) == 20 and not worker.events("untrusted"), str(worker)
 

@@ -1,8 +1,10 @@
-"""The manifests in deploy/kubernetes: valid by the schemas of Kubernetes, rendered by the real kustomize where kubectl is installed, and
+"""The manifests in deploy/kubernetes: valid by the schemas of Kubernetes, rendered by the real kustomize, and
 in agreement with the programs. No cluster runs here: docs/kubernetes.md says what that leaves open."""
 import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -18,7 +20,7 @@ HERE = ROOT / "deploy/kubernetes"
 PAGE = (ROOT / "docs/kubernetes.md").read_text()
 OLDEST = "1.27"  # as the page says
 OPERATORS = ("PodMonitor", "PrometheusRule")
-kubectl = pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl, which renders the manifests")
+KUBECTL = Path(sys.prefix) / "bin/kubectl"  # from requirements.txt
 
 
 def written():
@@ -27,7 +29,7 @@ def written():
 
 
 def render(folder):
-    done = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([KUBECTL, "kustomize", folder], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0 and not done.stderr, done
     return list(yaml.safe_load_all(done.stdout))
 
@@ -143,7 +145,6 @@ def check_types(objects, *types):
         assert kind["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.labels['app.kubernetes.io/instance']"
 
 
-@kubectl
 def test_example():
     objects = render(HERE / "example/types") + render(HERE / "example/shared")
     for one in objects:
@@ -156,7 +157,6 @@ def test_example():
     assert all(policy.items() <= one["spec"]["template"]["metadata"]["labels"].items() for one in workloads)
 
 
-@kubectl
 def test_example_of_monitoring():
     """The monitor, with the image and in the namespace of the site; each PodMonitor finds the pods that it is for, and makes the job of the rules."""
     monitoring = render(HERE / "example/monitoring")
@@ -175,7 +175,6 @@ def test_example_of_monitoring():
     assert of_kind(monitoring, "PrometheusRule")["pawl"]["spec"]["groups"]
 
 
-@kubectl
 def test_example_of_two_sets():
     """As the example with one set, but for the Secret that t2 has the connection string from."""
     two, one = render(HERE / "example/two-sets"), render(HERE / "example/types")
@@ -191,7 +190,6 @@ def test_example_of_two_sets():
     assert two == one
 
 
-@kubectl
 def test_page(tmp_path):
     """What the page tells to write: a third type with options of its own, one node, other places of MongoDB, secrets from files."""
     shutil.copytree(HERE, tmp_path, dirs_exist_ok=True)

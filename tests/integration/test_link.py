@@ -1,5 +1,6 @@
 """A slow link between worker and MongoDB: whatever comes may take as long as it comes, and what does not come is asked for in pieces."""
 import os
+import re
 import signal
 import time
 
@@ -102,6 +103,7 @@ def test_a_missing_collection_is_no_empty_queue(field):
     field.wait_empty()
     assert worker.stop()[0] == 0, str(worker)
     assert len(field.compare()["t1"]) == 15
+    assert field.ledger()["epoch"] == 1 and not re.search("cannot be read", worker.log()), str(worker)
 
 
 def test_told_to_stop_before_the_long_reply(field, link):

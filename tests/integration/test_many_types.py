@@ -39,6 +39,17 @@ def test_idle_types_are_polled_together(field):
     field.compare(*NAMES)
 
 
+def test_polls_that_take_long_are_seldom(field):
+    """After a large drain each goes over what was deleted: the pause is twenty times what it took."""
+    worker = field.worker(*CALM, types=[",".join(NAMES)])
+    wait_until(lambda: are_polled_together(field), "idle types that are polled together")
+    with field.failing(["aggregate"], collection="messages", blockConnection=True, blockTimeMS=300) as slow:
+        slow.wait()
+        time.sleep(9)
+    assert 1 <= slow.count <= 4, f"{slow.count} polls; {worker}"
+    assert worker.stop()[0] == 0, str(worker)
+
+
 def test_messages_without_a_wakeup_are_found_in_any_of_them(field):
     worker = field.worker(*CALM, "--poll", "100ms", types=[",".join(NAMES)])
     for name in (NAMES[0], NAMES[20], NAMES[-1]):

@@ -29,7 +29,7 @@ def count(field, name="t1"):
     return len(field.compare(name)[name])
 
 
-@pytest.mark.parametrize("clustered", [True, False], ids=["clustered", "plain"])
+@pytest.mark.parametrize("clustered", [pytest.param(True, marks=pytest.mark.clustered), False], ids=["clustered", "plain"])
 def test_both_are_drained_in_order(field, clustered):
     """One producer, which switches once: all of `messages` comes before all of its own collection."""
     field.fill(300)
@@ -236,7 +236,7 @@ def test_an_idle_collection_is_checked_again(field, types):
     assert worker.stop()[0] == 0 and count(field) == 20, str(worker)
 
 
-@pytest.mark.parametrize("clustered", [True, False], ids=["clustered", "plain"])
+@pytest.mark.parametrize("clustered", [pytest.param(True, marks=pytest.mark.clustered), False], ids=["clustered", "plain"])
 def test_large_batches_are_deleted_by_ranges(field, clustered):
     """What came later into the range stays."""
     def committed():
@@ -282,6 +282,15 @@ def test_exit_when_empty_asks_the_ledger(field):
     assert count(field) == 60
 
 
+def test_a_message_between_many_of_another_type(field):
+    """Neither the first thousand nor the last document says that it is there."""
+    switch(field)
+    field.own("t1").insert_many([{"_id": n, "type": "t2"} for n in [*range(1200), 1201]])
+    field.insert("between", [{"_id": 1200, "n": 1}], own="t1")
+    field.drain(*CALM)
+    assert field.ledger()["seq"] == 1 and field.own("t1").count_documents({}) == 1201
+
+
 def test_a_capped_or_expiring_one_is_refused(field):
     switch(field)
     field.own("t1").create_index("at", expireAfterSeconds=100)
@@ -318,3 +327,19 @@ def test_patterns_find_types_by_their_own_collections(field):
     field.fill(30, "late", own=True)
     wait_until(lambda: field.queued("late") == 0, lambda: f"the new one; {worker}")
     assert worker.stop()[0] == 0 and count(field, "late") == 30
+
+
+def test_the_last_look_asks_all_own_collections(field):
+    """A message comes when the ordinary looks have found nothing more."""
+    switch(field, "orders.a")
+    field.fill(10, "orders.a", own=True)
+    admin = field.server.client.admin
+
+    def last_looks():
+        return [op for op in admin.command("currentOp")["inprog"] if op.get("appName") == field.app_name() and
+                op.get("command", {}).get("aggregate") == "messages" and op["command"].get("readConcern", {}).get("level") == "linearizable"]
+    with field.failing(["aggregate"], collection="messages", blockConnection=True, blockTimeMS=1500):
+        worker = field.worker("--exit-when-empty", *CALM, types=["orders.*"])
+        wait_until(last_looks, lambda: f"a last look; {worker}")
+        field.fill(10, "orders.a", own=True)
+    assert worker.wait() == 0 and count(field, "orders.a") == 20, str(worker)

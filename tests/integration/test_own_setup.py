@@ -149,6 +149,8 @@ def test_a_lock_is_no_type(field):
     setup(field)
     assert field.run("pawl-lock", "--slots", "3", "t1", "--", "true").returncode == 0
     assert "is a lock with 3 slots" in own(field, code=2)
+    setup(field, "--type", "t1,t2", "--own-collection", code=2)  # the others are switched, and the exit code is that of the worst
+    assert field.ledger("t2")["needs"] == ["own"]
 
 
 def test_wrong_options(field):
@@ -249,6 +251,20 @@ def test_a_producer_that_was_not_told_gets_an_error(field):
     said = process.communicate(b"two\nthree\n", timeout=60)[1].decode()
     assert process.returncode == 1 and "has no own collection any more" in said and "not tried: standard input:2 and all behind it" in said, said
     assert places(field) == (0, 0)
+
+
+def test_a_message_that_comes_while_it_closes(field):
+    """After the first look: the second one sees it, the collection is opened again, and producers go on."""
+    own(field)
+    with field.failing(["collMod"], {"times": 1}, program="pawl-setup", blockConnection=True, blockTimeMS=1500) as point:
+        process = in_background(field, "--shared-collection", "--timeout", "10s")
+        point.wait()
+        field.db["messages.t1"].insert_one({"n": 1})
+        said = process.communicate(timeout=60)[1].decode()
+    assert process.returncode == 1 and "still holds documents" in said, said
+    assert field.ledger()["needs"] == ["own"] and CLOSED not in str(options(field))
+    enqueue(field, b"two\n")
+    assert places(field) == (0, 2)
 
 
 @pytest.mark.parametrize("command", ["collMod", "findAndModify"])

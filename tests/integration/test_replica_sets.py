@@ -221,6 +221,21 @@ def test_what_a_dead_holder_has_left(operator):
     assert len(first.compare()["t1"]) == 50
 
 
+def test_the_database_does_not_say_who_it_is(operator):
+    """The first file is not made before: without the mark nobody could tell whose it is."""
+    field = operator.old
+    field.fill(10, "t2")
+    field.drain(*CALM, types=["t2"])
+    field.fill(10)
+    worker = field.worker(*CALM, env={"PAWL_FAULT_STOP": "fenced"})
+    worker.wait_frozen()
+    with field.failing(["listCollections"], errorCode=50) as met:
+        worker.thaw()
+        met.wait(2)
+    field.finish(worker)
+    assert bytes(field.ledger()["uuid"])[8:] == bytes(field.ledger("t2")["uuid"])[8:]
+
+
 def test_both_begin_at_the_same_moment(operator):
     """Of each type one set makes the file, and the other stops, having written nothing."""
     sets = [operator.old, operator.new]

@@ -158,6 +158,15 @@ def test_enqueue_needs_a_type(field):
     assert done.returncode == 2 and b"--type" in done.stderr, done
 
 
+def test_enqueue_stops_at_what_is_unknown(field):
+    """What is in the queue is a prefix of the input: a run from the place that is named doubles nothing."""
+    field.db.create_collection("messages")
+    with field.failing(["insert"], {"times": 1}, program="pawl-enqueue", writeConcernError={"code": 64, "errmsg": "in doubt"}):
+        done = field.run("pawl-enqueue", "--type", "t1", "--batch-messages", 3, stdin="".join(f"m{n}\n" for n in range(12)).encode())
+    assert done.returncode == 1 and b"it is not known whether 3 messages" in done.stderr and b"not tried: all behind standard input:3" in done.stderr, done
+    assert field.queued() == 3
+
+
 def test_enqueue_duplicate_id_is_reported(field, tmp_path):
     file = tmp_path / "in.ndjson"
     file.write_text('{"_id": 1}\n{"_id": 1}\n{"_id": 2}\n')

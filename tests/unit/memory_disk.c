@@ -384,8 +384,8 @@ enum file_status file_cut(struct file *file, int64_t length, struct error *error
 
 enum file_status file_writable(const char *dir, const char *name, struct error *error)
 {
-  (void)dir, (void)name, (void)error;
-  return FILE_OK;
+  (void)dir;
+  return fails(DISK_WRITABLE, "write access to d,", name, error) ? FILE_FAILED : FILE_OK;
 }
 
 enum file_status file_guard(struct file *file, struct error *error)

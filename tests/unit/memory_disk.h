@@ -27,6 +27,7 @@ enum disk_call {
   DISK_PLACE,
   DISK_LOCAL,
   DISK_LIST,
+  DISK_WRITABLE,
   DISK_CALLS
 };
 

@@ -256,7 +256,7 @@ TEST_WITH(test_features, begin, storage_end)
 
 TEST_WITH(test_failing_calls, begin, storage_end)
 {
-  static const enum disk_call calls[] = {DISK_LIST, DISK_OPEN, DISK_READ, DISK_SIZE};
+  static const enum disk_call calls[] = {DISK_LIST, DISK_OPEN, DISK_READ, DISK_SIZE, DISK_WRITABLE};
   for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
     for (int n = 1;; n++) {
       memory_disk.fail_in[calls[i]] = n;

@@ -42,6 +42,15 @@ STORY(test_a_shorter_lease_counts_from_the_request)
   assert_int_equal(safe_ms(), 2000);
 }
 
+/* Soon, so that one lost answer does not cost the lease. */
+STORY(test_a_renewal_without_an_answer_is_sent_again)
+{
+  play(TO_APPENDING "; wait 10000");
+  EXPECT(STATE_DRAINING, "RENEW");
+  play("RENEW UNKNOWN; wait 2500");
+  EXPECT(STATE_DRAINING, "RENEW");
+}
+
 /* The copy of a request that was not answered may come late, after one with a longer lease. */
 STORY(test_a_shorter_lease_without_an_answer)
 {

@@ -3,11 +3,14 @@
 #include "storage/file.h"
 #include "unit_test.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/xattr.h>
@@ -35,6 +38,35 @@ int statfs(const char *name, struct statfs *fs)
   if (pretended != 0)
     fs->f_type = (__typeof__(fs->f_type))pretended;
   return result;
+}
+
+/* The linker puts these in the place of the C library's: a file system of 1,000 KiB, of which 9 are the superuser's; and a directory of
+ * which so many entries can be read, -1: all. */
+static bool reserves;
+static int entries_left = -1;
+int __real_statvfs(const char *name, struct statvfs *fs);
+int __wrap_statvfs(const char *name, struct statvfs *fs);
+struct dirent *__real_readdir(DIR *stream);
+struct dirent *__wrap_readdir(DIR *stream);
+
+int __wrap_statvfs(const char *name, struct statvfs *fs)
+{
+  int result = __real_statvfs(name, fs);
+  if (reserves) {
+    fs->f_frsize = 1024;
+    fs->f_blocks = 1000;
+    fs->f_bfree = 19;
+    fs->f_bavail = 10;
+  }
+  return result;
+}
+
+struct dirent *__wrap_readdir(DIR *stream)
+{
+  if (entries_left < 0 || entries_left-- > 0)
+    return __real_readdir(stream);
+  errno = EIO;
+  return NULL;
 }
 
 static const char *path_of(const char *name)
@@ -233,6 +265,11 @@ TEST_WITH(test_place, NULL, folder_clear)
   struct file_place place = {.free_bytes = -1};
   assert_int_equal(file_place(folder, &place, &error), FILE_OK);
   assert_true(place.free_bytes >= 0);
+  reserves = true;
+  assert_int_equal(file_place(folder, &place, &error), FILE_OK);
+  reserves = false;
+  assert_int_equal(place.free_bytes, 10 * 1024); /* not what only the superuser may use */
+  assert_int_equal(place.size_bytes, 1000 * 1024);
   assert_int_equal(file_place("/proc", &place, &error), FILE_OK);
   assert_false(place.local);
   assert_int_equal(file_place("/nowhere", &place, &error), FILE_ABSENT);
@@ -310,6 +347,10 @@ TEST_WITH(test_list, NULL, folder_clear)
   assert_int_equal(file_list(folder, count_each, &count, &error), FILE_OK);
   assert_int_equal(count, 2);
   assert_int_equal(file_list("/nowhere", count_each, &count, &error), FILE_ABSENT);
+  entries_left = 2; /* half a list is none */
+  assert_int_equal(file_list(folder, count_each, &count, &error), FILE_FAILED);
+  assert_says("reading the directory");
+  entries_left = -1;
 }
 
 /* A limit on the file's size makes the kernel write only a part. */

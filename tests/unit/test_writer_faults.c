@@ -139,6 +139,40 @@ STORAGE_TEST(test_name_taken_by_blocks)
   assert_contains(error.text, "d/t1@1.bin");
 }
 
+/* As its first segment, another database's worker makes that one while the own header is written. */
+static const char *theirs;
+
+static void another_database(enum disk_call call)
+{
+  uint8_t bytes[FORMAT_HEADER_BYTES];
+  struct segment_header header = {.epoch = 1, .first_seq = 1, .created_us = 5, .type = "t1", .reason = "first", .version = "1"};
+  if (call != DISK_WRITE)
+    return;
+  memory_disk.before = NULL;
+  memcpy(header.uuid, "0123456789ABCDEF", sizeof header.uuid);
+  format_header_encode(&header, bytes);
+  memory_disk_put(DIR, theirs, bytes, sizeof bytes);
+}
+
+/* Of two that do so at the same time at least one sees the other; `t1.bin` has the precedence. */
+STORAGE_TEST(test_first_segments_of_two_databases)
+{
+  assert_int_equal(holder_open(&holder, "A"), CHECK_OK);
+  holder.writer.marked = true;
+  theirs = "t1@1.bin";
+  memory_disk.before = another_database;
+  assert_int_equal(create("first"), WRITER_NAME_SPENT);
+  assert_contains(error.text, "for the ledger of another database");
+  assert_false(exists("t1.bin"));
+  memory_disk_remove(DIR, theirs);
+
+  memory_disk_put(DIR, "t1.bin", "torn", 4);
+  theirs = "t1.bin";
+  memory_disk.before = another_database;
+  assert_int_equal(create("first"), WRITER_NAME_TAKEN);
+  assert_false(exists("t1@1.bin"));
+}
+
 /* Whichever call fails, no segment stays that a check could take for a valid one, and the old file is unchanged. */
 STORAGE_TEST(test_create_fails)
 {
