@@ -365,28 +365,6 @@ def test_frozen_on_the_way_back(servers, make_field):
     assert aside(field) == raws and waiting(field) == [] and b"the lock was lost" in said and frozen.returncode == 1, said
 
 
-def test_frozen_on_the_way_aside(servers, make_field):
-    """Beyond its lease, between the second copy and the delete of its document. Another run sets both aside, and puts them back, meanwhile."""
-    field = make_field(servers("standalone"))
-    assert field.run("pawl-setup").returncode == 0
-    raws = sorted(insert(field, [untyped(n) for n in range(2)]))
-    with field.failing(["insert"], {"times": 2}, program="pawl-setup", collection="refused", blockConnection=True, blockTimeMS=2000) as copies:
-        frozen = start(field, "--set-aside", "@untyped", "--yes")
-        copies.wait(1)
-        assert field.locks.update_many({"slot": 0}, [{"$set": {"expires_at": "$$NOW"}}]).modified_count == 1
-        copies.wait(2)
-        frozen.send_signal(signal.SIGSTOP)
-    wait_until(lambda: len(aside(field)) == 2, "the second copy")
-    try:
-        setup(field, "--set-aside", "@untyped", "--yes")
-        setup(field, "--put-back", "@untyped", "--yes")
-        assert waiting(field) == raws and aside(field) == []
-    finally:
-        frozen.send_signal(signal.SIGCONT)
-    said = frozen.communicate(timeout=DEADLINE)[0]
-    assert waiting(field) == raws and aside(field) == [] and frozen.returncode == 1, said
-
-
 def theirs(kind):
     """A lock of another process."""
     return {"type": kind, "slot": 0, "owner": bson.Binary(uuid.uuid4().bytes), "ttl_ms": 3600000,
