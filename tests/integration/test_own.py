@@ -282,6 +282,23 @@ def test_exit_when_empty_asks_the_ledger(field):
     assert count(field) == 60
 
 
+@pytest.mark.clustered
+@pytest.mark.parametrize("make", [int, "s{:05}".format], ids=["integers", "strings"])
+def test_settling_goes_over_what_it_settles(field, make):
+    """And not over all of the clustered collection, for which `$in` alone has no bounds."""
+    switch(field, clustered=True)
+    field.insert("p", [{"_id": make(n), "n": n} for n in range(2000)], own="t1")
+    field.crash("deleted", "--batch-messages", 100)
+    field.locks.delete_many({})
+    field.db.command("profile", 2)
+    field.drain("--batch-messages", 100)
+    field.db.command("profile", 0)
+    found = field.db["system.profile"].find({"op": {"$in": ["query", "remove"]}, "ns": f"{field.name}.messages.t1"})
+    asked = [op for op in found if "$in" in str(op["command"])]
+    assert asked and max(op["docsExamined"] for op in asked) <= 110, asked
+    assert count(field) == 2000
+
+
 def test_a_message_between_many_of_another_type(field):
     """Neither the first thousand nor the last document says that it is there."""
     switch(field)
