@@ -106,11 +106,27 @@ TEST(absent_server_is_unknown_in_time)
   lockstore_close(opened);
 }
 
+/* The time that a read is to wait for; 0: none. */
+static uint64_t waited_for(struct mongo *mongo)
+{
+  bson_t command = BSON_INITIALIZER;
+  bson_iter_t at, found;
+  uint32_t seconds = 0, increment = 0;
+  mongo_append_read_concern(mongo, &command, "snapshot", true);
+  if (bson_iter_init(&at, &command) && bson_iter_find_descendant(&at, "readConcern.afterClusterTime", &found))
+    bson_iter_timestamp(&found, &seconds, &increment);
+  bson_destroy(&command);
+  return (uint64_t)seconds << 32 | increment;
+}
+
 TEST(read_concern_fits_the_server)
 {
   struct mongo *mongo = lockstore_mongo(store);
   struct ledger before;
   assert_int_equal(ledger_fence(store, "concern", 0, &alice, FENCER_LOCAL, &before, &error), OUTCOME_YES);
+  uint64_t first = waited_for(mongo);
+  assert_int_equal(ledger_fence(store, "concern", 1, &alice, FENCER_LOCAL, &before, &error), OUTCOME_YES);
+  assert_true(waited_for(mongo) > first || !mongo_is_replica_set(mongo)); /* for what this process has just written */
   bson_t command = BSON_INITIALIZER;
   mongo_append_read_concern(mongo, &command, "snapshot", true);
   bson_iter_t at, found;
