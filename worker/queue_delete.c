@@ -216,12 +216,14 @@ enum outcome queue_find_left(struct lockstore *store, const struct queue_part *p
   elements_init(&elements, bson_get_data(ids), ids->len);
   do {
     bson_t filter = BSON_INITIALIZER;
-    if (!each)
-      ids_filter(&filter, part, ids);
-    else if (!elements_next(&elements, &id))
+    if (each && !elements_next(&elements, &id))
       return outcome;
-    else
+    if (each) {
+      queue_append_part(&filter, part->type, part->source);
       (void)message_id_append(&filter, "_id", &id);
+    } else {
+      ids_filter(&filter, part, ids);
+    }
     outcome = find_left(store, part, &filter, error);
     bson_destroy(&filter);
   } while (each && outcome == OUTCOME_NO);

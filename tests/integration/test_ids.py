@@ -188,18 +188,6 @@ def test_a_message_between_many_that_cannot_be_taken(any_field, count):
     assert field.messages.count_documents({}) == count + 3 + 4, str(worker)
 
 
-def test_the_last_poll_looks_at_all_types(field):
-    """Behind very many documents of the first that cannot be taken, a message of the second that has just come."""
-    assert field.run("pawl-setup").returncode == 0
-    expressions(field, 1100)
-    field.fill(10, "t2")
-    worker = field.worker("--exit-when-empty", *CALM, types=["t1", "t2"], env={"PAWL_FAULT_STOP": "released"})
-    worker.wait_frozen()
-    field.fill(10, "t2")
-    worker.thaw()
-    assert worker.wait() == 0 and field.seq("t2") == 20, str(worker)
-
-
 def test_a_document_is_named_again_when_its_text_was_lost(field):
     """The first look finds it, the second one has no answer."""
     assert field.run("pawl-setup").returncode == 0

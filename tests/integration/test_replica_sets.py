@@ -231,7 +231,7 @@ def test_the_database_does_not_say_who_it_is(operator):
     worker.wait_frozen()
     with field.failing(["listCollections"], errorCode=50) as met:
         worker.thaw()
-        met.wait(2)
+        met.wait()
     field.finish(worker)
     assert bytes(field.ledger()["uuid"])[8:] == bytes(field.ledger("t2")["uuid"])[8:]
 
