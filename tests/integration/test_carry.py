@@ -240,7 +240,7 @@ def test_not_when_the_new_place_gets_a_file_meanwhile(places, tmp_path):
     new.fill(5, producer="its own")
     worker = new.worker(*CALM, directory=tmp_path, env={"PAWL_FAULT_STOP": "segment-created"})
     worker.wait_frozen()
-    with new.failing(["update"], {"times": 1}, collection="ledger", program="pawl-setup", blockConnection=True, blockTimeMS=2000) as met:
+    with new.failing(["update"], {"times": 1}, collection="ledger", program="pawl-setup", blockConnection=True, blockTimeMS=2500) as met:
         process = start(old, new)
         met.wait()
         worker.thaw()

@@ -112,7 +112,7 @@ def test_a_transaction_that_cannot_be_ended(field):
     """It stays open in the server, which closes its messages to all others for a minute: the worker ends it before it deletes again."""
     with field.failing(["commitTransaction", "abortTransaction"], {"times": 6}, closeConnection=True):
         field.fill(400)
-        field.drain("--batch-messages", 200, "--lease", "6s", deadline=40)
+        field.drain("--batch-messages", 200, "--lease", "6s", deadline=50)
     assert len(field.compare()["t1"]) == 400
 
 
