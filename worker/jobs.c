@@ -217,8 +217,8 @@ static void read_unlink(struct jobs *jobs, struct action_job **at)
 }
 
 /*
- * Those for which there is memory, in their order: the first that has nothing keeps those behind it waiting. One that reads ahead does not:
- * it may wait for a disk that hangs. Returns when the next one has waited long enough; INT64_MAX: none waits.
+ * Begins the reads for which there is memory, in their order. A read that waits keeps the later ones waiting, unless its type holds
+ * messages already: then its disk may hang. Returns when the next read has waited long enough; INT64_MAX: none waits.
  */
 static int64_t reads_begin(struct jobs *jobs)
 {

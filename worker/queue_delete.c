@@ -49,20 +49,12 @@ static void name_left(const bson_iter_t *found, struct error *error)
   error_set(error, "deleting the message with _id %s: MongoDB removes nothing, and the message is in the queue", message_id_show(&id).text);
 }
 
-/* Kinds of which the server's order is known here, each apart from the others; 0: another one. */
+/* A type whose order at the server is known here, one for all integers; BSON_TYPE_EOD: another type. */
 static int kind_of(const struct element *id)
 {
-  switch (id->type) {
-  case BSON_TYPE_OID:
-    return 1;
-  case BSON_TYPE_INT32:
-  case BSON_TYPE_INT64:
-    return 2;
-  case BSON_TYPE_UTF8:
-    return 3;
-  default:
-    return 0;
-  }
+  if (id->type == BSON_TYPE_INT32)
+    return BSON_TYPE_INT64;
+  return id->type == BSON_TYPE_OID || id->type == BSON_TYPE_INT64 || id->type == BSON_TYPE_UTF8 ? (int)id->type : BSON_TYPE_EOD;
 }
 
 static int64_t integer_of(const struct element *id)
@@ -81,7 +73,7 @@ static int64_t integer_of(const struct element *id)
 static bool comes_before(const struct element *left, const struct element *right)
 {
   enum { LENGTH_BYTES = 4 };
-  if (kind_of(left) == 2)
+  if (kind_of(left) == BSON_TYPE_INT64)
     return integer_of(left) < integer_of(right);
   size_t front = left->type == BSON_TYPE_UTF8 ? LENGTH_BYTES : 0;
   size_t shorter = left->bytes < right->bytes ? left->bytes : right->bytes;
@@ -97,7 +89,7 @@ static bool ids_bounds(const bson_t *ids, struct element *least, struct element 
   bool any = false;
   elements_init(&elements, bson_get_data(ids), ids->len);
   for (; elements_next(&elements, &id); any = true) {
-    if (kind_of(&id) == 0 || (any && kind_of(&id) != kind_of(least)))
+    if (kind_of(&id) == BSON_TYPE_EOD || (any && kind_of(&id) != kind_of(least)))
       return false;
     if (!any || comes_before(&id, least))
       *least = id;

@@ -40,8 +40,8 @@ int statfs(const char *name, struct statfs *fs)
   return result;
 }
 
-/* The linker puts these in the place of the C library's: a file system of 1,000 KiB, of which 9 are the superuser's; and a directory of
- * which so many entries can be read, -1: all. */
+/* The linker puts these in the place of the C library's: a file system of 1,000 KiB, of which 9 are the superuser's; and a directory that
+ * fails after `entries_left` entries, -1: it does not fail. */
 static bool reserves;
 static int entries_left = -1;
 int __real_statvfs(const char *name, struct statvfs *fs);

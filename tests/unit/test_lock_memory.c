@@ -394,7 +394,7 @@ static void with_a_lost_answer(int skip, bool done, int slots)
   snprintf(name, sizeof name, "lost-%d-%d-%d", skip, done, slots);
   pawl_hold hold = begin(pawl, name, slots, PAWL_FOR_EVER);
   pawl_memory_lose_answers(pawl, skip, 1, done);
-  pass_ms(lease_ms / 2); /* what it may have taken lies in nobody's way, not even its own */
+  pass_ms(lease_ms / 2); /* a lock that the lost take may have inserted is removed by then */
   assert_true(pawl_left_ms(pawl, hold) > 0);
   assert_int_equal(event_of(pawl).kind, PAWL_EVENT_HELD);
   assert_result(pawl_release(pawl, hold, &error), PAWL_OK);

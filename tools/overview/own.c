@@ -57,7 +57,7 @@ static void note_first(void *context, const bson_t *document)
   row->own_waits = true;
 }
 
-/* Those from *at on, at most so many; *at is behind the last of them then. */
+/* Reads `most` types at most, from *at on, and sets *at to the row after the last. */
 static enum outcome read_some(const struct own_reading *reading, struct mongo *mongo, size_t *at, int most, struct error *error)
 {
   const struct overview *overview = reading->rows->overview;
