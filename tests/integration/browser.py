@@ -81,8 +81,9 @@ class Chromium:
         self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": name}])
 
     def open(self, address):
-        self.events.clear()
         self.ask("Page.navigate", url="about:blank")
+        self.wait("location.href === 'about:blank' && document.readyState === 'complete'", "an empty page")
+        self.events.clear()  # what the last page asked for is no matter of this one
         self.ask("Page.navigate", url=address)
         self.wait("document.readyState === 'complete'", f"the page {address}")
 

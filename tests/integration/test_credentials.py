@@ -151,10 +151,11 @@ def test_without_a_user(prepared):
 
 def test_user_is_dropped_and_made_again(prepared, tmp_path):
     """What was connected before has lost its login, and connects anew: a worker with its wake-ups, a command that holds a lock, a stream."""
-    field, admin, go = prepared, prepared.server.client.admin, tmp_path / "go"
+    field, admin, began, go = prepared, prepared.server.client.admin, tmp_path / "began", tmp_path / "go"
     field.mongo = field.as_user("worker")
     worker = field.worker("--linger", "300ms")
-    lock = subprocess.Popen([program("pawl-lock"), *field.mongo, "--lease", "10s", "job", "--", "sh", "-c", f"until [ -e {go} ]; do sleep 0.1; done"],
+    command = f"touch {began}; until [ -e {go} ]; do sleep 0.1; done"
+    lock = subprocess.Popen([program("pawl-lock"), *field.mongo, "--lease", "30s", "job", "--", "sh", "-c", command],
                             env=environment(), stderr=subprocess.PIPE)
     stream = subprocess.Popen([program("pawl-enqueue"), *field.as_user("producer"), "--type", "t1"], env=environment(), stdin=subprocess.PIPE,
                               stderr=subprocess.PIPE)
@@ -165,7 +166,7 @@ def test_user_is_dropped_and_made_again(prepared, tmp_path):
 
     try:
         send(b"one\n")
-        wait_until(lambda: field.seq() == 1 and field.locks.count_documents({"type": "job"}) == 1, lambda: f"a message of {worker}")
+        wait_until(lambda: field.seq() == 1 and began.exists(), lambda: f"a message of {worker}")
         for user in ("worker", "producer"):
             roles = admin.command("usersInfo", user)["users"][0]["roles"]
             admin.command("dropUser", user)

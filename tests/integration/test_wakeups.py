@@ -182,7 +182,7 @@ def test_a_waiter_that_dies_costs_little(field):
     wait_until(lambda: field.locks.find_one({"type": "t1", "slot": -1}), field.logs)
     dead.kill()
     watching(field, field.worker("-v", "--lease", "10m"))
-    wait_until(lambda: len(field.locks.find_one({"type": "t1", "slot": -1})["queue"]) == 2, field.logs)
+    wait_until(lambda: len((field.locks.find_one({"type": "t1", "slot": -1}) or {"queue": []})["queue"]) == 2, field.logs)
     holder.signal(signal.SIGTERM)
     holder.thaw()
     assert holder.wait() == 0, str(holder)
