@@ -3,6 +3,7 @@ import re
 import signal
 import tempfile
 import uuid
+import zlib
 
 import pytest
 
@@ -20,10 +21,19 @@ from secured import PASSWORDS, Secured, Users, documented_roles
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes 10 s and more; left out under the sanitizers")
+    config.addinivalue_line("markers", "sanitized: runs under the address sanitizer: what is not slow; with PAWL_TEST_DAY a third of it, another one each day")
     config.addinivalue_line("markers", "clustered: not for MongoDB 5.0, which makes no clustered collections")
     # A job in the background of a shell, or of nohup, ignores some of these, and so would all that it starts.
     for number, handler in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGQUIT, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
         signal.signal(number, handler)
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
+def pytest_collection_modifyitems(items):
+    day = os.environ.get("PAWL_TEST_DAY")
+    for item in items:
+        if not item.get_closest_marker("slow") and (day is None or (zlib.crc32(item.nodeid.encode()) + int(day)) % 3 == 0):
+            item.add_marker("sanitized")
 
 
 def pytest_report_header():
