@@ -13,7 +13,7 @@ MANY = types.MANY
 # Of the limit: threads that delete, messages in one delete, threads that read.
 ONE, SEVERAL = (3, 5_000, 1), (3, 2_000, 4)
 EACH = 1_000  # messages a type at least
-BUSY = 3_000  # of each that is held already
+BUSY = 2_000  # of each that is held already
 
 
 def run(bench):

@@ -19,7 +19,7 @@ PLACES = {"clustered": "", OWN: f", {OWN}"}  # layout: how a contestant's name e
 
 
 def run(bench):
-    seconds, long, backlog = bench.size(2, 30), bench.size(3, 300), bench.size(20_000, 400_000)
+    seconds, long, backlog = bench.size(2, 15), bench.size(3, 300), bench.size(20_000, 400_000)
     results = interleave(bench, {
         PAWL: lambda: closed(bench, seconds, "clustered", pawl),
         LOOP: lambda: closed(bench, seconds, "plain", loop),
