@@ -62,7 +62,7 @@ def held(bench, number, count):
             return found["seq"] == messages
 
         with Worker(queue, "--linger", "10m", "--lease", "10m", types=["*"]) as worker:
-            queue.fill(number, types=",".join(names))
+            queue.fill(number, types=",".join(names), chunk=1)
             wait_until(lambda: written(number), "a message of each type in its file", 300, 0.1)
             os.kill(worker.pid, signal.SIGSTOP)
             try:
