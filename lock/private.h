@@ -95,7 +95,6 @@ struct pawl {
   struct lock_holder holder;
 
   pthread_mutex_t mutex;
-  bool prepared;
   struct cell *_Atomic chunks[CHUNKS_MAX]; /* each of CHUNK_CELLS */
   struct cell *free_cells;
   uint32_t cell_count;

@@ -259,7 +259,7 @@ static void set_run(struct pawl *pawl, struct job *job)
     attempt_leave(&set->attempt);
   owner_draw(pawl, set);
   struct wakeup wakeup = set->wakeup;
-  bool woken = set->woken, prepared = (pawl->prepared && lockstore_is_known(pawl->store)) || backs_out;
+  bool woken = set->woken, prepared = lockstore_is_known(pawl->store) || backs_out;
   set->owner = set->attempt.lock.owner;
   set->attempt.lock.listens = pawl->listening;
   set->woken = false;
@@ -270,7 +270,6 @@ static void set_run(struct pawl *pawl, struct job *job)
   pthread_mutex_lock(&pawl->mutex);
   set->runs = false;
   set->near = set->attempt.lock.near && !set->done;
-  pawl->prepared = pawl->prepared || (result != ATTEMPT_UNKNOWN && result != ATTEMPT_REFUSED);
   if (!set->done)
     stepped(pawl, set, result, pause_ms, &error);
   else if (backs_out)

@@ -318,7 +318,8 @@ static int64_t now_ms(void)
 
 bool lockstore_is_known(struct lockstore *store)
 {
-  bool fresh = store->prepared_ms == 0 || now_ms() - atomic_load(&store->prepared_at_ms) < store->prepared_ms;
+  int64_t at_ms = atomic_load(&store->prepared_at_ms);
+  bool fresh = at_ms != 0 && (store->prepared_ms == 0 || now_ms() - at_ms < store->prepared_ms);
   return fresh && mongo_is_known(store->mongo);
 }
 
@@ -338,10 +339,9 @@ static enum outcome prepare(struct lockstore *store, struct error *error)
     outcome = snapshots_look(store->mongo, error);
   if (outcome == OUTCOME_YES)
     outcome = wakeups_prepare(store->mongo, error);
-  if (outcome == OUTCOME_YES) {
+  if (outcome == OUTCOME_YES)
     mongo_note_prepared(store->mongo);
-    atomic_store(&store->prepared_at_ms, now_ms());
-  }
+  atomic_store(&store->prepared_at_ms, outcome == OUTCOME_YES ? now_ms() : 0);
   return outcome;
 }
 

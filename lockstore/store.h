@@ -18,7 +18,7 @@ struct lockstore {
   pthread_mutex_t preparing;
   _Atomic uint64_t preparations;  /* calls of lockstore_prepare that have ended; the fields below are of the last one */
   int64_t prepared_ms;            /* from the options */
-  _Atomic int64_t prepared_at_ms; /* on the boot-time clock: the time of the last YES */
+  _Atomic int64_t prepared_at_ms; /* on the boot-time clock; 0: that was not YES */
   enum outcome prepared;
   struct error prepare_error;
 };

@@ -63,9 +63,9 @@ static enum result of_check(enum check_status status)
 enum outcome perform_prepare(struct performer *performer, struct error *error)
 {
   struct lockstore *store = performer->options.store;
-  bool known = performer->prepared && lockstore_is_known(store);
+  bool known = !performer->rechecks && lockstore_is_known(store);
   enum outcome prepared = known ? OUTCOME_YES : lockstore_prepare(store, error);
-  performer->prepared = prepared == OUTCOME_YES;
+  performer->rechecks = prepared != OUTCOME_YES;
   return prepared;
 }
 
@@ -314,7 +314,7 @@ static enum result perform_read(struct performer *performer, const struct action
   completion->asked = action->source == SOURCE_OWN && outcome == OUTCOME_UNKNOWN && completion->error.reason == ERROR_ANSWERED;
   completion->read_at = performer->pass != NULL ? queue_pass_read_at(performer->pass) : 0;
   if (outcome == OUTCOME_UNKNOWN)
-    performer->prepared = false;
+    performer->rechecks = true;
   if (outcome != OUTCOME_YES) {
     queue_pass_close(performer->pass, !performer->unanswered);
     performer->pass = NULL;

@@ -32,7 +32,7 @@ struct performer_options {
 
 struct performer {
   struct performer_options options;
-  atomic_bool prepared; /* collections and indexes were checked; cleared when the queue cannot be read, or a delete fails */
+  atomic_bool rechecks; /* collections and indexes are to be checked again: the queue could not be read, or a delete failed */
   /* The own collection was checked after that preparation of the store, which all types share (lockstore_prepared_at_ms); 0: never. */
   _Atomic int64_t own_prepared_at_ms;
   atomic_bool unanswered;   /* the last request got no answer */

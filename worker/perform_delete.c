@@ -60,7 +60,7 @@ static enum result deleted(struct performer *performer, enum result result, stru
     fault_point(FAULT_DELETED);
   } else {
     performer->way_unclear = true;
-    performer->prepared = false;
+    performer->rechecks = true;
   }
   return result;
 }

@@ -40,7 +40,7 @@ void perform_polled(struct performer *performer, const struct action *action, co
   if (answer->outcome != OUTCOME_NO)
     completion->error = *answer->error;
   if (answer->outcome == OUTCOME_UNKNOWN)
-    performer->prepared = false;
+    performer->rechecks = true;
   completion->result = perform_asked(completion, answer->outcome);
   performer->unanswered = completion->result == RESULT_UNKNOWN;
 }
@@ -62,7 +62,7 @@ enum result perform_poll(struct performer *performer, const struct action *actio
   completion->took_types = 1;
   completion->tail_next = performer->mark.set || (action->own && performer->own_mark.set);
   if (outcome == OUTCOME_UNKNOWN) /* perhaps the index is gone with its database: it is made again */
-    performer->prepared = false;
+    performer->rechecks = true;
   return perform_asked(completion, outcome);
 }
 

@@ -25,10 +25,10 @@ static enum outcome prepare(struct poll_together *together, struct error *error)
   struct lockstore *store = together->types.store;
   bool known = lockstore_is_known(store);
   for (size_t i = 0; i < together->count && known; i++)
-    known = together->polls[i].performer->prepared;
+    known = !together->polls[i].performer->rechecks;
   enum outcome outcome = known ? OUTCOME_YES : lockstore_prepare(store, error);
   for (size_t i = 0; i < together->count && !known; i++)
-    together->polls[i].performer->prepared = outcome == OUTCOME_YES;
+    together->polls[i].performer->rechecks = outcome != OUTCOME_YES;
   return outcome;
 }
 

@@ -189,8 +189,10 @@ static enum outcome find_one_by_one(struct queue_types *types, const struct queu
     }
     bson_destroy(&reply);
   }
-  snprintf(types->next, sizeof types->next, "%s", outcome == OUTCOME_YES ? place : "");
-  snprintf(types->seen.before, sizeof types->seen.before, "%s", types->next);
+  const char *next = outcome == OUTCOME_YES ? place : "";
+  snprintf(types->seen.before, sizeof types->seen.before, "%s", next);
+  if (!types->linearizable) /* that is all of them at once: the others go on where they were */
+    snprintf(types->next, sizeof types->next, "%s", next);
   return outcome == OUTCOME_NO ? OUTCOME_YES : outcome == OUTCOME_YES ? OUTCOME_NO : outcome;
 }
 

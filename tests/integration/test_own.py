@@ -236,6 +236,20 @@ def test_an_idle_collection_is_checked_again(field, types):
     assert worker.stop()[0] == 0 and count(field) == 20, str(worker)
 
 
+def test_a_type_that_begins_has_its_own_collection_checked_alone(field):
+    """Not all of the database, after which each type would check its own once more."""
+    types = [f"t{n}" for n in range(30)]
+    assert field.run("pawl-setup", "--type", ",".join(types), "--own-collection").returncode == 0
+    field.db["messages.t0"].insert_one({"n": 0})
+    field.drain(*CALM, types=["t*"])
+    for name in types:
+        field.insert("p", [{"n": n} for n in range(300)], own=name)
+    checks = lambda: field.server.client.admin.command("serverStatus")["metrics"]["commands"]["listIndexes"]["total"]
+    before = checks()
+    field.drain(*SMALL, *CALM, "--types-max", 4, types=["t*"])  # one after the other
+    assert checks() - before < len(types) + 10
+
+
 @pytest.mark.parametrize("clustered", [pytest.param(True, marks=pytest.mark.clustered), False], ids=["clustered", "plain"])
 def test_large_batches_are_deleted_by_ranges(field, clustered):
     """What came later into the range stays."""

@@ -336,3 +336,24 @@ def test_many_types(servers, own_server, make_field):
     stays(lambda: field.locks.count_documents({}) == 0, 10, "no lock document")
     alone = (commands(field) - before) / (time.monotonic() - begin)
     assert idle / seconds - alone < 30, (idle / seconds, alone)
+
+
+def test_the_last_look_is_of_all_types(field):
+    """Also where it takes many requests, and where the looks before it have not come so far."""
+    assert field.run("pawl-setup").returncode == 0
+    field.messages.insert_one({"type": ["x", "xx"]})  # the index cannot be skipped in one request
+    insert_many(field, [f"x{n:03}" for n in range(150)])
+    field.fill(5, "z")
+    field.drain(*CALM, "--except", "x*", types=["*"])
+    field.compare("z")
+
+
+def test_the_last_look_sees_listed_types(field):
+    assert field.run("pawl-setup").returncode == 0
+    with field.failing(["aggregate"], {"times": 1}, collection="messages", blockConnection=True, blockTimeMS=1000) as look:
+        worker = field.worker("--exit-when-empty", "--poll", "20s", *CALM, types=["t1", "k*"])
+        look.wait()
+        time.sleep(2)  # t1 was polled, also because wake-ups come now; the last look is still to come
+        field.fill(3)
+        assert worker.wait() == 0, str(worker)
+    assert field.queued() == 0, str(worker)
