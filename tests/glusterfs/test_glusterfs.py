@@ -19,7 +19,7 @@ class Shared(SharedField):
 
     def __init__(self, field, volume, disks):
         self.field, self.volume, self.disks, self.sent = field, volume, disks, 0
-        self.one, self.two = volume.mount("one"), volume.mount("two", group=10002)
+        self.one, self.two = volume.mount("one", group=10001), volume.mount("two", group=10002)
         self.one.dir.mkdir()
         field.dir = self.one.dir
         wait_until(self.two.dir.is_dir, "the folder on the other mount")
@@ -177,6 +177,29 @@ def test_client_cut_off(shared):
     assert first.process.returncode == 0
 
 
+def test_split_and_healed(shared):
+    """One machine reaches one brick of three, the other machine the other two: the first one can write nothing, and the second goes on. What its
+    two bricks have then comes to the third."""
+    first = shared.holder_on(shared.two)
+    second = shared.worker(shared.one)
+    ports = shared.volume.ports()
+    shared.volume.set("cluster.self-heal-daemon", "off")  # it would reach all three
+    shared.two.cut(ports[:2])
+    shared.one.cut(ports[2:])
+    shared.fill(500)
+    wait_until(lambda: shared.field.holder() == second.pid, shared.field.logs)
+    shared.progress()
+    assert stopped_by_the_mount(first)
+    shared.two.join(ports[:2])
+    shared.one.join(ports[2:])
+    shared.volume.set("cluster.self-heal-daemon", "on")
+    shared.volume.wait_healed()
+    second.kill()
+    shared.fill(500)
+    shared.judge()
+    assert first.process.returncode == 0
+
+
 def test_quorum_lost(shared):
     """Two of three bricks gone: nothing can be read or written. Back within the minute after which a worker stops, the workers go on."""
     workers = [shared.holder_on(shared.one), shared.worker(shared.two)]
@@ -264,6 +287,25 @@ def test_block_arrives_after_the_successors(shared):
     assert shared.seq() > seq
     shared.two.thaw()
     first.thaw()
+    shared.fill(200)
+    shared.judge()
+
+
+def test_cut_off_with_a_block_that_was_not_sent(shared):
+    """A machine has written a block and not sent it when its network is gone. It may come when the network is back, and another machine has long
+    written there."""
+    hold_writes(shared.volume)
+    first = shared.worker(shared.two, "--linger", "1h", env={"PAWL_FAULT_STOP": "block-written:3"})
+    shared.fill(200)
+    first.wait_frozen()
+    shared.two.cut()
+    seq = shared.seq()
+    second = shared.worker(shared.one, "--linger", "1h")
+    wait_until(lambda: shared.field.holder() == second.pid and shared.field.queued() == 0, shared.field.logs)
+    assert shared.seq() > seq
+    first.thaw()  # it syncs
+    wait_until(lambda: stopped_by_the_mount(first), first.log)
+    shared.two.join()
     shared.fill(200)
     shared.judge()
 

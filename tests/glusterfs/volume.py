@@ -64,17 +64,20 @@ class Volume:
 
     # bricks
 
-    def brick_pid(self, number):
-        """None while it does not run."""
+    def _brick(self, number):
+        """(its port, its process); None while it does not run."""
         status = gluster("volume", "status", self.name).stdout
         status = re.sub(r"\n(?=\S*\s+\S+\s+\d*\s*[YN])", "", status)  # a long name has a line of its own
-        found = re.search(rf"{re.escape(self.bricks[number].name)}\s+\S+\s+\S+\s+Y\s+(\d+)", status)
-        return int(found[1]) if found else None
+        found = re.search(rf"{re.escape(self.bricks[number].name)}\s+(\S+)\s+\S+\s+Y\s+(\d+)", status)
+        return (int(found[1]), int(found[2])) if found else None
 
     def kill_brick(self, number):
-        pid = self.brick_pid(number)
+        _, pid = self._brick(number)
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: process_state(pid) in (None, "Z"), f"the end of brick {number}")
+
+    def ports(self):
+        return [self._brick(number)[0] for number in range(len(self.bricks))]
 
     def restart_bricks(self):
         gluster("volume", "start", self.name, "force")
@@ -134,15 +137,17 @@ class Mount:
         self.process.kill()
         self.process.wait()
 
-    def _iptables(self, action):
-        command("iptables", "-w", action, "OUTPUT", "-m", "owner", "--gid-owner", self.group, "-j", "DROP")
+    def _iptables(self, action, ports):
+        only = ["-p", "tcp", "-m", "multiport", "--dports", ",".join(map(str, ports))] if ports else []
+        command("iptables", "-w", action, "OUTPUT", *only, "-m", "owner", "--gid-owner", self.group, "-j", "DROP")
 
-    def cut(self):
-        """No packet of it leaves any more."""
-        self._iptables("-I")
+    def cut(self, ports=()):
+        """No packet of it leaves any more, or none to these."""
+        self._iptables("-I", ports)
 
-    def join(self):
-        self._iptables("-D")
+    def join(self, ports=()):
+        """After a cut from the same."""
+        self._iptables("-D", ports)
 
     def again(self):
         """As an administrator does it after a crash."""

@@ -228,3 +228,10 @@ def test_a_reply_holds_what_makes_a_block(field):
     replies = [found["responseLength"] for found in field.db["system.profile"].find({"op": "getmore", "ns": f"{field.name}.messages"})]
     assert len(field.compare()["t1"]) == 2500
     assert len(replies) >= 6 and max(replies) <= 2**20, replies
+
+
+def test_roll_in_the_middle_of_a_reply(field):
+    """What is left of it belongs to no later epoch."""
+    field.fill(2500, size=4000, chunk=500)
+    field.drain(*CALM, "--batch-messages", 1000, "--batch-bytes", "1MiB", "--segment-bytes", "64KiB", deadline=40)
+    assert len(field.compare()["t1"]) == 2500 and len(field.segments()) > 3

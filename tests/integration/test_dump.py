@@ -217,6 +217,13 @@ def test_deep_finds_doubtful_messages(tmp_path):
     assert b"1 of another type, 1 repeated _id\n" in done.stdout and b"seq 4 has the _id of seq 2" in done.stderr
 
 
+def test_deep_finds_each_alone(tmp_path):
+    made.Segment(tmp_path / "t1.bin").numbered(1, 2).numbered(3, 2).close()
+    made.Segment(tmp_path / "t2.bin", type="t2").data(made.message(1, type="t2")).data(made.message(9)).close()
+    done = dump("--dir", tmp_path, "--verify", "--deep")
+    assert done.returncode == 3 and [line.split(b",")[0] for line in done.stdout.splitlines()] == [b"t1: doubtful", b"t2: doubtful"], done
+
+
 def test_hostile_lengths(tmp_path):
     """A marker that promises much makes nobody allocate it."""
     made.Segment(tmp_path / "t1.bin").data(made.message(1), decoded=0xfffffff0, codec=1)

@@ -48,6 +48,21 @@ def test_follow_unconfirmed(tmp_path, follow):
     assert follower.end() == 0
 
 
+def test_follow_unconfirmed_over_a_cut(tmp_path, follow):
+    """What was shown and cut off is said to be void, and what is written in its place is printed."""
+    segment = made.Segment(tmp_path / "t1.bin").numbered(1).numbered(2)
+    state = (segment.length, segment.seq, segment.tail, segment.link, list(segment.blocks), list(segment.skips), segment.time)
+    segment.numbered(66, 67)
+    follower = follow("--dir", tmp_path, "--unconfirmed")
+    assert follower.lines(4) == ["m1", "m2", "m66", "m67"]
+    segment.length, segment.seq, segment.tail, segment.link, segment.blocks, segment.skips, segment.time = state
+    os.truncate(tmp_path / "t1.bin", segment.length)
+    segment.open(2).numbered(3).numbered(4).numbered(5)
+    assert follower.lines(7) == ["m1", "m2", "m66", "m67", "m3", "m4", "m5"]
+    told(follower, ["seq 3..4 were not committed, and are void"])
+    assert follower.end() == 0
+
+
 def test_follow_over_a_roll_and_new_types(tmp_path, follow):
     first = made.Segment(tmp_path / "t1.bin").numbered(1).numbered(2)
     both, one = follow("--dir", tmp_path), follow(tmp_path / "t1.bin")

@@ -226,6 +226,19 @@ def test_a_type_whose_first_file_is_named_meanwhile(tmp_path, with_ledger):
     assert done.stdout.startswith(b"t1: ok, 1 segment")
 
 
+def test_a_ledger_older_than_a_close(tmp_path, with_ledger):
+    """What follows a CLOSE proves it; so does a whole block behind a broken one."""
+    segment = made.Segment(tmp_path / "t1.bin").numbered(1, 2)
+    old = ledger_of(segment, epoch=2)
+    segment.close().open(2)
+    verdict(with_ledger(old, "--dir", tmp_path, "--verify"), 3, "t1: stale ledger, ", "in database pawl ends at")
+    segment = made.Segment(tmp_path / "t1.bin").numbered(1, 2)
+    old = ledger_of(segment, epoch=2)
+    segment.numbered(3).numbered(4)
+    flip(tmp_path / "t1.bin", segment.blocks[1])
+    verdict(with_ledger(old, "--dir", tmp_path, "--verify"), 3, "t1: stale ledger, ", "in database pawl ends at")
+
+
 def test_a_ledger_older_than_the_file(tmp_path, with_ledger):
     """Restored from a backup. What one write may have left behind the end proves nothing."""
     segment = made.Segment(tmp_path / "t1.bin").numbered(1, 2)

@@ -2,6 +2,7 @@
 import datetime
 
 import pytest
+from bson import Int64
 
 from harness import program, wait_until
 
@@ -109,3 +110,13 @@ def test_forget_judges_what_became_of_it(field, fault, code, words):
     assert done.returncode == code and words in done.stderr, done
     assert failing.count == 1 and field.locks.find_one({"type": "nightly"}) is None
     assert (field.ledger("nightly") is None) == (code == 0)
+
+
+def test_the_last_epoch_stays(field):
+    """No floor could be above it: then no name could ever be used for the first time."""
+    assert field.run("pawl-lock", "edge", "--", "true").returncode == 0
+    field.ledgers.update_one({"_id": "edge"}, {"$set": {"epoch": Int64(1 << 59)}})
+    refused = field.run("pawl-lock", "--forget", "edge")
+    assert refused.returncode == 74 and b"its epoch is the last that a ledger takes" in refused.stderr, refused
+    assert field.run("pawl-lock", "--prune").returncode == 0 and field.ledger("edge") is not None
+    assert field.run("pawl-lock", "new", "--", "true").returncode == 0

@@ -143,10 +143,10 @@ def judge(some):
         elif what == "held" and int(rest[3]) > 0:
             holds[name, int(rest[0])].append((int(rest[2]), int(rest[1])))
         elif what == "wrote":
-            assert rest[2] in ("PAWL_OK", "PAWL_FENCED"), rest
+            assert rest[2] in ("PAWL_OK", "PAWL_FENCED"), rest  # by when it was frozen; both are counted
             fenced += rest[2] == "PAWL_FENCED"
         elif what == "failed":
-            assert rest[0] in ("PAWL_TIMEOUT", "PAWL_UNKNOWN"), (name, rest)
+            assert rest[0] in ("PAWL_TIMEOUT", "PAWL_UNKNOWN"), (name, rest)  # by whether the server answered last
     assert all(len(owners) == 1 for owners in took.values()), took  # no token was given twice
     for slot, seen in holds.items():
         tokens = [token for _, token in sorted(seen)]

@@ -374,3 +374,39 @@ def test_the_last_look_asks_all_own_collections(field):
         wait_until(last_looks, lambda: f"a last look; {worker}")
         field.fill(10, "orders.a", own=True)
     assert worker.wait() == 0 and count(field, "orders.a") == 20, str(worker)
+
+
+def test_one_that_goes_missing_before_the_delete(field):
+    """What is not found there was not deleted."""
+    switch(field)
+    field.fill(20, own=True)
+    worker = field.worker(*SMALL, *CALM, "--linger", "1h", env={"PAWL_FAULT_STOP": "block-committed:2"})
+    worker.wait_frozen()  # committed, not yet deleted; the first commit is the segment's
+    field.own("t1").rename("elsewhere")
+    worker.thaw()
+    worker.wait_log(r"messages\.t1 (is )?missing")
+    field.db.elsewhere.rename("messages.t1")
+    field.wait_empty()
+    assert worker.stop()[0] == 0 and count(field) == 20, str(worker)
+
+
+def test_strings_with_a_nul(field):
+    """One is the beginning of the other."""
+    switch(field)
+    field.insert("p", [{"_id": "a", "n": 0}, {"_id": "a\0", "n": 1}], own="t1")
+    field.drain(*SMALL)
+    assert count(field) == 2
+
+
+def test_adopted_out_of_order(field):
+    """What two passes have written is not in the order of the _ids."""
+    switch(field)
+    field.insert("p", [{"_id": n} for n in range(100, 150)], own="t1")
+    field.drain(*SMALL)
+    field.insert("q", [{"_id": n} for n in range(50)], own="t1")
+    field.crash("block-committed", *SMALL)  # continued in place: its first commit is the block's
+    field.ledgers.update_one({"_id": "t1"}, {"$set": {"seq": "x"}})
+    field.locks.delete_many({})
+    field.adopt()
+    field.drain(*SMALL)
+    assert count(field) == 100

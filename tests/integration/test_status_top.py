@@ -239,6 +239,6 @@ def test_end_of_the_terminal(broken, ignored):
     try:
         screen.wait_text("by backlog")
         screen.hang_up()
-        assert screen.process.wait(20) in (0, -signal.SIGHUP)
+        assert screen.process.wait(20) in (0, -signal.SIGHUP)  # which of the two comes first, the signal or the end of its input
     finally:
         screen.close()

@@ -301,3 +301,25 @@ CHAIN_TEST(test_from_seq_before_a_bare_header)
   assert_int_equal(load_from(&holder.committed, 20), READ_OK);
   assert_chain("t1@4.bin t1@5.bin");
 }
+
+/* After a clock was set back a segment begins at the time of the last block before it. */
+CHAIN_TEST(test_seek_time_at_the_begin_of_a_segment)
+{
+  struct chain_reader at;
+  first_segment(2);
+  holder_append(&holder, 3);
+  int64_t time_us = holder.writer.last.time_us;
+  holder.now_us = 1000;
+  holder_leave(&holder);
+  holder_create(&holder, "roll");
+  holder_append(&holder, 2);
+  assert_int_equal(load(NULL), READ_OK);
+  assert_int_equal(chain.segments[1].header.created_us, time_us);
+  chain_reader_init(&at, DIR, &chain);
+  assert_int_equal(chain_reader_seek_time(&at, time_us, &error), READ_OK);
+  do
+    assert_int_equal(chain_reader_next(&at, &error), READ_OK);
+  while (at.reader.block.kind != BLOCK_DATA || at.reader.block.time_us < time_us);
+  assert_int_equal(at.reader.block.seq, 3);
+  chain_reader_deinit(&at);
+}

@@ -315,3 +315,13 @@ TEST_WITH(test_adoptable, begin, storage_end)
   assert_false(check_adoptable(DIR, "t1", 0));
   assert_int_equal(memory_disk_open_files(), 1);
 }
+
+/* What a newer pawl wrote there may have been committed: it is no tail. */
+TEST_WITH(test_newer_block_beyond, begin, storage_end)
+{
+  struct committed end = holder.committed;
+  struct block_marker marker = forge_marker(&holder, 5); /* a kind that this version does not know */
+  forge_block(&holder, &marker, "\x05\0\0\0", 5);
+  assert_int_equal(check(&end, 1), CHECK_NEWER);
+  assert_contains(error.text, "a newer pawl is needed");
+}

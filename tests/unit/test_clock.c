@@ -1,4 +1,5 @@
 /* clock: which of the system's clocks a lease goes by. */
+#include "lock/seam.h"
 #include "unit_test.h"
 #include "worker/clock.h"
 
@@ -23,6 +24,14 @@ TEST(test_sleep_counts)
   assert_int_equal(__real_clock_gettime(CLOCK_MONOTONIC, &now), 0);
   assert_true(clock_boot_ms() >= (now.tv_sec + 3600) * 1000);
   assert_true(clock_boot_us() >= (now.tv_sec + 3600) * 1000000);
+}
+
+/* The same of the lock library, and of pawl-lock. */
+TEST(test_sleep_counts_for_locks)
+{
+  struct timespec now;
+  assert_int_equal(__real_clock_gettime(CLOCK_MONOTONIC, &now), 0);
+  assert_true(seam_now_ms(NULL) >= (now.tv_sec + 3600) * 1000);
 }
 
 int main(void)

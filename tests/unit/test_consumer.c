@@ -465,3 +465,20 @@ STORY(test_stop_while_the_database_is_away)
   STEP("COMMIT YES; UNLOCK UNKNOWN; wake", STATE_UNLOCKING, "UNLOCK");
   STEP("wait 4000; UNLOCK UNKNOWN", STATE_DONE, "");
 }
+
+STORY(test_told_of_a_message_during_half_a_pass)
+{
+  rig.ledger.own = true;
+  STEP(TO_DRAINING "; message; READ NO", STATE_DRAINING, "READ");
+  assert_int_equal(running(ACTIVITY_READ)->source, SOURCE_OWN);
+  STEP("READ NO", STATE_DRAINING, "READ"); /* at once */
+  assert_int_equal(running(ACTIVITY_READ)->source, SOURCE_SHARED);
+}
+
+/* It is left to the next holder. */
+STORY(test_stop_while_a_delete_has_no_answer)
+{
+  STEP(TO_APPENDING "; READ NO; APPEND YES; stop; DELETE UNKNOWN", STATE_RELEASING, "CLOSE");
+  assert_true(running(ACTIVITY_MAIN)->write_close);
+  assert_int_equal(running(ACTIVITY_MAIN)->commit.settled, 100);
+}

@@ -106,3 +106,13 @@ STORY(test_other_options)
   rig_configure(&rig, &options);
   EXPECT(STATE_RELEASING, "CLOSE");
 }
+
+STORY(test_the_end_counts_from_the_request)
+{
+  play(TO_TAKING "; wait 4000; TAKE YES");
+  assert_int_equal(left_ms(), 26000);
+  play("FENCE YES; OPEN YES; wait 6000");
+  EXPECT(STATE_DRAINING, "RENEW");
+  play("wait 5000; RENEW YES");
+  assert_int_equal(left_ms(), 25000);
+}

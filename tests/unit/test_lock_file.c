@@ -156,3 +156,14 @@ FILE_TEST(tokens_never_fall)
   assert_int_equal(last, PROCESSES);
   assert_uint_in_range(lines, WRITES, PROCESSES * WRITES);
 }
+
+FILE_TEST(an_append_is_durable_when_it_says_so)
+{
+  assert_result(append(5, "a"), PAWL_OK); /* the token is there: what is synced now is the file, and its name */
+  for (int sync = 0; sync < 2; sync++) {
+    syncs_until_one_fails = sync;
+    assert_result(append(5, "b"), PAWL_UNKNOWN);
+    assert_contains(error.text, "/out: Input/output error");
+  }
+  assert_result(append(5, "c"), PAWL_OK);
+}

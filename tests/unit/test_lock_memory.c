@@ -85,11 +85,6 @@ bson_t *document_get(const char *collection, const bson_t *filter)
   return bson_copy(&found);
 }
 
-int main(void)
-{
-  return tests_run(NULL, NULL);
-}
-
 /* ---- a process that stands still ---- */
 
 LOCK_TEST(frozen_beyond_its_lease)
@@ -448,4 +443,36 @@ LOCK_TEST(forgetting_outlives_any_lost_answer)
       assert_true(pawl_token(one, hold) > token);
       world_end(NULL);
     }
+}
+
+/* Sent after a third of the lease, answered a sixth later: it counts from its sending. */
+LOCK_TEST(a_renewal_counts_from_its_sending)
+{
+  struct pawl *pawl = handle_open();
+  pawl_hold hold = take(pawl, MY_NAME);
+  pawl_memory_slow(pawl, lease_ms / 6);
+  pass_ms(lease_ms / 2);
+  assert_uint_in_range(pawl_left_ms(pawl, hold), 1, lease_ms / 2);
+}
+
+/* Named by its _id it is the same document: the same owner takes it again, and does not wait for itself. */
+LOCK_TEST(a_document_whose_take_had_no_answer)
+{
+  const struct pawl_terms terms = {.size = sizeof terms, .wait_ms = lease_ms / 2};
+  for (int skip = 0; skip < 5; skip++) {
+    pawl_hold hold;
+    bson_t *event = BCON_NEW("_id", BCON_INT32(1));
+    const struct pawl_document wanted = {.size = sizeof wanted, .collection = "events", .filter = bson_get_data(event)};
+    document_put("events", event);
+    struct pawl *pawl = handle_open();
+    pawl_memory_lose_answers(pawl, skip, 1, true);
+    assert_result(pawl_document_take(pawl, &wanted, &terms, &hold, &error), PAWL_OK);
+    bson_destroy(event);
+    world_end(NULL);
+  }
+}
+
+int main(void)
+{
+  return tests_run(NULL, NULL);
 }

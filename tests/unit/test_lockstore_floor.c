@@ -156,6 +156,18 @@ FLOOR_TEST(a_late_first_fence_makes_no_epoch)
   assert_int_equal(fence("late", 0, &bob), 3);
 }
 
+FLOOR_TEST(each_making_has_its_own_number)
+{
+  const struct fence by_alice = {.owner = &alice, .fencer = FENCER_READER};
+  struct ledger_from late, again;
+  struct ledger before;
+  assert_int_equal(ledger_make(store, "drawn", &late, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence_from(store, "drawn", &late, &by_alice, &before, &error), OUTCOME_YES);
+  assert_int_equal(forget("drawn", 1, 0), 1);
+  assert_int_equal(ledger_make(store, "drawn", &again, &error), OUTCOME_YES);
+  assert_int_equal(ledger_fence_from(store, "drawn", &late, &by_alice, &before, &error), OUTCOME_NO);
+}
+
 /* After a lost answer the ledger says what became of the first fence. */
 FLOOR_TEST(a_first_fence_is_judged)
 {
@@ -206,6 +218,10 @@ FLOOR_TEST(what_is_adopted_is_above_the_floor)
   assert_int_equal(ledger_insert(store, "left", 77, &error), OUTCOME_YES);
   assert_int_equal(ledger_put(store, "left", &none, NULL, &ledger, &error), OUTCOME_YES);
   assert_int_equal(read_ledger("left").epoch, 9);
+  ledger.epoch = 5; /* the floor's own */
+  ledger.end = commit_of("equal", 3, &bob, 0, 10).after;
+  assert_int_equal(ledger_put(store, "equal", &none, NULL, &ledger, &error), OUTCOME_YES);
+  assert_int_equal(read_ledger("equal").epoch, 6);
 }
 
 FLOOR_TEST(a_draw_makes_the_ledger)

@@ -212,4 +212,11 @@ TEST(newer_ledger_is_left_alone)
   assert_int_equal(ledger_settle(store, MY_TYPE, 1, &alice, 0, &error), OUTCOME_NO);
   assert_int_equal(ledger_put(store, MY_TYPE, &seen, NULL, &ledger, &error), OUTCOME_NO);
   assert_int_equal(ledger_fence(store, MY_TYPE, 1, &bob, FENCER_LOCAL, &ledger, &error), OUTCOME_NO);
+
+  /* Not even its epoch is known here, so it is no answer of a primary that was replaced. */
+  struct ledger later = seen;
+  later.epoch = 2;
+  assert_int_equal(ledger_commit_again(store, MY_TYPE, &commit, &error), OUTCOME_NO);
+  assert_int_equal(ledger_fence_again(store, MY_TYPE, &seen, &bob, FENCER_LOCAL, &ledger, &error), OUTCOME_NO);
+  assert_int_equal(ledger_fence_again(store, MY_TYPE, &later, &bob, FENCER_LOCAL, &ledger, &error), OUTCOME_NO);
 }

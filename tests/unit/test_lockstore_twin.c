@@ -108,3 +108,15 @@ TEST(two_draw_for_the_first_time)
   lockstore_close(mine);
   lockstore_close(other);
 }
+
+/* Whether it was forgotten has no answer: then neither has what became of the request. */
+TEST(one_that_may_be_forgotten_is_not_judged)
+{
+  const struct ledger seen = {.epoch = 1};
+  struct ledger_commit commit = first_commit(MY_TYPE);
+  struct ledger before;
+  lockstore_memory_fail_after(store, 1, 1, false);
+  assert_int_equal(ledger_commit_again(store, MY_TYPE, &commit, &error), OUTCOME_UNKNOWN);
+  lockstore_memory_fail_after(store, 1, 1, false);
+  assert_int_equal(ledger_fence_again(store, MY_TYPE, &seen, &bob, FENCER_LOCAL, &before, &error), OUTCOME_UNKNOWN);
+}

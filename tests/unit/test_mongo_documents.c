@@ -305,6 +305,21 @@ TEST(prepare_is_repeatable)
     assert_int_equal(lockstore_prepare(store, &error), OUTCOME_YES);
 }
 
+/* A longer one lets two documents of a slot in: pawl makes its own beside it. */
+TEST(longer_index_does_not_decide)
+{
+  char db[64];
+  snprintf(db, sizeof db, "%s_longer", mongo_db(lockstore_mongo(store)));
+  struct lockstore *other = real_open(db, 30000);
+  real_run(other, NULL,
+           "{\"createIndexes\": \"locks\", \"indexes\": [{\"key\": {\"type\": 1, \"slot\": 1, \"owner\": 1}, \"name\": \"longer\", "
+           "\"unique\": true}]}");
+  assert_int_equal(lockstore_prepare(other, &error), OUTCOME_YES);
+  assert_int_equal(lock_take(other, "t", 0, &alice, 60000, &someone, &error), OUTCOME_YES);
+  assert_int_equal(lock_take(other, "t", 0, &bob, 60000, &someone, &error), OUTCOME_NO);
+  real_drop(other);
+}
+
 TEST(database_is_refused)
 {
   /* What exists before pawl starts, and what the text must name. NULL: pawl accepts it. */
@@ -328,6 +343,10 @@ TEST(database_is_refused)
       {"{\"insert\": \"locks\", \"documents\": [{\"type\": \"a\", \"slot\": 0}, {\"type\": \"a\", \"slot\": 0}]}",
        "unique index {type: 1, slot: 1}"},
       {"{\"createIndexes\": \"messages\", \"indexes\": [{\"key\": {\"at\": 1}, \"name\": \"ttl\", \"expireAfterSeconds\": 60}]}",
+       "expireAfterSeconds"},
+      {"{\"createIndexes\": \"ledger\", \"indexes\": [{\"key\": {\"paused.at\": 1}, \"name\": \"ttl\", \"expireAfterSeconds\": 3600}]}",
+       "expireAfterSeconds"},
+      {"{\"createIndexes\": \"locks\", \"indexes\": [{\"key\": {\"expires_at\": 1}, \"name\": \"ttl\", \"expireAfterSeconds\": 3600}]}",
        "expireAfterSeconds"},
       {"{\"createIndexes\": \"messages\", \"indexes\": [{\"key\": {\"type\": 1, \"_id\": 1}, \"name\": \"mine\", \"hidden\": true}]}",
        "is hidden"},

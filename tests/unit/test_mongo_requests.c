@@ -1,5 +1,6 @@
 /* On a real MongoDB: the URI, what each request carries, and requests without an answer. */
-#include "lockstore/mongo.h"
+#include "lockstore/document.h"
+#include "lockstore/mongo_private.h"
 #include "lockstore/store.h"
 #include "test_lockstore.h"
 #include "test_lockstore_real.h"
@@ -187,6 +188,9 @@ TEST(server_that_went_is_not_known)
       {"\"failCommands\": [\"update\"], \"closeConnection\": true", false},
       {"\"failCommands\": [\"update\"], \"errorCode\": 10107", false},
       {"\"failCommands\": [\"update\"], \"errorCode\": 189", false},
+      {"\"failCommands\": [\"update\"], \"errorCode\": 91", false},
+      {"\"failCommands\": [\"update\"], \"errorCode\": 11600", false},
+      {"\"failCommands\": [\"update\"], \"errorCode\": 11602", false},
       {"\"failCommands\": [\"update\"], \"writeConcernError\": {\"code\": 64, \"errmsg\": \"waiting timed out\"}", true},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -240,4 +244,62 @@ TEST(slow_server_is_unknown_in_time)
   assert_uint_in_range(now_ms() - began, 1000, 12000);
   assert_int_equal(lock_read(hasty, "slow", 0, &view, &error), OUTCOME_NO);
   lockstore_close(hasty);
+}
+
+/* Another thread has had a later answer. */
+TEST(older_answer_sets_no_time_back)
+{
+  struct lockstore *other = fixture_store_new();
+  struct mongo *mongo = lockstore_mongo(other);
+  struct ledger ledger;
+  atomic_store(&mongo->operation_time, UINT64_MAX);
+  assert_int_equal(ledger_read(other, "no-such-ledger", &ledger, &error), OUTCOME_NO);
+  assert_true(mongo_operation_time(mongo) == UINT64_MAX);
+  lockstore_close(other);
+}
+
+static int64_t max_time_of(struct mongo *mongo, bson_t *command)
+{
+  int64_t ms = 0;
+  mongo_append_max_time(mongo, command);
+  assert_true(document_int64(command, "maxTimeMS", &ms));
+  bson_destroy(command);
+  return ms;
+}
+
+/* What waits for a majority may take longer. */
+TEST(each_request_ends_at_the_server_before_it_is_given_up)
+{
+  struct lockstore_options options = {.uri = "mongodb://h", .timeout_ms = 800, .majority_ms = 8000, .connections_max = 1};
+  struct lockstore *opened = lockstore_open(&options, &error);
+  struct mongo *mongo = lockstore_mongo(opened);
+  assert_int_equal(max_time_of(mongo, BCON_NEW("readConcern", "{", "level", "local", "}")), 700);
+  assert_int_equal(max_time_of(mongo, BCON_NEW("readConcern", "{", "level", "majority", "}")), 700);
+  assert_int_equal(max_time_of(mongo, BCON_NEW("writeConcern", "{", "w", BCON_INT32(1), "}")), 700);
+  assert_int_equal(max_time_of(mongo, BCON_NEW("writeConcern", "{", "w", "majority", "}")), 7000);
+  assert_int_equal(max_time_of(mongo, BCON_NEW("readConcern", "{", "level", "linearizable", "}")), 7000);
+  assert_int_equal(max_time_of(mongo, BCON_NEW("readConcern", "{", "level", "majority", "afterClusterTime", BCON_TIMESTAMP(1, 1), "}")),
+                   7000);
+  lockstore_close(opened);
+}
+
+/* Here a rule of the operator's; the same of a full disk, or of a write that was interrupted. */
+TEST(only_a_duplicate_is_no)
+{
+  real_run(store, NULL, "{\"collMod\": \"locks\", \"validator\": {\"type\": {\"$ne\": \"against-a-rule\"}}}");
+  enum outcome outcome = lock_take(store, "against-a-rule", 0, &alice, 60000, &someone, &error);
+  real_run(store, NULL, "{\"collMod\": \"locks\", \"validator\": {}}");
+  assert_int_equal(outcome, OUTCOME_UNKNOWN);
+}
+
+TEST(what_it_lacked_once_is_forgotten)
+{
+  struct mongo *mongo = lockstore_mongo(store);
+  for (int what = 0; what < MONGO_LACKS; what++)
+    for (int times = 0; times < 2; times++) /* not yet for five seconds */
+      assert_int_equal(mongo_lacks(mongo, (enum mongo_lack)what), OUTCOME_UNKNOWN);
+  assert_int_equal(lockstore_prepare(store, &error), OUTCOME_YES);
+  assert_true(atomic_load(&mongo->lacks_since_ms[MONGO_LACKS_TIMES]) == 0);
+  assert_true(!mongo_is_replica_set(mongo) || atomic_load(&mongo->lacks_since_ms[MONGO_LACKS_SNAPSHOTS]) == 0);
+  mongo_lacks_not(mongo, MONGO_LACKS_SNAPSHOTS);
 }

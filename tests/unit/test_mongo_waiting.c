@@ -31,13 +31,17 @@ TEST(lost_watch_is_begun_again)
   struct wakeup_reader *reader = reader_of(store, 200);
   struct wakeup wakeup;
   assert_int_equal(wakeup_reader_begin(reader, &error), OUTCOME_YES);
+  assert_int_equal(lockstore_prepare(store, &error), OUTCOME_YES);
+  assert_true(lockstore_is_known(store));
   real_fail_next("\"failCommands\": [\"getMore\"], \"closeConnection\": true");
   assert_int_equal(wakeup_reader_next(reader, INT64_MAX, &wakeup, &error), OUTCOME_UNKNOWN);
+  assert_false(lockstore_is_known(store));                                                   /* it may be another server now */
   assert_int_equal(wakeup_reader_next(reader, INT64_MAX, &wakeup, &error), OUTCOME_UNKNOWN); /* not begun */
   assert_int_equal(wakeup_reader_begin(reader, &error), OUTCOME_YES);
   assert_int_equal(wakeup_send(store, "t", WAKEUP_MESSAGE, NULL, 0, &error), OUTCOME_YES);
   assert_int_equal(wakeup_reader_next(reader, INT64_MAX, &wakeup, &error), OUTCOME_YES);
   wakeup_reader_close(reader);
+  assert_int_equal(lockstore_prepare(store, &error), OUTCOME_YES);
 }
 
 /* Anybody may write a wake-up: an epoch that no ledger can be fenced from counts as not told. */

@@ -226,3 +226,28 @@ TEST(test_aside_forgets)
   assert_true(aside_has(&aside, "t10", 100));
   free(aside.types);
 }
+
+/* The same patterns and the same exceptions, in any order. */
+TEST(test_hash)
+{
+  static const type_name one[] = {"a*", "b*"}, turned[] = {"b*", "a*"}, other[] = {"c*", "b*"}, except[] = {"a.x*"};
+  uint64_t hash = type_rules_hash(&(struct type_rules){.patterns = one, .pattern_count = 2});
+  assert_true(type_rules_hash(&(struct type_rules){.patterns = turned, .pattern_count = 2}) == hash);
+  assert_false(type_rules_hash(&(struct type_rules){.patterns = other, .pattern_count = 2}) == hash);
+  assert_false(type_rules_hash(&(struct type_rules){.patterns = one, .pattern_count = 2, .excepts = except, .except_count = 1}) == hash);
+}
+
+TEST(test_aside_while_another_holds_it)
+{
+  struct aside aside = {.count = 0};
+  struct type_list found = {.count = 0}, held = {.count = 0};
+  assert_true(type_list_add(&found, "a") && type_list_add(&held, "a"));
+  for (int i = 0; i < 10; i++)
+    aside_put(&aside, "a", 0, &nothing, 0);
+  aside_calm(&aside, &found, &held, &(struct type_range){.from = ""});
+  aside_put(&aside, "a", 0, &nothing, 1000);
+  assert_true(aside_has(&aside, "a", 1999) && !aside_has(&aside, "a", 2000));
+  free(aside.types);
+  type_list_free(&found);
+  type_list_free(&held);
+}
