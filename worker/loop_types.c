@@ -8,6 +8,7 @@
 
 enum {
   POLL_SHARE = 20,   /* of one processor, for all types together */
+  UNKNOWN_MAX = 5,   /* polls in a row */
   PAUSED_MS = 10000, /* until a type that is paused, or needs a newer pawl, is taken up again; a wake-up ends it */
   LOST_MS = 1000,    /* the same for a type that another process took */
   WAITED_MS = 1000,  /* then a type gets the place of another one */
@@ -136,6 +137,7 @@ void loop_context_leave(struct type_context *served, int64_t pause_ms)
 {
   struct event stop = {.kind = EVENT_STOP};
   served->leaves = true;
+  served->woken = served->woken && served->consumer.core.activity[ACTIVITY_MAIN].running; /* what came before has had its poll */
   served->pause_ms = pause_ms;
   loop_dispatch(served, &stop);
 }
@@ -160,6 +162,7 @@ static void leave_place(struct type_context *served)
 
 /*
  *   idle, and the queue is empty            forgotten; if it never held the lock there may be what nobody can take: put aside
+ *   idle, and no poll is answered           put aside: others have answers, or there is an outage, and a look finds it again
  *   waiting for a lock that is not free     the looks see when it is
  *   the type is paused, or needs a newer pawl
  */
@@ -176,6 +179,8 @@ static void leave_if_needless(struct type_context *served, int64_t now_ms)
     loop_context_leave(served, PAUSED_MS);
   else if (core->state == STATE_IDLE && consumer_is_quiet(consumer))
     loop_context_leave(served, idle_pause_ms(served));
+  else if (core->state == STATE_IDLE && core->unknown_row >= UNKNOWN_MAX && !core->activity[ACTIVITY_MAIN].running)
+    loop_context_leave(served, 0);
   else if (core->state == STATE_WAITING && !consumer->seek.may_take && now_ms - core->entered_ms >= LOST_MS)
     loop_context_leave(served, LOST_MS);
 }
@@ -408,9 +413,9 @@ void loop_types_wake(struct loop *loop, const char *type)
   if (finder == NULL || loop->stopping || !type_rules_find(loop->options->rules, type))
     return;
   finder->heard = true;
-  if (type_list_has(&finder->held, type) || !aside_wake(&finder->aside, type, clock_boot_ms()) || !has_room(loop))
+  if (type_list_has(&finder->held, type) || !aside_wake(&finder->aside, type, clock_boot_ms()))
     return;
-  if (loop_others_first(loop, 0, clock_boot_ms())) {
+  if (!has_room(loop) || finder->waiting.left > 0 || loop_others_first(loop, 0, clock_boot_ms())) {
     type_look_hurry(&finder->look);
     return;
   }

@@ -209,7 +209,11 @@ enum outcome queue_types_find(struct queue_types *types, queue_types_each *each,
   if (outcome == OUTCOME_UNKNOWN || outcome == OUTCOME_REFUSED)
     return outcome;
   enum outcome own = queue_types_find_own(types, each, context, error);
-  return own == OUTCOME_YES ? outcome : own;
+  if (own != OUTCOME_UNKNOWN || types->linearizable)
+    return own == OUTCOME_YES ? outcome : own;
+  types->denied = *error;
+  types->seen = (struct type_range){.before = "\1"}; /* of no type is it known that it has nothing */
+  return OUTCOME_NO;
 }
 
 enum outcome queue_types_among(struct queue_types *types, const char *const *names, size_t count, queue_types_each *each, void *context,

@@ -26,7 +26,7 @@ struct queue_types {
   char next[TYPE_BYTES_MAX + 2];                             /* private: one by one, where the next call goes on */
   char next_own[TYPE_BYTES_MAX + 1];                         /* private: the same, of the types with their own collections */
   struct type_range seen;                                    /* the result: where the last call has given all there are */
-  struct error denied;                                       /* the result: the right on an own collection that is lacking; empty: none */
+  struct error denied; /* the result: why own collections were not looked into: a right is lacking, no answer; empty: they were */
 };
 
 /*

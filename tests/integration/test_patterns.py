@@ -262,6 +262,52 @@ def test_types_take_turns(field, types):
     field.compare(*every)
 
 
+def test_a_wake_up_passes_no_type_that_waits(field):
+    """One type always has messages, and wake-ups for it come all the time; it has the only place. The other has a message, and no wake-up."""
+    assert field.run("pawl-setup").returncode == 0
+    field.fill(500, "a")
+    worker = field.worker("--types-max", 1, "--batch-messages", 20, types=["*"])
+
+    def keep_up():
+        if field.queued("a") < 200:
+            field.fill(500, "a")
+        field.db.wakeups.insert_one({"type": "a", "about": "message"})
+    with field.repeating(keep_up, 0.005):
+        wait_until(lambda: field.seq("a") > 0, field.logs)
+        field.fill(1, "b")
+        wait_until(lambda: field.seq("b") == 1, field.logs, 30)
+    assert worker.stop()[0] == 0
+    field.drain(types=["*"])
+    field.compare("a", "b")
+
+
+def test_own_collections_that_cannot_be_looked_into_hide_no_other_type(field):
+    assert field.run("pawl-setup", "--type", "t1", "--own-collection").returncode == 0
+    with field.failing(["aggregate"], collection="messages.t1", errorCode=50):  # a time-out
+        worker = field.worker("--types-max", 8, types=["*"])
+        field.fill(20, "t2")
+        wait_until(lambda: field.seq("t2") == 20, field.logs)
+        worker.wait_log("own-collection: a type is not found by its own collection")
+    field.fill(5, own=True)
+    wait_until(lambda: field.seq() == 5, field.logs)
+    assert worker.stop()[0] == 0
+    field.compare("t1", "t2")
+
+
+def test_a_type_that_has_no_answer_keeps_no_place(field):
+    """Its own collection is gone, and wake-ups for it go on to come."""
+    assert field.run("pawl-setup", "--type", "t1", "--own-collection").returncode == 0
+    field.db.drop_collection("messages.t1")
+    worker = field.worker("--types-max", 1, types=["*"])
+    wake = lambda: field.db.wakeups.insert_one({"type": "t1", "about": "message"})
+    with field.repeating(wake, 0.3):
+        worker.wait_log(r"messages\.t1 (is )?missing")
+        field.fill(20, "t2")
+        wait_until(lambda: field.seq("t2") == 20, field.logs)
+    assert worker.stop()[0] == 0
+    field.compare("t2")
+
+
 def test_types_take_turns_one_by_one(field):
     """The index cannot be skipped, so a look sees a part of the types; two that always have messages have the two places."""
     every = [f"k{n:03}" for n in range(150)]

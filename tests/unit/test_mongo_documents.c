@@ -371,6 +371,7 @@ TEST(database_is_refused)
       fail_msg("%s: %d %s", cases[i][0], outcome, outcome == OUTCOME_YES ? "" : error.text);
     if (cases[i][1])
       assert_null(strchr(error.text, '\n'));
+    assert_true(lockstore_is_known(other) == (outcome == OUTCOME_YES));
     real_drop(other);
   }
 }
