@@ -101,13 +101,16 @@ static void see_ledger(void *context, const char *type, const struct ledger *led
     problem = "its epoch is the last that a ledger takes, 2^59: no other name could have one above it";
   struct name *name = name_add(sweep, type, ledger);
   if (name != NULL)
-    name->used = problem != NULL || is_type || ledger->paused || !type_name_valid(type);
+    name->used = problem != NULL || is_type || ledger->own || ledger->paused || !type_name_valid(type);
   if (problem != NULL) {
     sweep->refused = PAWL_MALFORMED;
     error_set(&sweep->why, "forgetting %s: %s", type, problem);
   } else if (is_type) {
     sweep->refused = PAWL_REFUSED;
     error_set(&sweep->why, "%s is a type with files (%s): its ledger knows where they end, and stays", type, ledger->end.file);
+  } else if (ledger->own) {
+    sweep->refused = PAWL_REFUSED;
+    error_set(&sweep->why, "%s is a type with its own collection: its ledger says so, and stays", type);
   } else if (ledger->paused) {
     sweep->refused = PAWL_REFUSED;
     error_set(&sweep->why, "%s is paused by %s, and stays: pawl-status --resume %s ends that", type, ledger->pause.by, type);

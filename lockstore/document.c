@@ -82,6 +82,21 @@ bool document_binary(const bson_t *document, const char *field, uint8_t *bytes, 
   return true;
 }
 
+void document_make_utf8(char *text)
+{
+  size_t length = strlen(text);
+  if (bson_utf8_validate(text, length, false))
+    return;
+  for (size_t at = 0; at < length;) {
+    size_t left = length - at, whole = 0;
+    for (size_t bytes = 1; bytes <= 4 && bytes <= left && whole == 0; bytes++)
+      whole = bson_utf8_validate(text + at, bytes, false) ? bytes : 0;
+    if (whole == 0)
+      text[at] = '?';
+    at += whole > 0 ? whole : 1;
+  }
+}
+
 bool document_text(const bson_t *document, const char *field, char *text, size_t size)
 {
   bson_iter_t at;

@@ -1,5 +1,5 @@
 /*
- * document: reads the fields of a document that anybody may have written. Private to lockstore, except document_make_printable.
+ * document: reads the fields of a document that anybody may have written. Private to lockstore, except document_make_….
  *
  * Pure; any thread. A field of another kind than the requested one counts as absent, and document_show names what is there.
  */
@@ -27,6 +27,8 @@ MUST_CHECK bool document_document(const bson_t *document, const char *field, bso
  * obey it. A last UTF-8 character that was cut in two is removed.
  */
 void document_make_printable(char *text);
+/* Replaces what is not UTF-8 by `?`: documents may hold any bytes, and neither JSON nor Prometheus takes them. */
+void document_make_utf8(char *text);
 
 /* What the field holds, for people: `absent`, or its JSON, cut to 80 bytes; printable. */
 struct document_shown {

@@ -68,6 +68,8 @@ static void who_parse(const bson_t *entry, struct lock_holder *who)
     return;
   (void)document_text(&from, "host", who->host, sizeof who->host);
   (void)document_text(&from, "program", who->program, sizeof who->program);
+  document_make_utf8(who->host);
+  document_make_utf8(who->program);
   lock_name_parse(&from, who->name);
   if (!document_int64(&from, "pid", &who->pid))
     who->pid = 0;

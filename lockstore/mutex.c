@@ -296,6 +296,8 @@ static void parse_holder(const bson_t *document, struct lock_holder *holder)
     strcpy(holder->boot, "?");
   if (!document_text(&from, "program", holder->program, sizeof holder->program))
     strcpy(holder->program, "?");
+  document_make_utf8(holder->host);
+  document_make_utf8(holder->program);
   if (!document_int64(&from, "pid", &holder->pid))
     holder->pid = 0;
   lock_name_parse(&from, holder->name);

@@ -1,4 +1,4 @@
-#include "tools/enqueue/json_exact.h"
+#include "tools/json_exact.h"
 #include "tools/enqueue/input.h"
 
 #include <assert.h>
@@ -9,6 +9,7 @@
 enum {
   BRACKETS_MAX = 3 * MESSAGE_DEPTH_MAX, /* a value in Extended JSON has up to two brackets of its own */
   TEXT_SIZE = 512,                      /* no number, date or identifier is longer */
+  LONG_DIGITS = 20,                     /* 2^63 has 19 */
 };
 
 /* ---- text ---- */
@@ -247,9 +248,18 @@ static bool wrapper_check(const char *key, const char *value, const char *end, s
   return text_check(key, value, end, error);
 }
 
+/* The reader would take it modulo 2^64. */
+static bool overflows(const char *at, size_t length)
+{
+  size_t sign = *at == '-', digits = strspn(at + sign, "0123456789");
+  return sign + digits == length && digits >= LONG_DIGITS;
+}
+
 static bool number_check(const char *at, size_t length, struct error *error)
 {
   char text[TEXT_SIZE];
+  if (overflows(at, length))
+    return json_error(error, "got %.*s, which an integer of 64 bits cannot hold", length > 60 ? 60 : (int)length, at);
   snprintf(text, sizeof text, "%.*s", (int)length, at);
   if (length >= sizeof text || number_exact(text))
     return true;
@@ -277,8 +287,24 @@ bool json_exact_check(const char *at, const char *end, struct error *error)
   return true;
 }
 
+/* One digit of each such run is at a multiple of its length. */
+static bool has_long_number(const char *text, size_t length)
+{
+  for (size_t at = LONG_DIGITS - 1; at < length; at += LONG_DIGITS) {
+    size_t begin = at, end = at;
+    while (end < length && isdigit((unsigned char)text[end]))
+      end++;
+    while (begin > 0 && isdigit((unsigned char)text[begin - 1]))
+      begin--;
+    if (end > at && end - begin >= LONG_DIGITS)
+      return true;
+  }
+  return false;
+}
+
 /* Most lines have no value that the reader could change, and need no check. */
 bool json_exact_wanted(const char *text, size_t length)
 {
-  return memchr(text, '$', length) || memmem(text, length, "\\u0024", 6) || memmem(text, length, "e-", 2) || memmem(text, length, "E-", 2);
+  return memchr(text, '$', length) || memmem(text, length, "\\u0024", 6) || memmem(text, length, "e-", 2) ||
+         memmem(text, length, "E-", 2) || has_long_number(text, length);
 }

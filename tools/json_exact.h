@@ -1,9 +1,8 @@
 /*
- * json_exact: the text of Extended JSON: where its values end, and whether libbson reads them without changing any. Pure. Private
- * to json.c.
+ * json_exact: the text of Extended JSON: where its values end, and whether libbson reads them without changing any. Pure.
  */
-#ifndef PAWL_TOOLS_ENQUEUE_JSON_EXACT_H
-#define PAWL_TOOLS_ENQUEUE_JSON_EXACT_H
+#ifndef PAWL_TOOLS_JSON_EXACT_H
+#define PAWL_TOOLS_JSON_EXACT_H
 
 #include "base.h"
 

@@ -4,6 +4,7 @@ import json
 import bson
 import bson.json_util
 import pytest
+from bson.raw_bson import RawBSONDocument
 
 from locking import Holder, sh, until
 
@@ -61,6 +62,15 @@ def test_document_is_lost(field, events, locked):
     assert lock.wait() == 1 and "events: the lock is lost: its document is gone; ending the command" in lock.errors(), lock
 
 
+def test_held_document_that_json_cannot_show(field, events):
+    """Whoever reads the lines is told all the same."""
+    events.insert_one(RawBSONDocument(bson.encode({"_id": 1, "text": "ZZ"}).replace(b"ZZ", b"\xff\xfe")))
+    held = Holder(field, "--document", "events/1")
+    line = held.line()
+    assert (line["event"], line["name"]) == ("held", "events") and "document" not in line, line
+    assert held.end()[1] == 0
+
+
 def test_document_is_held_for_another_program(field, events):
     events.insert_one({"_id": 1, "text": "x"})
     held = Holder(field, "--document", "events/1")
@@ -80,6 +90,8 @@ def test_document_is_held_for_another_program(field, events):
     (["--document", "events/1", "n"], "--document: takes no NAME"), (["--document", "events/1", "--slots", "2"], "--document: takes no --slots"),
     (["--sort", "{}", "n"], "--sort: takes --document, too"), (["--field", "x", "n"], "--field: takes --document, too"),
     (["--document", "events/1", "--list"], "--list: takes no"), (["--hold", "--break", "n", "--reason", "x"], "--break: takes no"),
+    (["--document", 'events/{"_id": 18446744073709551617}'], "an integer of 64 bits cannot hold"),
+    (["--document", 'events/{"at": {"$date": "2024-02-30T00:00:00Z"}}'], "a time that exists"),
     (["--document", 'events/{"$nonsense": 1}'], "$nonsense"), (["--document", "events/1", "--field", "$x"], 'field "$x"'),
 ])
 def test_wrong_documents(field, words, says):

@@ -120,3 +120,11 @@ def test_the_last_epoch_stays(field):
     assert refused.returncode == 74 and b"its epoch is the last that a ledger takes" in refused.stderr, refused
     assert field.run("pawl-lock", "--prune").returncode == 0 and field.ledger("edge") is not None
     assert field.run("pawl-lock", "new", "--", "true").returncode == 0
+
+
+def test_a_type_with_its_own_collection_stays(field):
+    """Before its first message, too: nobody else is why."""
+    assert field.run("pawl-setup", "--type", "t1", "--own-collection").returncode == 0
+    refused = field.run("pawl-lock", "--forget", "t1")
+    assert refused.returncode == 1 and b"t1 is a type with its own collection" in refused.stderr, refused
+    assert field.run("pawl-lock", "--prune").returncode == 0 and field.ledger("t1")["needs"] == ["own"]

@@ -1,8 +1,10 @@
 """pawl-status: what it shows of types, locks and what is neither."""
 import json
 import re
+from datetime import datetime, timedelta, timezone
 
 import bson
+from bson.raw_bson import RawBSONDocument
 
 from harness import CALM, program, run, wait_until
 
@@ -112,3 +114,17 @@ def test_status_of_an_empty_database(field):
 
 def test_status_without_a_server():
     assert run("pawl-status", "--uri", "mongodb://127.0.0.1:1/").returncode == 69
+
+
+def test_a_holder_that_is_not_utf8(field):
+    """Its type is shown all the same."""
+    field.fill(3)
+    assert field.run("pawl-setup").returncode == 0
+    now = datetime.now(timezone.utc)
+    lock = bson.encode({"type": "t1", "slot": 0, "owner": bson.Binary(b"o" * 16), "ttl_ms": 3600000, "acquired_at": now,
+                        "expires_at": now + timedelta(hours=1), "holder": {"host": "hZZ", "pid": 7, "program": "pZZ", "boot": "b"}})
+    field.db.locks.insert_one(RawBSONDocument(lock.replace(b"ZZ", b"\xff\xfe")))
+    [entry] = status(field)
+    assert (entry["type"], entry["queued"], entry["holder"]["host"]) == ("t1", 3, "h??"), entry
+    listed = field.run("pawl-lock", "--list", "--json")
+    assert listed.returncode == 0 and json.loads(listed.stdout)["program"] == "p??", listed

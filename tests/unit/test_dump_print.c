@@ -181,6 +181,24 @@ TEST(test_other_invalid_text_is_raw)
   assert_true(json_printable(invalid_key, sizeof invalid_key)); /* not what --verify --deep calls malformed */
 }
 
+/* libbson prints only the options that it knows, in its own order. */
+TEST(test_a_regex_with_other_options_is_raw)
+{
+  static const char *const options[][2] = {{"im", NULL}, {"", NULL}, {"gi", "raw"}, {"mi", "raw"}, {"ii", "raw"}};
+  for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+    struct printed printed;
+    uint8_t document[32] = "\0\0\0\0\x0Br\0a";
+    size_t bytes = 9;
+    memcpy(document + bytes, options[i][0], strlen(options[i][0]));
+    bytes += strlen(options[i][0]) + 2;
+    document[0] = (uint8_t)bytes;
+    printed_begin(&printed);
+    assert_int_equal(json_write(document, bytes, false, printed.out), options[i][1] != NULL ? JSON_RAW : JSON_FAITHFUL);
+    fclose(printed.out);
+    free(printed.text);
+  }
+}
+
 TEST(test_malformed_is_raw)
 {
   struct printed printed;

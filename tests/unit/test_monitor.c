@@ -1,4 +1,5 @@
 /* The pure parts of pawl-monitor: host names, when to read, history, and the timeline of a lock. */
+#include "lockstore/document.h"
 #include "tools/monitor/board.h"
 #include "tools/monitor/history.h"
 #include "tools/monitor/hosts.h"
@@ -177,14 +178,15 @@ static unsigned holds(int64_t now, char owner, int64_t since, int64_t left, int6
 {
   char holder[] = {owner, '\0'};
   struct sighting sighting = {
-      .now_ms = now, .epoch = epoch, .has_file = true, .held = true, .held_ms = now - since, .left_ms = left, .holder = holder};
+      .now_ms = now, .epoch = epoch, .seq = now, .has_file = true, .held = true, .held_ms = now - since, .left_ms = left, .holder = holder};
   sighting.owner.bytes[0] = (uint8_t)owner;
   return timeline_see(&timeline, &sighting, TIMELINE_HOLDS_MAX);
 }
 
 static unsigned free_lock(int64_t now, int64_t epoch, bool clean)
 {
-  return timeline_see(&timeline, &(struct sighting){.now_ms = now, .epoch = epoch, .has_file = true, .clean = clean}, TIMELINE_HOLDS_MAX);
+  return timeline_see(&timeline, &(struct sighting){.now_ms = now, .epoch = epoch, .seq = now, .has_file = true, .clean = clean},
+                      TIMELINE_HOLDS_MAX);
 }
 
 static void is_hold(int at, const char *holder, int64_t from, int64_t to, enum hold_end end, int64_t expired, int64_t epoch)
@@ -224,6 +226,30 @@ TIMELINE_TEST(test_a_lock_that_was_broken)
   assert_int_equal(free_lock(102000, 7, false), EDGE_BROKEN);
   assert_int_equal(free_lock(103000, 7, false), 0);
   is_hold(0, "a", 99000, 101000, HOLD_BROKEN, 0, 7);
+}
+
+/* A command under a lock leaves the end of the files as it was. */
+TIMELINE_TEST(test_a_hold_that_writes_nothing_is_not_broken)
+{
+  struct sighting sighting = {
+      .now_ms = 100000, .epoch = 7, .seq = 5, .has_file = true, .held = true, .held_ms = 1000, .left_ms = 30000, .holder = "a"};
+  timeline_see(&timeline, &sighting, TIMELINE_HOLDS_MAX);
+  sighting.held = false;
+  for (int reading = 0; reading < 3; reading++) {
+    sighting.now_ms += 1000;
+    assert_int_equal(timeline_see(&timeline, &sighting, TIMELINE_HOLDS_MAX) & EDGE_BROKEN, 0);
+  }
+  assert_int_equal(timeline.holds[0].end, HOLD_RELEASED);
+}
+
+/* Two hours without a reading. */
+TIMELINE_TEST(test_a_hold_that_is_forgotten_is_not_judged)
+{
+  holds(100000, 'a', 99000, 30000, 7);
+  free_lock(100000 + TIMELINE_MS + 20000, 7, false);
+  assert_int_equal(timeline.count, 0);
+  assert_int_equal(free_lock(100000 + TIMELINE_MS + 21000, 7, false), 0);
+  assert_false(timeline.unsure);
 }
 
 TIMELINE_TEST(test_a_freeze_and_a_take_over)
@@ -342,7 +368,7 @@ TEST(test_what_is_not_utf8)
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     char text[40];
     strcpy(text, texts[i].from);
-    text_make_utf8(text);
+    document_make_utf8(text);
     assert_string_equal(text, texts[i].to);
   }
 }

@@ -82,7 +82,7 @@ static enum json_shown scan_string(const bson_iter_t *at)
 /* Of all text but strings. */
 static enum json_shown scan_text(const char *text, size_t bytes)
 {
-  return json_text_valid(text, bytes) ? JSON_FAITHFUL : JSON_NOT_UTF8;
+  return json_text_valid(text, bytes) ? JSON_FAITHFUL : JSON_INEXACT;
 }
 
 static enum json_shown scan_document(const uint8_t *document, size_t bytes, int depth);
@@ -96,6 +96,15 @@ static enum json_shown scan_nested(const bson_iter_t *at, int depth)
   else
     bson_iter_document(at, &bytes, &document);
   return scan_document(document, bytes, depth + 1);
+}
+
+/* libbson prints those that it knows, each once, in this order. */
+static bool options_faithful(const char *options)
+{
+  static const char known[] = "ilmsux";
+  for (const char *at = known; *at != '\0' && *options != '\0'; at++)
+    options += *options == *at;
+  return *options == '\0';
 }
 
 static enum json_shown scan_value(const bson_iter_t *at, int depth)
@@ -117,6 +126,8 @@ static enum json_shown scan_value(const bson_iter_t *at, int depth)
     bson_iter_dbpointer(at, &bytes, &text, &oid);
   else if (type == BSON_TYPE_REGEX) {
     text = bson_iter_regex(at, &options);
+    if (!options_faithful(options))
+      return JSON_INEXACT;
     return worse(scan_text(text, strlen(text)), scan_text(options, strlen(options)));
   } else if (type == BSON_TYPE_CODEWSCOPE) {
     text = bson_iter_codewscope(at, &bytes, &scope_bytes, &scope);
@@ -250,7 +261,7 @@ static char *json_text(const uint8_t *document, size_t bytes, bool canonical, si
   *shown = scan_document(document, bytes, 0);
   bool rebuilt = *shown == JSON_MENDED || (*shown == JSON_LATE && !canonical);
   bool usable =
-      rebuilt ? mend_document(document, bytes, !canonical, &mended) : *shown < JSON_NOT_UTF8 && bson_init_static(&given, document, bytes);
+      rebuilt ? mend_document(document, bytes, !canonical, &mended) : *shown < JSON_INEXACT && bson_init_static(&given, document, bytes);
   if (usable) {
     const bson_t *from = rebuilt ? &mended : &given;
     text = canonical ? bson_as_canonical_extended_json(from, length) : bson_as_relaxed_extended_json(from, length);

@@ -27,10 +27,10 @@ enum {
 
 enum json_shown {
   JSON_FAITHFUL,
-  JSON_LATE,     /* internal: exact, but relaxed JSON has no text for one of its dates */
-  JSON_MENDED,   /* U+FFFD replaces invalid UTF-8 in a string */
-  JSON_NOT_UTF8, /* internal: other text is invalid UTF-8, so it is shown as $pawlRaw */
-  JSON_RAW,      /* as $pawlRaw */
+  JSON_LATE,    /* internal: exact, but relaxed JSON has no text for one of its dates */
+  JSON_MENDED,  /* U+FFFD replaces invalid UTF-8 in a string */
+  JSON_INEXACT, /* internal: other text is invalid UTF-8, or libbson would print it otherwise, so it is shown as $pawlRaw */
+  JSON_RAW,     /* as $pawlRaw */
 };
 
 /* Does not print a line feed. */

@@ -346,8 +346,9 @@ static void take_file(struct enqueue *enqueue, const char *path)
     ;
   if (stop_asked() && !enqueue->stopped) {
     flush(enqueue);
-    report(enqueue, CONFIG_LOG_ERROR, "stopped", "stopped by a signal behind %s%s%lld", input.name,
-           enqueue->form == INPUT_BSON ? ": document " : ":", (long long)input.number);
+    if (!enqueue->stopped) /* else it has said from where on nothing was tried */
+      report(enqueue, CONFIG_LOG_ERROR, "stopped", "stopped by a signal behind %s%s%lld", input.name,
+             enqueue->form == INPUT_BSON ? ": document " : ":", (long long)input.number);
   }
   enqueue->bytes += input.bytes_read;
   input_deinit(&input);

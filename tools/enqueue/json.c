@@ -7,7 +7,7 @@
  */
 #include "bson_array.h"
 #include "tools/enqueue/input.h"
-#include "tools/enqueue/json_exact.h"
+#include "tools/json_exact.h"
 
 #include <assert.h>
 #include <ctype.h>

@@ -1,4 +1,5 @@
 #include "tools/lock/document.h"
+#include "tools/json_exact.h"
 
 #include <bson/bson.h>
 #include <errno.h>
@@ -9,9 +10,17 @@ static bool read_json(const char *flag, const char *json, bson_t **document, str
 {
   bson_error_t wrong;
   *document = bson_new_from_json((const uint8_t *)json, -1, &wrong);
-  if (*document == NULL)
+  if (*document == NULL) {
     error_set(error, "--%s: %.200s is not Extended JSON: %.400s", flag, json, wrong.message);
-  return *document != NULL;
+    return false;
+  }
+  struct error inexact;
+  if (json_exact_check(json, json + strlen(json), &inexact))
+    return true;
+  error_set(error, "--%s: %.200s is %.400s", flag, json, inexact.text);
+  bson_destroy(*document);
+  *document = NULL;
+  return false;
 }
 
 static bool is_number(const char *id, int64_t *number)

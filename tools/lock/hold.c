@@ -29,6 +29,14 @@ static void line_end(bson_t *line)
   bson_destroy(line);
 }
 
+/* Not, if a text in it is not UTF-8. */
+static bool json_holds(const bson_t *document)
+{
+  char *json = bson_as_relaxed_extended_json(document, NULL);
+  bson_free(json);
+  return json != NULL;
+}
+
 static void tell_held(const struct session *session, pawl_hold hold)
 {
   bson_t line, document;
@@ -46,7 +54,7 @@ static void tell_held(const struct session *session, pawl_hold hold)
   BSON_APPEND_INT64(&line, "lease_ms", session->config->lease_ms);
   BSON_APPEND_INT64(&line, "deadline_boot_ms", command_now_ms() + left_ms);
   BSON_APPEND_UTF8(&line, "deadline", text);
-  if (session_document(session, &document))
+  if (session_document(session, &document) && json_holds(&document))
     BSON_APPEND_DOCUMENT(&line, "document", &document);
   line_end(&line);
 }

@@ -1,4 +1,5 @@
 #include "tools/monitor/board.h"
+#include "lockstore/document.h"
 #include "worker/clock.h"
 
 #include <bson/bson.h>
@@ -46,34 +47,19 @@ bool board_has(struct board *board, const char *type)
 
 /* ---- texts of others ---- */
 
-void text_make_utf8(char *text)
-{
-  size_t length = strlen(text);
-  if (bson_utf8_validate(text, length, false))
-    return;
-  for (size_t at = 0; at < length;) {
-    size_t left = length - at, whole = 0;
-    for (size_t bytes = 1; bytes <= 4 && bytes <= left && whole == 0; bytes++)
-      whole = bson_utf8_validate(text + at, bytes, false) ? bytes : 0;
-    if (whole == 0)
-      text[at] = '?';
-    at += whole > 0 ? whole : 1;
-  }
-}
-
 static void row_make_utf8(struct overview_row *row)
 {
-  text_make_utf8(row->type);
-  text_make_utf8(row->lock.holder.host);
-  text_make_utf8(row->lock.holder.program);
-  text_make_utf8(row->ledger.end.file);
-  text_make_utf8(row->ledger.pause.by);
-  text_make_utf8(row->ledger.pause.reason);
+  document_make_utf8(row->type);
+  document_make_utf8(row->lock.holder.host);
+  document_make_utf8(row->lock.holder.program);
+  document_make_utf8(row->ledger.end.file);
+  document_make_utf8(row->ledger.pause.by);
+  document_make_utf8(row->ledger.pause.reason);
   if (row->problem != NULL)
-    text_make_utf8(row->problem);
+    document_make_utf8(row->problem);
   for (int i = 0; i < row->waiting && i < OVERVIEW_WAITERS_MAX && row->waiters != NULL; i++) {
-    text_make_utf8(row->waiters[i].host);
-    text_make_utf8(row->waiters[i].program);
+    document_make_utf8(row->waiters[i].host);
+    document_make_utf8(row->waiters[i].program);
   }
 }
 
@@ -152,8 +138,8 @@ void board_take(struct board *board, struct overview *overview, int64_t took_ms,
   overview_cut(overview, board->types_max, &left_out);
   for (size_t i = 0; i < overview->count; i++)
     row_make_utf8(&overview->rows[i]);
-  text_make_utf8(overview->unusable.text);
-  text_make_utf8(overview->queue_error.text);
+  document_make_utf8(overview->unusable.text);
+  document_make_utf8(overview->queue_error.text);
   board_lock(board);
   board_fold(board, overview);
   struct overview before = board->overview;
@@ -176,7 +162,7 @@ void board_fail(struct board *board, const struct error *why)
   board_lock(board);
   board->answers = false;
   board->why = *why;
-  text_make_utf8(board->why.text);
+  document_make_utf8(board->why.text);
   board->version++;
   board_unlock(board);
 }

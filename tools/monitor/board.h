@@ -48,9 +48,4 @@ const struct track *board_track(const struct board *board, const char *type);
 /* The server's wall clock, now; before the first reading, this machine's. */
 int64_t board_wall_ms(const struct board *board, int64_t now_ms);
 
-/* ---- pure ---- */
-
-/* Replaces what is not UTF-8 by `?`: the database's documents may hold any bytes, and neither JSON nor Prometheus takes them. */
-void text_make_utf8(char *text);
-
 #endif

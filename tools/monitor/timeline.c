@@ -57,10 +57,11 @@ static enum hold_end end_of(const struct timeline *timeline, const struct hold *
   return HOLD_RELEASED;
 }
 
-/* True: it is free, and its end is that of this hold's epoch, and not a clean one. */
+/* True: it is free, and its end is that of this hold's epoch, and not a clean one. A hold that has written nothing leaves that as it was.
+ */
 static bool looks_broken(const struct hold *hold, const struct sighting *sighting)
 {
-  return !sighting->held && sighting->has_file && !sighting->clean && hold->epoch == sighting->epoch;
+  return !sighting->held && sighting->has_file && !sighting->clean && hold->epoch == sighting->epoch && sighting->seq > hold->seq;
 }
 
 static void hold_close(struct timeline *timeline, struct hold *hold, const struct sighting *sighting)
@@ -80,7 +81,7 @@ static void hold_close(struct timeline *timeline, struct hold *hold, const struc
 /* The ledger is read before the locks, so the reading that first shows a lock as free may be too early to show the clean end. */
 static unsigned hold_judge_end(struct timeline *timeline, const struct sighting *sighting)
 {
-  struct hold *hold = timeline->unsure ? &timeline->holds[timeline->count - 1] : NULL;
+  struct hold *hold = timeline->unsure && timeline->count > 0 ? &timeline->holds[timeline->count - 1] : NULL;
   timeline->unsure = false;
   if (hold == NULL || !looks_broken(hold, sighting))
     return 0;
@@ -99,7 +100,7 @@ static bool hold_begin(struct timeline *timeline, const struct sighting *sightin
     timeline->room = room;
   }
   struct hold *hold = &timeline->holds[timeline->count++];
-  *hold = (struct hold){.from_ms = taken_ms(sighting), .owner = sighting->owner};
+  *hold = (struct hold){.from_ms = taken_ms(sighting), .owner = sighting->owner, .seq = sighting->seq};
   snprintf(hold->holder, sizeof hold->holder, "%s", sighting->holder);
   return true;
 }

@@ -15,13 +15,15 @@ enum hold_end {
   HOLD_OPEN,       /* still held */
   HOLD_RELEASED,   /* the lock was released before its lease was over */
   HOLD_TAKEN_OVER, /* the lease was over; another process took the lock */
-  HOLD_BROKEN,     /* the lock went before its lease was over, without a clean end: by pawl-lock --break, or the holder gave up */
+  HOLD_BROKEN, /* the lock went before its lease was over, and what was written has no clean end: pawl-lock --break, or the holder gave up
+                */
 };
 
 struct hold {
   int64_t from_ms, to_ms; /* to_ms: 0 while it is open */
   int64_t expired_ms;     /* since when the lease was over although the lock was still held; 0: it was not seen so */
   int64_t epoch;          /* 0: not known */
+  int64_t seq;            /* of the ledger, when it was first seen */
   enum hold_end end;
   struct owner owner;
   char holder[TIMELINE_HOLDER_SIZE]; /* "w1:811" */
@@ -39,6 +41,7 @@ struct timeline {
 struct sighting {
   int64_t now_ms;
   int64_t epoch; /* of the ledger; 0: there is none */
+  int64_t seq;   /* the same */
   bool clean;    /* the ledger's end is clean */
   bool has_file; /* so that `clean` says how a holder left */
   bool held;     /* if so: */

@@ -213,6 +213,7 @@ void track_see(struct track *track, const struct overview_row *before, const str
   tell_edges(&telling, timeline_see(&track->timeline,
                                     &(struct sighting){.now_ms = wall_ms,
                                                        .epoch = row->ledger.epoch,
+                                                       .seq = row->ledger.end.seq,
                                                        .clean = row->ledger.clean,
                                                        .has_file = row->ledger.end.file[0] != '\0',
                                                        .held = row->held,

@@ -242,8 +242,10 @@ static void append_ledger(bson_t *line, const struct ledger *ledger)
 static void print_line(const bson_t *line)
 {
   char *json = bson_as_relaxed_extended_json(line, NULL);
-  if (json)
+  if (json != NULL)
     printf("%s\n", json);
+  else
+    fprintf(stderr, "%spawl-status: a row is left out: JSON cannot hold what is in it\n", config_priority(CONFIG_LOG_ERROR));
   bson_free(json);
 }
 
