@@ -46,12 +46,12 @@ class Shared(SharedField):
         return worker
 
     def compare(self, **more):
-        """A mount may show for about a second what a file was before, shorter or empty: docs/format.md tells readers to look again. What is
-        wrong in the file stays so."""
+        """A mount may show for about a second what a file was before, shorter or empty: docs/format.md tells readers to look again. After a cut
+        it may not have found its bricks yet. What is wrong in the file stays so."""
         def look():
             try:
                 return self.field.compare(**more)["t1"]
-            except reader.Violation as error:
+            except (reader.Violation, OSError) as error:
                 self.stale = str(error)
                 return None
         return wait_until(look, lambda: self.stale, 10)

@@ -50,8 +50,8 @@ def test_lost_in_the_middle_of_a_drain(any_field, how, rolls):
             workers = [field.worker("--batch-messages", 20, *rolls, env=DISTRUST) for _ in range(3)]
             seq = field.seq()
             wait_until(lambda: field.seq() >= seq + 100, field.logs)
-            old = field.ledger()
-            wait_until(lambda: field.seq() >= seq + rng.randrange(300, 500), field.logs)
+            old, more = field.ledger(), rng.randrange(200, 400)
+            wait_until(lambda: field.seq() >= old["seq"] + more, field.logs)
             if turn % 2:
                 for worker in workers:
                     worker.kill()

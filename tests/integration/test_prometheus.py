@@ -170,7 +170,7 @@ def test_a_paused_type_raises_no_alert(field, listening, monitor, make_prometheu
     worker, port = listening()
     field.fill(5)
     prometheus = make_prometheus(pawl=[port.number], pawl_monitor=[monitor().number])
-    prometheus.wait('pawl_type_paused{type="t1"}', 1)
+    prometheus.wait('max(pawl_type_paused{type="t1"})', 1)
     prometheus.wait('pawl_queue_documents{type="t1"}', 5)
     wait_until(lambda: "paused" in worker.log(), lambda: f"a worker that stands by: {worker}")
     port.wait("/readyz", 200)

@@ -344,12 +344,11 @@ static void take_file(struct enqueue *enqueue, const char *path)
   input.unblocked = &enqueue->unblocked;
   while (!enqueue->stopped && !stop_asked() && take_next(enqueue, &input))
     ;
-  if (stop_asked() && !enqueue->stopped) {
-    flush(enqueue);
-    if (!enqueue->stopped) /* else it has said from where on nothing was tried */
-      report(enqueue, CONFIG_LOG_ERROR, "stopped", "stopped by a signal behind %s%s%lld", input.name,
-             enqueue->form == INPUT_BSON ? ": document " : ":", (long long)input.number);
-  }
+  if (stop_asked() && !enqueue->stopped)
+    flush(enqueue); /* which may say from where on nothing was tried */
+  if (stop_asked() && !enqueue->stopped)
+    report(enqueue, CONFIG_LOG_ERROR, "stopped", "stopped by a signal behind %s%s%lld", input.name,
+           enqueue->form == INPUT_BSON ? ": document " : ":", (long long)input.number);
   enqueue->bytes += input.bytes_read;
   input_deinit(&input);
   if (!standard)

@@ -57,8 +57,7 @@ static enum hold_end end_of(const struct timeline *timeline, const struct hold *
   return HOLD_RELEASED;
 }
 
-/* True: it is free, and its end is that of this hold's epoch, and not a clean one. A hold that has written nothing leaves that as it was.
- */
+/* True: it is free, and its end is that of this hold's epoch, and not a clean one. Who writes nothing leaves that as it was. */
 static bool looks_broken(const struct hold *hold, const struct sighting *sighting)
 {
   return !sighting->held && sighting->has_file && !sighting->clean && hold->epoch == sighting->epoch && sighting->seq > hold->seq;

@@ -15,8 +15,7 @@ enum hold_end {
   HOLD_OPEN,       /* still held */
   HOLD_RELEASED,   /* the lock was released before its lease was over */
   HOLD_TAKEN_OVER, /* the lease was over; another process took the lock */
-  HOLD_BROKEN, /* the lock went before its lease was over, and what was written has no clean end: pawl-lock --break, or the holder gave up
-                */
+  HOLD_BROKEN,     /* the lock went before its lease was over, without a clean end of what was written: by --break, or it gave up */
 };
 
 struct hold {
