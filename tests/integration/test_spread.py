@@ -119,9 +119,10 @@ def test_a_worker_without_the_files(field):
         first = field.worker(*SPREADING, types=["k*"])
         wait_until(lambda: held(field)[first.pid] == len(types), field.logs)
         other = field.worker(*SPREADING, types=["k*"], directory=folder, env=DISTRUST)
-        other.wait_log("-> stopped")
+        other.wait_log("-> stopped|untrusted: .*not competing")
         settled(field, lambda: held(field)[first.pid] == len(types))
-        assert other.stop()[0] == 74, str(other)
+        stopped = "-> stopped" in other.log()  # not, if the first one has taken the type back and emptied it while the other still looked
+        assert other.stop()[0] == (74 if stopped else 0), str(other)
     field.stop()
     field.drain(types=["*"])
     field.compare(*types)
