@@ -84,8 +84,8 @@ MUST_CHECK enum outcome lockstore_database_id(struct lockstore *store, uint8_t i
  */
 MUST_CHECK enum outcome lockstore_prepare(struct lockstore *store, struct error *error);
 /*
- * False: call lockstore_prepare again. Its last answer was not YES; or a request or a reader of wake-ups got no answer since, and the server
- * may be another one now; or the last check is older than options.prepared_ms, and somebody may have added a TTL index.
+ * False: call lockstore_prepare again. Its last answer was not YES; or a request or a reader of wake-ups got no answer since, and the
+ * server may be another one now; or the last check is older than options.prepared_ms: since then a TTL index may have been added.
  */
 bool lockstore_is_known(struct lockstore *store);
 /* When lockstore_prepare last answered, by the boot-time clock: so another value tells that it was called again. 0: it was not YES. */

@@ -137,7 +137,6 @@ void loop_context_leave(struct type_context *served, int64_t pause_ms)
 {
   struct event stop = {.kind = EVENT_STOP};
   served->leaves = true;
-  served->woken = served->woken && served->consumer.core.activity[ACTIVITY_MAIN].running; /* what came before has had its poll */
   served->pause_ms = pause_ms;
   loop_dispatch(served, &stop);
 }

@@ -44,7 +44,7 @@ def run(bench):
                                    "by hand": lambda: document_cycles(bench, "document_lock", seconds)})
     count = bench.size(200, 10_000)
     held = interleave(bench, {f"{count:,} names, lease {lease}": lambda ms=ms: held_names(bench, count, ms) for lease, ms in LEASES.items()},
-                      repeat=1)
+                      repeat=min(bench.repeat, 2))
     few = f"the library, {CROWDS[0]} waiting"
     many = crowds.get(f"the library, {CROWDS[-1]} waiting")
     fair_ones = fair["the library"]

@@ -274,17 +274,23 @@ def hold_writes(volume):
     volume.set("performance.write-behind-trickling-writes", "off")
 
 
-def test_block_arrives_after_the_successors(shared):
-    """A machine stands still with a block that it has written and not sent; it is sent when another machine has long written there."""
+def replaced_with_a_block_unsent(shared, take_away):
+    """The worker on mount two has written a block that its client has not sent, when take_away() is called; another machine has written since."""
     hold_writes(shared.volume)
     first = shared.worker(shared.two, "--linger", "1h", env={"PAWL_FAULT_STOP": "block-written:3"})
     shared.fill(200)
     first.wait_frozen()
-    shared.two.freeze()
+    take_away()
     seq = shared.seq()
     second = shared.worker(shared.one, "--linger", "1h")
     wait_until(lambda: shared.field.holder() == second.pid and shared.field.queued() == 0, shared.field.logs)
     assert shared.seq() > seq
+    return first
+
+
+def test_block_arrives_after_the_successors(shared):
+    """A machine stood still, and sends the block when it goes on."""
+    first = replaced_with_a_block_unsent(shared, shared.two.freeze)
     shared.two.thaw()
     first.thaw()
     shared.fill(200)
@@ -292,17 +298,8 @@ def test_block_arrives_after_the_successors(shared):
 
 
 def test_cut_off_with_a_block_that_was_not_sent(shared):
-    """A machine has written a block and not sent it when its network is gone. It may come when the network is back, and another machine has long
-    written there."""
-    hold_writes(shared.volume)
-    first = shared.worker(shared.two, "--linger", "1h", env={"PAWL_FAULT_STOP": "block-written:3"})
-    shared.fill(200)
-    first.wait_frozen()
-    shared.two.cut()
-    seq = shared.seq()
-    second = shared.worker(shared.one, "--linger", "1h")
-    wait_until(lambda: shared.field.holder() == second.pid and shared.field.queued() == 0, shared.field.logs)
-    assert shared.seq() > seq
+    """Its network was gone. The block may come when that is back."""
+    first = replaced_with_a_block_unsent(shared, shared.two.cut)
     first.thaw()  # it syncs
     wait_until(lambda: stopped_by_the_mount(first), first.log)
     shared.two.join()

@@ -316,7 +316,7 @@ TEST_WITH(test_adoptable, begin, storage_end)
   assert_int_equal(memory_disk_open_files(), 1);
 }
 
-/* What a newer pawl wrote there may have been committed: it is no tail. */
+/* A newer pawl may have committed what it wrote there, so it is not cut off as a tail. */
 TEST_WITH(test_newer_block_beyond, begin, storage_end)
 {
   struct committed end = holder.committed;

@@ -213,7 +213,7 @@ TEST(newer_ledger_is_left_alone)
   assert_int_equal(ledger_put(store, MY_TYPE, &seen, NULL, &ledger, &error), OUTCOME_NO);
   assert_int_equal(ledger_fence(store, MY_TYPE, 1, &bob, FENCER_LOCAL, &ledger, &error), OUTCOME_NO);
 
-  /* Not even its epoch is known here, so it is no answer of a primary that was replaced. */
+  /* Its epoch is not known here: that must not count as the old epoch that a replaced primary would show. */
   struct ledger later = seen;
   later.epoch = 2;
   assert_int_equal(ledger_commit_again(store, MY_TYPE, &commit, &error), OUTCOME_NO);
