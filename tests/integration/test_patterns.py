@@ -262,25 +262,6 @@ def test_types_take_turns(field, types):
     field.compare(*every)
 
 
-def test_a_wake_up_passes_no_type_that_waits(field):
-    """One type always has messages, and wake-ups for it come all the time; it has the only place. The other has a message, and no wake-up."""
-    assert field.run("pawl-setup").returncode == 0
-    field.fill(500, "a")
-    worker = field.worker("--types-max", 1, "--batch-messages", 20, types=["*"])
-
-    def keep_up():
-        if field.queued("a") < 200:
-            field.fill(500, "a")
-        field.db.wakeups.insert_one({"type": "a", "about": "message"})
-    with field.repeating(keep_up, 0.005):
-        wait_until(lambda: field.seq("a") > 0, field.logs)
-        field.fill(1, "b")
-        wait_until(lambda: field.seq("b") == 1, field.logs, 30)
-    assert worker.stop()[0] == 0
-    field.drain(types=["*"])
-    field.compare("a", "b")
-
-
 def test_own_collections_that_cannot_be_looked_into_hide_no_other_type(field):
     assert field.run("pawl-setup", "--type", "t1", "--own-collection").returncode == 0
     with field.failing(["aggregate"], collection="messages.t1", errorCode=50):  # a time-out
