@@ -13,7 +13,8 @@ MANY = types.MANY
 # Of the limit: threads that delete, messages in one delete, threads that read.
 ONE, SEVERAL = (3, 5_000, 1), (3, 2_000, 4)
 EACH = 1_000  # messages a type at least
-BUSY = 2_000  # of each that is held already
+BUSY = 6_000  # of each that is held already
+ALONE = 2_000_000  # of one that is held already: not so few that it is over before the server writes out its pages
 
 
 def run(bench):
@@ -21,7 +22,8 @@ def run(bench):
     count, most = {n: max(least, each * n) for n in several}, max(several)
     results = interleave(bench, {**{("pawl-worker", n): lambda n=n: types.once(bench, n, count[n], OWN) for n in several},
                                  **{("limit", n): lambda n=n: limit(bench, n, count[n]) for n in several}})
-    busy = interleave(bench, {f"{n:,}": lambda n=n: held(bench, n, max(least, busy_each * n)) for n in (1, most)})
+    busy_count = {1: bench.size(least, ALONE), most: busy_each * most}
+    busy = interleave(bench, {f"{n:,}": lambda n=n: held(bench, n, busy_count[n]) for n in busy_count})
     mine, theirs = ({n: values for (who, n), values in results.items() if who == wanted} for wanted in ("pawl-worker", "limit"))
     named = {f"{who}, {n:,}": values for (who, n), values in results.items()}
     return {"tables": [table("Drain by types, each with its own collection, messages of 256 bytes",
@@ -35,7 +37,7 @@ def run(bench):
                                  ratios(mine[n], mine[1]), ratios(mine[n], theirs[n], "whole")))] for n in several]),
                        table("Types that the worker holds already", ["types", "messages/s, all together", "mongod CPU, µs a message", "worker CPU, µs a message"],
                              rows(busy, "rate", "mongod_us", "client_us"),
-                             [f"{least:,} messages in all, or {busy_each:,} of each type. With `--type '*'`. Each type has had a message, its lock is held and its file is open. Then the worker is stopped (SIGSTOP) until "
+                             [f"{busy_count[1]:,} messages of one type, {busy_each:,} of each of the others. With `--type '*'`. Each type has had a message, its lock is held and its file is open. Then the worker is stopped (SIGSTOP) until "
                               "all is inserted; from its going on until all is in the files."])],
             "targets": {"own types": ratios(mine[MANY], mine[1]),
                         "most own types": ratios(busy[f"{most:,}"], busy["1"]) if most == TYPES[-1] else None},

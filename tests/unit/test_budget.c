@@ -87,6 +87,35 @@ TEST(test_a_large_document_is_remembered_for_a_while)
   assert_int_equal(shares[0].document_bytes, MIB + 1);
 }
 
+/* Small blocks cost as much as large ones, and most answers need less than is reserved for them. */
+TEST(test_little_is_not_asked_for_while_answers_are_under_way)
+{
+  start(96 * MIB);
+  learn(TYPES, 300);
+  int asked = 0;
+  for (int64_t documents; (documents = ask(asked)) > 0; asked++)
+    assert_true(documents >= 2000);
+  assert_uint_in_range(asked, 8, 32);
+  int64_t documents = budget_ask(&budget, &shares[TYPES - 1], BATCH, true); /* patience is over */
+  assert_uint_in_range(documents, 1, 2000);
+  answer(0, 10, 300);
+  done(0);
+  assert_true(ask(asked) >= 2000);
+}
+
+/* Its own are written before long, or its disk hangs. */
+TEST(test_a_type_that_has_some_waits_rather_than_asking_for_little)
+{
+  start(96 * MIB);
+  learn(TYPES, 300);
+  budget_hold(&budget, &shares[0], 94 * MIB);
+  budget_hold(&budget, &shares[1], MIB / 2);
+  assert_int_equal(ask(1), 0);
+  assert_int_equal(budget_ask(&budget, &shares[1], BATCH, true), 0);
+  done(1);
+  assert_uint_in_range(ask(1), 100, 2000);
+}
+
 /* However many there are: there is always something left for the next one. */
 TEST(test_types_that_keep_what_they_have_leave_some)
 {
