@@ -3,6 +3,7 @@
  *
  *   lock_contender count URI DB DIR LEASE_MS SEED TIMES NAME[:SLOTS]...    each name in each round: adds one to the number in DIR/NAME
  *   lock_contender write URI DB DIR LEASE_MS SEED TIMES NAME[:SLOTS]...    one of the names in each round: writes, and tells when
+ *   lock_contender guard URI DB DIR LEASE_MS SEED TIMES COLLECTION         locks a document and writes it, then with tokens, one of them old
  *
  * A writer checks that it still holds the lock, is idle for some ms, and then writes its token to DIR/NAME.SLOT.plain, as anybody
  * could, and to DIR/NAME.SLOT.fenced, by pawl_file_append. What it saw goes to DIR/SEED.log, one line each, whole even if it is killed.
@@ -142,6 +143,25 @@ static bool each_name(struct pawl *pawl, char **names, int count)
   return true;
 }
 
+/* False: something is not as it should be. */
+static bool guard(struct pawl *pawl, const char *collection)
+{
+  static const uint8_t any[] = {5, 0, 0, 0, 0}; /* {} */
+  static const uint8_t set[] = "\x17\0\0\0\3$set\0\x0c\0\0\0\x10n\0\1\0\0\0\0"; /* {$set: {n: 1}}; the last 0 is the literal's own */
+  const struct pawl_document which = {.size = sizeof which, .collection = collection, .filter = any};
+  const struct pawl_terms terms = {.size = sizeof terms, .wait_ms = 20000};
+  struct pawl_error error = {.text = ""};
+  pawl_hold hold;
+  bool ok = pawl_document_take(pawl, &which, &terms, &hold, &error) == PAWL_OK;
+  int64_t token = ok ? pawl_token(pawl, hold) : 0;
+  ok = ok && pawl_document_update(pawl, hold, set, &error) == PAWL_OK && pawl_release(pawl, hold, &error) == PAWL_OK &&
+       pawl_guarded_update(pawl, &which, set, token + 1, &error) == PAWL_OK &&
+       pawl_guarded_update(pawl, &which, set, token, &error) == PAWL_FENCED;
+  if (!ok)
+    fprintf(stderr, "guard: %s\n", error.text);
+  return ok;
+}
+
 int main(int argc, char **argv)
 {
   char path[600];
@@ -149,7 +169,7 @@ int main(int argc, char **argv)
   struct pawl_error error;
   if (argc < 9 || argc > 8 + NAMES_MAX)
     return 2;
-  bool counts = strcmp(argv[1], "count") == 0;
+  bool counts = strcmp(argv[1], "count") == 0, guards = strcmp(argv[1], "guard") == 0;
   dir = argv[4];
   seed = strtoull(argv[6], NULL, 10);
   signal(SIGTERM, on_term);
@@ -161,7 +181,9 @@ int main(int argc, char **argv)
     return 1;
   bool done = true;
   for (int times = atoi(argv[7]); times > 0 && !stopped && done; times--) {
-    if (counts)
+    if (guards)
+      done = guard(pawl, argv[8]);
+    else if (counts)
       done = each_name(pawl, argv + 8, argc - 8);
     else
       (void)under_lock(pawl, argv[8 + below((unsigned)argc - 8)], false);

@@ -101,6 +101,10 @@ TEST(test_little_is_not_asked_for_while_answers_are_under_way)
   answer(0, 10, 300);
   done(0);
   assert_true(ask(asked) >= 2000);
+  for (int i = 1; i < TYPES; i++) /* none is under way now */
+    budget_answered(&budget, &shares[i], 0, 0);
+  budget_hold(&budget, &shares[0], 94 * MIB);
+  assert_uint_in_range(ask(1), 1, 2000);
 }
 
 /* Its own are written before long, or its disk hangs. */
