@@ -3,7 +3,7 @@
  *
  *   lock_contender count URI DB DIR LEASE_MS SEED TIMES NAME[:SLOTS]...    each name in each round: adds one to the number in DIR/NAME
  *   lock_contender write URI DB DIR LEASE_MS SEED TIMES NAME[:SLOTS]...    one of the names in each round: writes, and tells when
- *   lock_contender guard URI DB DIR LEASE_MS SEED TIMES COLLECTION         locks a document and writes it, then with tokens, one of them old
+ *   lock_contender guard URI DB DIR LEASE_MS SEED TIMES COLLECTION         locks a document, writes it, and writes it by tokens
  *
  * A writer checks that it still holds the lock, is idle for some ms, and then writes its token to DIR/NAME.SLOT.plain, as anybody
  * could, and to DIR/NAME.SLOT.fenced, by pawl_file_append. What it saw goes to DIR/SEED.log, one line each, whole even if it is killed.
@@ -146,7 +146,7 @@ static bool each_name(struct pawl *pawl, char **names, int count)
 /* False: something is not as it should be. */
 static bool guard(struct pawl *pawl, const char *collection)
 {
-  static const uint8_t any[] = {5, 0, 0, 0, 0}; /* {} */
+  static const uint8_t any[] = {5, 0, 0, 0, 0};                                 /* {} */
   static const uint8_t set[] = "\x17\0\0\0\3$set\0\x0c\0\0\0\x10n\0\1\0\0\0\0"; /* {$set: {n: 1}}; the last 0 is the literal's own */
   const struct pawl_document which = {.size = sizeof which, .collection = collection, .filter = any};
   const struct pawl_terms terms = {.size = sizeof terms, .wait_ms = 20000};
