@@ -34,7 +34,7 @@ int64_t budget_ask(struct budget *budget, struct budget_share *share, int64_t do
   int64_t limit = (budget->most - budget->used + share->held) / 2 - share->held;
   int64_t bytes = limit < need ? need : smaller(limit, want);
   bool little = bytes < smaller(want, budget->most / PARTS);
-  /* Its own are written before long, or its disk hangs; an answer under way comes, and needs less than is reserved for it. */
+  /* Its own go without a READ: they are written and deleted. An answer under way comes, and needs less than is reserved for it. */
   bool more_soon = share->held > 0 || (budget->reserved > 0 && !overdue);
   if ((little && more_soon) || !is_allowed(budget, share, bytes, overdue))
     return 0;

@@ -3,7 +3,7 @@
  * server for messages, and is told for how many it may ask, or to wait until others have given some back.
  *
  * A type may have half of what is free and its own together, so that there is always something left for another one; of n types
- * that want more each has one part in n + 1. Rather than to ask for little, it waits until its own is written, or until answers that are
+ * that want more each has one part in n + 1. Rather than to ask for little, it waits until its own is deleted, or until answers that are
  * under way have come: small blocks cost as much as large ones. One document is always allowed if it fits at all, and even if it does
  * not where nothing else is in hand, or where nothing else came free for a second.
  *

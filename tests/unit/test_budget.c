@@ -107,7 +107,7 @@ TEST(test_little_is_not_asked_for_while_answers_are_under_way)
   assert_uint_in_range(ask(1), 1, 2000);
 }
 
-/* Its own are written before long, or its disk hangs. */
+/* Its own go without a READ. */
 TEST(test_a_type_that_has_some_waits_rather_than_asking_for_little)
 {
   start(96 * MIB);
