@@ -5,7 +5,7 @@ enum {
   COPIES = 2,   /* the answer, and the batches that are made of it */
   MARGIN = 2,   /* the next documents may be larger than the last ones */
   OVER = 2,     /* how far beyond --memory types may go that have waited too long */
-  PARTS = 32,   /* less than one of so many parts of all is little */
+  PARTS = 32,   /* less than one part of 32 is little */
   FORGETS = 16, /* a large document counts for the types that have read none yet, until so many answers have none */
 };
 
@@ -33,10 +33,9 @@ int64_t budget_ask(struct budget *budget, struct budget_share *share, int64_t do
   int64_t want = COPIES * smaller(ANSWER_BYTES_MAX, document * documents), need = COPIES * document;
   int64_t limit = (budget->most - budget->used + share->held) / 2 - share->held;
   int64_t bytes = limit < need ? need : smaller(limit, want);
-  bool little = bytes < smaller(want, budget->most / PARTS);
   /* Its own go without a READ: they are written and deleted. An answer under way comes, and needs less than is reserved for it. */
   bool more_soon = share->held > 0 || (budget->reserved > 0 && !overdue);
-  if ((little && more_soon) || !is_allowed(budget, share, bytes, overdue))
+  if ((bytes < smaller(want, budget->most / PARTS) && more_soon) || !is_allowed(budget, share, bytes, overdue))
     return 0;
   share->reserved = bytes;
   budget->reserved += bytes;
