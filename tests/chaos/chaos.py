@@ -17,7 +17,7 @@ from pymongo.errors import PyMongoError
 from ground import Ground
 from harness import run
 from producer import send_one
-from schedule import ALL_TYPES, LEASE, OWN, SWITCHED, draw
+from schedule import ALL_TYPES, BESIDE, LEASE, OWN, SWITCHED, draw
 from strikes import strike, switch
 from verdict import Watch, judge, judge_commands
 
@@ -142,7 +142,9 @@ class Chaos:
             if event not in ("database", "lost"):
                 self.say(f"{worker.name}: {level} {event}: {text}")
         if name not in (None, worker.type):
-            self.takeovers[name] += event == "takeover"
+            if event == "takeover":
+                self.takeovers[name] += 1
+                self.holders[name] = worker
         elif event == "takeover":
             if self.holders.get(worker.type) is not worker or worker.epoch != epoch:
                 self.takeovers[worker.type] += 1
@@ -171,10 +173,11 @@ class Chaos:
         return thaw
 
     def victim(self, fault):
-        """The holder of a type, or if there is none, or it is another's victim, any."""
+        """The holder of a type, or of the one beside it; or if there is none, or it is another's victim, any."""
         mine = [worker for worker in self.ground.workers if worker.type == fault.type]
-        holder = self.holders.get(fault.type)
-        if not fault.worker and holder and holder.holding and holder.alive() and not holder.frozen:
+        name = BESIDE.get(fault.type, fault.type) if fault.number & 1 else fault.type
+        holder = self.holders.get(name)
+        if not fault.worker and holder and (holder.holding or name != fault.type) and holder.alive() and not holder.frozen:
             return holder
         if fault.worker and mine[fault.worker - 1].alive():
             return mine[fault.worker - 1]

@@ -17,7 +17,7 @@ import pymongo
 from pymongo.errors import OperationFailure, PyMongoError
 
 from harness import ROOT, environment, free_port, process_state, program
-from schedule import LEASE, OWN, TYPES, WORKERS
+from schedule import BESIDE, LEASE, OWN, TYPES, WORKERS
 
 NODES = 3
 NET = "198.18.0."
@@ -191,7 +191,7 @@ class Worker:
             environ |= {"LD_PRELOAD": str(self.ground.skew), "CLOCK_SKEW_FILE": str(self.clock)}
         disk = self.ground.disks[self.type]
         more = {"t2": ["--segment-bytes", "256KiB"], "t3": ["--codec", "zstd"]}.get(self.type, [])
-        types = [word for name in (self.type, *({"t3": ["t4"]}.get(self.type, []))) for word in ("--type", name)]
+        types = ["--type", "t*", "--except", "t1,t2"] if self.type in BESIDE else ["--type", self.type]
         words = [program("pawl-worker"), "--uri", f"{self.ground.uri}&appName={self.name}", "--db", "chaos", *types,
                  "--dir", disk.path, "--lease", f"{LEASE:g}s", "--stall", f"{3 * LEASE:g}s", "--linger", "1s", "--batch-messages", "100", *more]
         if disk.group:
@@ -290,7 +290,7 @@ class Ground:
         image.unlink()
 
     def folder(self, type_name):
-        return self.disks["t3" if type_name == "t4" else type_name].path
+        return self.disks[next((name for name, beside in BESIDE.items() if beside == type_name), type_name)].path
 
     def spawn(self, words, **options):
         process = subprocess.Popen(list(map(str, words)), stdin=subprocess.DEVNULL, **options)

@@ -29,7 +29,8 @@ def head(chaos, counts, exact):
     return ["# pawl: chaos report", "", f"scripts/chaos --minutes {chaos.options.minutes:g} --seed {chaos.options.seed}", "",
             f"verdict: {'exact' if exact else 'NOT EXACT'}: lost {total['lost']}, doubled {total['doubled']}, out of order {total['unordered']}, "
             f"never sent {total['strange']}, left in the queue {total['left']}", "",
-            "4 types (t3 and t4 by the same workers; of t1 half are bundles; t4 has its own collection, and t2 gets one meanwhile), "
+            "4 types (t3 and t4 by the same workers, which find them by a pattern; of t1 half are bundles; t4 has its own collection, "
+            "and t2 gets one meanwhile), "
             "3 workers each, replica set of 3, 2 producers a type; lease 2 s, "
             "election time-out 3 s", "", *table(rows)]
 

@@ -4,7 +4,8 @@ from collections import namedtuple
 from random import Random
 
 TYPES = ("t1", "t2", "t3")  # whose workers the faults meet
-ALL_TYPES = (*TYPES, "t4")  # t4 is served by the workers of t3, beside it
+BESIDE = {"t3": "t4"}  # its workers find both by a pattern, and spread them among each other
+ALL_TYPES = (*TYPES, *BESIDE.values())
 OWN = "t4"  # has its own collection from the beginning
 SWITCHED = "t2"  # gets one when a third of the time is over
 WORKERS = 3
