@@ -328,6 +328,7 @@ def commands(field):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240 + MANY // 10)
 def test_many_types(servers, own_server, make_field):
     """Each of very many types has a message: all are drained, exactly, within bounds; then they are idle and cost nothing."""
     field = make_field(own_server("--replica-set", "--test-commands").start())
