@@ -68,9 +68,10 @@ def test_sigterm_of_a_holder_whose_server_is_frozen(own_server, make_field):
     server = own_server("--replica-set").start()
     field = make_field(server)
     field.fill(3000)
-    worker = field.worker("--batch-messages", 10)
-    wait_until(lambda: field.seq() > 50, field.logs)
+    worker = field.worker("--batch-messages", 10, env={"PAWL_FAULT_STOP": "block-committed:6"})
+    worker.wait_frozen()
     with server.frozen():
+        worker.thaw()
         status, seconds = worker.stop()
     assert status == 1 and seconds < 20, f"{status} after {seconds:.1f} s: {worker}"
     field.drain()

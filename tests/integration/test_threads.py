@@ -57,7 +57,7 @@ def test_types_share_what_deletes_by_ranges(field):
 @pytest.mark.slow
 def test_idle_types_hold_nothing(field):
     """After its epoch a type has no descriptor, and its threads and connections serve the others."""
-    names = [f"t{n}" for n in range(300)]
+    names = [f"t{n}" for n in range(200)]
     worker = field.worker(*CALM, types=[",".join(names)])
     for _ in range(2):
         field.insert("all", [{"type": name, "n": n} for n, name in enumerate(names)])
