@@ -27,7 +27,7 @@ def configured(field, tmp_path):
         def start(self, *arguments, types=("t1",), **options):
             self.write(**options)
             self.worker = field.worker("--config", path, *arguments, types=types, quick=False)
-            wait_until(lambda: self.worker.takes_signals(), "its start")
+            self.worker.wait_log(" start: ")  # the configuration was read
             return self.worker
 
         def reload(self, count=1, **options):
@@ -116,7 +116,7 @@ def test_what_needs_a_restart_is_named(field, configured, tmp_path):
     configured.write(dir=field.dir, lease="30s", type="t1", uri_file=uri, db=field.name)
     worker = field.worker("--config", configured.path, types=(), quick=False, mongo=["--db", field.name])
     configured.worker = worker
-    wait_until(lambda: worker.takes_signals(), "its start")
+    worker.wait_log(" start: ")
     uri.write_text("mongodb://me:secret@127.0.0.1:1/\n")
     configured.reload(dir="/", lease="30000ms", type="t1,t2", codec="zstd", uri_file=uri, db=field.name, timeout="1h")
     said = worker.events("reload", "warn")
@@ -223,7 +223,6 @@ def test_report_of_a_thousand_types(field):
     types = [f"type{n}" for n in range(1000)]
     worker = field.worker("--poll", "1h", types=types, quick=False)
     worker.wait_log(" start: ")
-    wait_until(worker.takes_signals, "its start")
     lines = report(worker, 1, 1000)
     assert " types=1000 " in lines[0] and {line.split()[2] for line in lines[1:]} == set(types)
     assert worker.stop()[0] == 0
