@@ -231,11 +231,11 @@ LOCK_TEST(an_old_rumour_is_no_reason)
   assert_true(pawl_left_ms(one, hold) > 0);
   pass_ms(2 * lease_ms);
   assert_true(pawl_left_ms(one, hold) > 0);
-  pawl_memory_cut_off(one, true);
-  pass_ms(2 * lease_ms);
-  assert_int_equal(pawl_reason(one, hold, NULL), PAWL_REASON_AWAY);
+  pawl_memory_cut_off(one, true); /* it does not hear of the next one */
+  assert_result(pawl_break(two, MY_NAME, -1, "it must end", &error), PAWL_OK);
   pawl_memory_cut_off(one, false);
-  release(two, take(two, "another"));
+  pass_ms(lease_ms / 2);
+  assert_int_equal(pawl_reason(one, hold, NULL), PAWL_REASON_REMOVED);
 }
 
 /* It was held, and is given back, before the user has heard of it. */
