@@ -24,6 +24,17 @@ def test_nothing_to_do_makes_no_file(field):
     assert field.segments() == [] and field.ledger() is None and field.holder() is None, str(worker)
 
 
+def test_an_open_names_its_writer(field):
+    pids = []
+    for lease in ("30s", "7s"):
+        field.fill(5)
+        pids.append(field.drain("--lease", lease).pid)
+    [segment] = reader.read_chain(field.dir, "t1", field.ledger())
+    [block] = [block for block in segment.blocks if block.kind == reader.OPEN]
+    written = bson.decode(segment.path.read_bytes()[block.offset + 128:block.end])
+    assert list(written) == ["host", "pid", "machine", "lease_ms"] and (written["pid"], written["lease_ms"]) == (pids[1], 7000), written
+
+
 def test_three_workers_of_each_of_two_types(any_field):
     """Messages go on arriving while workers come and go; one of each type's holders is asked to stop on the way."""
     field = any_field

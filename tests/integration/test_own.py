@@ -186,6 +186,18 @@ def test_ids_of_all_kinds(any_field):
     assert field.queued() == 0 and field.seq() == len(ids) + 1300, messages
 
 
+@pytest.mark.parametrize("ids", [[1, 2, "a", "b"], [-2, -1, 0, 1, 2, Int64(-3)]], ids=["numbers-and-strings", "negative"])
+def test_ids_that_have_bounds_or_not(field, ids):
+    """A delete names the least and the greatest `_id`: they are of one kind, and negative ones are the least."""
+    switch(field)
+    for n, one in enumerate(ids):
+        field.insert(f"p{n}", [bson.encode({"_id": one, "n": n})], own="t1")
+    field.crash("block-committed", *SMALL)
+    assert field.own("t1").count_documents({}) == len(ids)
+    field.drain(*SMALL)
+    assert field.own("t1").count_documents({}) == 0 and count(field) == len(ids)
+
+
 def test_a_missing_collection_is_no_empty_one(any_field):
     """It says so, goes on with `messages`, and with other types."""
     field = any_field

@@ -12,6 +12,7 @@ from bson.raw_bson import RawBSONDocument
 
 import reader
 from harness import CALM, DISTRUST, run, stays, wait_until
+from test_service import foreign_lock
 
 MANY = int(os.environ.get("PAWL_TEST_TYPES", "1000"))
 FOREIGN = ["", ".a", "-a", "a b", "a/b", "../a", "a\0b", "ü", "orders.*", "*", "$a", "x" * 129, "y" * 5000, "@untyped"]
@@ -221,6 +222,32 @@ def test_a_paused_type(field):
     wait_drained(field, "t1")
     field.stop()
     field.compare("t1", "t2")
+
+
+def test_a_type_that_another_holds_keeps_no_place(field):
+    """Another was faster after the look: this one leaves the wait queue, and takes the next type."""
+    worker = field.worker(*CALM, "-v", "--types-max", 1, types=["*"])
+    worker.wait_log("MongoDB 6|MongoDB 5|MongoDB 7|MongoDB 8")
+    with field.failing(["find"], collection="ledger", errorCode=11600):
+        field.fill(1, "t1")
+
+        def begun():
+            field.db.wakeups.insert_one({"type": "t1", "about": "message"})
+            return re.search(r" t1 .*checking", worker.log())
+        wait_until(begun, field.logs)
+        foreign_lock(field)
+    field.fill(5, "t2")
+    wait_drained(field, "t2")
+    assert field.queued("t1") == 1
+    assert not field.locks.find_one({"type": "t1", "slot": -1, "queue.0": {"$exists": True}})
+
+
+def test_an_empty_type_gives_its_place_up(field):
+    """At once, whatever its --linger and its lease."""
+    field.worker("--types-max", 1, "--linger", "1h", "--lease", "1h", types=["*"])
+    for name in ("t1", "t2", "t3"):
+        field.fill(5, name)
+        wait_drained(field, name)
 
 
 def test_paused_types_keep_no_place(field):

@@ -207,6 +207,7 @@ void rig_answer(struct rig *rig, enum activity activity, enum result result)
   char text[64];
   rig_assert(rig, rig_may_answer(&action, result));
   completion.took_ms = rig->moment.now_ms - rig->consumer.core.activity[action.activity].started_ms;
+  completion.took_types = action.kind == ACTION_POLL ? rig->poll_types : 0;
   completion.sent_ms = slot->started_ms;
   if (rig->late_answers)
     completion.sent_ms += (int64_t)rig_random(rig, (uint64_t)(rig->moment.now_ms - slot->started_ms + 1));

@@ -78,6 +78,7 @@ struct rig {
   bool late_files;               /* the segment that an earlier check missed is there by now */
   bool late_answers;             /* RENEW and TAKE were sent at some time between start and answer */
   bool nothing_read;             /* POLL: nothing of the type was read yet, so that no tail poll is possible */
+  int64_t poll_types;            /* POLL: the number of types that it is made for; 0: one */
   enum queue_source read_source; /* of the pass under way, */
   uint64_t read_at;              /* and its cluster time, which rises from pass to pass */
   bool shared_over;              /* READ NO was the end of `messages`: a pass of the own collection may follow */

@@ -72,6 +72,23 @@ STORY(test_unknown_fence_of_a_lost_lock)
   STEP(TO_FENCING "; wait 10000; RENEW NO; FENCE UNKNOWN; wake", STATE_UNLOCKING, "UNLOCK");
 }
 
+/* The pause after a release is for failures in a row. */
+STORY(test_a_good_fence_ends_the_row)
+{
+  play(TO_TAKING "; TAKE UNKNOWN; UNLOCK NO; wake; POLL YES; CHECK YES; LOOK YES; TAKE YES; FENCE YES; OPEN YES");
+  STEP("READ NO; wait 6000; CLOSE YES; UNLOCK YES", STATE_IDLE, "POLL");
+}
+
+/* Another file system may be mounted by the next epoch. */
+STORY(test_each_epoch_asks_for_the_place)
+{
+  for (int i = 0; i < 3; i++) {
+    play(i == 0 ? TO_FENCING : "POLL YES; CHECK YES; LOOK YES; TAKE YES");
+    assert_int_equal(running(ACTIVITY_MAIN)->place, PLACE_UNASKED);
+    play("FENCE YES; OPEN YES; READ NO; wait 6000; CLOSE YES; UNLOCK YES");
+  }
+}
+
 STORY(test_unknown_commit_is_sent_again)
 {
   STEP(TO_APPENDING "; APPEND UNKNOWN; wake", STATE_DRAINING, "COMMIT");

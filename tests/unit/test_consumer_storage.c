@@ -97,6 +97,15 @@ STORY(test_distrust_stops_with_an_empty_queue)
   assert_int_equal(notes, 1); /* the verdict: the stop is logged once */
 }
 
+/* What settling cannot read makes a holder not ready, until it can. */
+STORY(test_distrust_while_settling)
+{
+  play(TO_FENCING "; FENCE YES:unsettled; OPEN YES; SETTLE REFUSED");
+  assert_false(trusts());
+  play("wake; SETTLE YES");
+  assert_true(trusts());
+}
+
 /* A failure while settling, under another lock, does not count in a later check. */
 STORY(test_distrust_does_not_outlive_the_epoch)
 {
@@ -219,6 +228,24 @@ STORY(test_open_refused)
   }
   EXPECT(STATE_STOPPED, "");
   rig_assert(&rig, rig.moment.now_ms - since >= 60000 && rig.moment.now_ms - since < 65000);
+}
+
+#define OPEN_REFUSED "CHECK YES; LOOK YES; TAKE YES; FENCE YES; OPEN REFUSED; CLOSE YES; UNLOCK YES"
+
+/* The minute lasts from one failure to the next: a good opening ends it, and so does a pause, in which the files may be repaired. */
+STORY(test_open_refused_with_a_break)
+{
+  static const char *const betweens[] = {"CHECK YES; LOOK YES; TAKE YES; FENCE YES; OPEN YES; READ NO; wait 6000; CLOSE YES; UNLOCK YES",
+                                         "CHECK PAUSED"};
+  for (size_t i = 0; i < sizeof betweens / sizeof betweens[0]; i++) {
+    story_again(NULL);
+    play("wait 0; POLL YES; " OPEN_REFUSED "; wait 1000; POLL YES");
+    play(betweens[i]);
+    play("wait 70000");
+    while (rig.slots[ACTIVITY_MAIN].action.kind == ACTION_POLL || rig.consumer.core.state == STATE_IDLE)
+      play(rig.slots[ACTIVITY_MAIN].action.kind == ACTION_POLL ? "POLL YES" : "CHECK YES");
+    STEP(OPEN_REFUSED, STATE_CHECKING, "");
+  }
 }
 
 /* The same failure twice, more than a minute apart, and others wrote meanwhile: each was a passing fault. */

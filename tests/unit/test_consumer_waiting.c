@@ -236,6 +236,44 @@ STORY(test_glances_between_dear_looks)
   assert_uint_in_range(pause_ms(), 3000, 6000);
 }
 
+/* A holder that has found nothing went over the same: it pauses for a fifth of a poll's rest, and after its release only tail polls are
+ * made until that rest is over. */
+STORY(test_glances_after_a_pass_that_took_long)
+{
+  play(TO_DRAINING "; wait 1000; READ NO");
+  assert_uint_in_range(pause_ms(), 1000, 2000);
+  struct consumer_options options = rig_options();
+  options.linger_ms = 0;
+  story_again(&options);
+  STEP(TO_DRAINING "; wait 100; READ NO; CLOSE YES; UNLOCK YES; wake", STATE_IDLE, "POLL");
+  assert_true(rig.effects.actions[0].tail);
+  STEP("POLL NO; wait 2000", STATE_IDLE, "POLL");
+  assert_false(rig.effects.actions[0].tail);
+}
+
+/* One poll was made for many types, and each has its part of the rest. */
+STORY(test_a_poll_of_many_types_costs_each_its_part)
+{
+  rig.nothing_read = true;
+  rig.poll_types = 20;
+  play("wait 0; wait 1000; POLL NO; CHECK YES");
+  assert_uint_in_range(pause_ms(), 500, 1000);
+}
+
+/* A wake-up without a message may be of another collection: the check that finds that comes, however many follow. */
+STORY(test_wakeups_do_not_put_the_check_off)
+{
+  play(IDLE);
+  for (int64_t since = rig.moment.now_ms; !rig.slots[ACTIVITY_MAIN].running || rig.slots[ACTIVITY_MAIN].action.kind == ACTION_POLL;) {
+    rig_assert(&rig, rig.moment.now_ms - since < 3000);
+    if (rig.slots[ACTIVITY_MAIN].running)
+      play("POLL NO");
+    else
+      play("wait 300; message");
+  }
+  assert_int_equal(running(ACTIVITY_MAIN)->kind, ACTION_CHECK);
+}
+
 /* The poll went over so much that there was no answer in time: the next one would get none, too. */
 STORY(test_glances_after_a_look_without_an_answer)
 {

@@ -1,9 +1,10 @@
-/* Polls of the queue that only a real server can answer. */
+/* Polls, looks and deletes of the queue that only a real server can answer. */
 #include "bson_array.h"
 #include "lockstore/mongo.h"
 #include "test_lockstore.h"
 #include "test_lockstore_real.h"
 #include "worker/queue.h"
+#include "worker/queue_types.h"
 
 enum { MANY = 1200 }; /* more than one request of a poll asks for */
 
@@ -50,4 +51,46 @@ TEST(a_poll_of_several_types_goes_over_each_of_them)
   assert_polls(OUTCOME_NO, types, 1);
   assert_polls(OUTCOME_YES, types + 1, 2);
   assert_polls(OUTCOME_NO, types + 2, 1);
+}
+
+/* With its type's own collection, whose documents' `_id`s have no bounds: a delete names each. */
+TEST(what_a_delete_has_left_is_found_by_each_id)
+{
+  const struct queue_part part = {.type = "left", .source = SOURCE_OWN};
+  bson_t ids = BSON_INITIALIZER;
+  BSON_APPEND_DOUBLE(&ids, "0", 1.5);
+  BSON_APPEND_DOUBLE(&ids, "1", 2.5);
+  real_insert("messages.left", "{\"_id\": 3.5}");
+  assert_int_equal(queue_find_left(store, &part, &ids, &error), OUTCOME_NO);
+  real_insert("messages.left", "{\"_id\": 2.5}");
+  assert_int_equal(queue_find_left(store, &part, &ids, &error), OUTCOME_YES);
+  assert_contains(error.text, "2.5");
+  bson_destroy(&ids);
+}
+
+enum { OWN_TYPES = 2100 }; /* more than one look asks the collections of */
+
+static void note_type(void *context, const char *type)
+{
+  snprintf(context, TYPE_BYTES_MAX + 1, "%s", type);
+}
+
+TEST(looks_at_own_collections_come_to_each)
+{
+  struct queue_types types = {.store = store};
+  char found[TYPE_BYTES_MAX + 1] = "", json[128 * OWN_TYPES];
+  size_t length = (size_t)snprintf(json, sizeof json, "{\"insert\": \"ledger\", \"documents\": [");
+  for (int i = 0; i < OWN_TYPES; i++)
+    length +=
+        (size_t)snprintf(json + length, sizeof json - length, "%s{\"_id\": \"many-%04d\", \"needs\": [\"own\"]}", i > 0 ? ", " : "", i);
+  snprintf(json + length, sizeof json - length, "]}");
+  real_run(store, NULL, json);
+  real_insert("messages.many-2099", "{\"_id\": 1}");
+  assert_int_equal(queue_types_find_own(&types, note_type, found, &error), OUTCOME_YES);
+  assert_string_equal(found, "");
+  assert_int_equal(queue_types_find_own(&types, note_type, found, &error), OUTCOME_YES);
+  assert_string_equal(found, "many-2099");
+  found[0] = '\0';
+  assert_int_equal(queue_types_find_own(&types, note_type, found, &error), OUTCOME_YES); /* from the beginning again */
+  assert_string_equal(found, "");
 }

@@ -387,3 +387,15 @@ TEST(test_a_dead_row_is_found)
 {
   assert_found(DEADROW, "a dead worker's types were not taken within a lease and a second");
 }
+
+/* Who has no room neither asks nor is waited for. */
+TEST(room_counts)
+{
+  const struct worker_row rich = {.group = GROUP, .held = 10, .max = 10, .lease_ms = LEASE_MS};
+  const struct worker_row full = {.group = GROUP, .held = 2, .max = 2, .lease_ms = LEASE_MS},
+                          poor = {.group = GROUP, .held = 2, .max = 3, .lease_ms = LEASE_MS};
+  assert_null(spread_ask(2, 2, GROUP, &rich, 1));
+  assert_ptr_equal(spread_ask(2, 3, GROUP, &rich, 1), &rich);
+  assert_int_equal(spread_wait_ms(10, 0, GROUP, &full, 1), 0);
+  assert_true(spread_wait_ms(10, 0, GROUP, &poor, 1) > 0);
+}
