@@ -50,6 +50,14 @@ STORY(test_own_collection_ends_early)
   STEP("READ UNKNOWN", STATE_RELEASING, "CLOSE"); /* the fifth in a row without a message */
 }
 
+/* Earlier messages may be left there. */
+STORY(test_own_collection_waits_for_the_end_of_the_shared)
+{
+  rig.ledger.own = true;
+  STEP(TO_DRAINING "; READ UNKNOWN; wait 100", STATE_DRAINING, "READ");
+  assert_int_equal(running(ACTIVITY_READ)->source, SOURCE_SHARED);
+}
+
 STORY(test_settles_where_the_last_block_came_from)
 {
   rig.ledger.own = true;
