@@ -4,7 +4,7 @@ import re
 import bson
 import pymongo
 import pytest
-from bson import ObjectId
+from bson import Int64, ObjectId
 from pymongo.errors import OperationFailure
 
 from harness import CALM, wait_until
@@ -210,3 +210,15 @@ def test_transactions_of_others_stay(field, settles):
         client.close()
     assert left == names[:-1] if settles else left == names
     field.compare()
+
+
+def test_settling_goes_on_where_it_was_killed(field):
+    """What was settled is recorded after each command, which names a megabyte of `_id`s."""
+    field.insert("p", [{"_id": f"{n:04}" + 1000 * "x", "type": "t1", "n": n} for n in range(3000)])
+    field.drain()
+    field.ledgers.update_one({"_id": "t1"}, {"$set": {"settled": Int64(0)}})
+    field.insert("q", [{"type": "t1", "n": 1}])
+    field.crash("deleted:4")
+    assert 0 < field.ledger()["settled"] < 3000
+    field.drain()
+    assert len(field.compare()["t1"]) == 3001

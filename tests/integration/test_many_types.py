@@ -143,3 +143,16 @@ def test_types_that_hang_keep_no_other_from_beginning(field, faulty_disk, tmp_pa
     field.wait_empty(*hanging)
     assert worker.stop()[0] == 0, str(worker)
     field.compare(*hanging, *last)
+
+
+def test_types_that_have_much_keep_no_other_from_beginning(field):
+    """More of them than are at work at once, and each for minutes."""
+    much, last = [f"a{n:02}" for n in range(40)], [f"z{n}" for n in range(20)]
+    field.insert("all", [{"type": name, "n": n} for n in range(1000) for name in much])
+    worker = field.worker("--batch-messages", 1, *CALM, types=[",".join(much + last)])
+    wait_until(lambda: len(worker.events("takeover")) >= 32, lambda: str(worker))
+    field.insert("later", [{"type": name} for name in last])
+    field.wait_empty(*last)
+    assert all(field.queued(name) for name in much)
+    assert worker.stop()[0] == 0, str(worker)
+    field.compare(*last)

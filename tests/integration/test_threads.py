@@ -5,7 +5,7 @@ import time
 from disks import FaultyDisk
 import pytest
 
-from harness import CALM, wait_until
+from harness import CALM, DEADLINE, wait_until
 
 BASE, BESIDE = 64, 30  # for all types together; and those for polls, deletes, renewals, wake-ups and the driver
 
@@ -83,9 +83,7 @@ def test_memory_is_bounded_for_all_types(field, faulty_disk, tmp_path):
     worker = field.worker("--memory", "16MiB", "--exit-when-empty", *CALM, types=[",".join(large + small)], env=disk.env)
     time.sleep(4)  # long enough to read all of them, if nothing bounds it
     disk.rule()
-    while worker.alive():
-        worker.sample_memory()
-        time.sleep(0.02)
+    wait_until(lambda: worker.sample_memory() or not worker.alive(), lambda: str(worker), 2 * DEADLINE)
     assert worker.wait() == 0, str(worker)
     assert worker.peak_kib < (16 + 50) << 10, f"{worker.peak_kib} KiB"
     assert all(field.seq(name) == 2 for name in large)

@@ -51,6 +51,19 @@ STORY(test_a_renewal_without_an_answer_is_sent_again)
   EXPECT(STATE_DRAINING, "RENEW");
 }
 
+/* Nothing will bring it back: the file is closed, so that the next holder can go on in it. */
+STORY(test_a_lease_without_an_answer_is_over)
+{
+  play(TO_APPENDING);
+  while (!rig_logged(&rig, "lost")) {
+    rig_assert(&rig, left_ms() > 0);
+    play(rig.slots[ACTIVITY_RENEW].running ? "RENEW UNKNOWN" : "wait 500");
+  }
+  rig_assert(&rig, left_ms() <= 0);
+  STEP("APPEND YES; READ NO", STATE_RELEASING, "CLOSE");
+  assert_false(rig.slots[ACTIVITY_RENEW].running);
+}
+
 /* The copy of a request that was not answered may come late, after one with a longer lease. */
 STORY(test_a_shorter_lease_without_an_answer)
 {
