@@ -166,3 +166,13 @@ def test_lock_rests_on_its_index(field):
     assert field.locks.index_information()[index]["unique"]
     field.messages.create_index("at", expireAfterSeconds=3600)
     refused(field, 2, "expire")
+
+
+def test_part_of_a_brick(field):
+    """GlusterFS keeps its own folder at the top of a brick: beside its mount the files would be changed by two."""
+    field.fill(10)
+    field.drain()
+    (field.dir.parent / ".glusterfs").mkdir()
+    refused(field, 2, "part of a brick of GlusterFS")
+    worker = field.worker()
+    assert worker.wait() == 2 and "part of a brick of GlusterFS" in worker.log(), str(worker)

@@ -49,6 +49,9 @@ def test_since_and_until():
     for moment in times:
         assert documents(dump("--dir", VECTORS, "--with-meta", "--since", moment)) == [m for m in meta if m["time"] >= moment]
         assert documents(dump("--dir", VECTORS, "--with-meta", "--until", moment)) == [m for m in meta if m["time"] < moment]
+        blocks = dump("--dir", VECTORS, "--format", "blocks").stdout.splitlines()
+        since = dump("--dir", VECTORS, "--format", "blocks", "--since", moment).stdout.splitlines()
+        assert since == [line for line in blocks if line.split()[12].decode() >= moment]
     middle = [m for m in meta if times[4] <= m["time"] < times[9]]
     assert documents(dump("--dir", VECTORS, "--with-meta", "--since", times[4], "--until", times[9])) == middle
     assert documents(dump("--dir", VECTORS, "--with-meta", "--tail", 3, "--until", times[9])) == [m for m in meta if m["time"] < times[9]][-3:]
@@ -222,6 +225,20 @@ def test_deep_finds_each_alone(tmp_path):
     made.Segment(tmp_path / "t2.bin", type="t2").data(made.message(1, type="t2")).data(made.message(9)).close()
     done = dump("--dir", tmp_path, "--verify", "--deep")
     assert done.returncode == 3 and [line.split(b",")[0] for line in done.stdout.splitlines()] == [b"t1: doubtful", b"t2: doubtful"], done
+
+
+def test_deep_knows_own_collections(tmp_path):
+    """Where a type has its own collection a message needs no `type`."""
+    bare = made.document(made.element(16, "_id", struct.pack("<i", 7)), made.text("payload", "x"))
+    made.Segment(tmp_path / "t1.bin").data(bare, made.message(1)).close()
+    done = dump("--dir", tmp_path, "--verify", "--deep")
+    assert done.returncode == 0 and done.stdout.startswith(b"t1: ok, "), done
+
+
+def test_deep_counts_messages(tmp_path):
+    made.Segment(tmp_path / "t1.bin").numbered(1, 2).data(made.message(3), items=2).close()
+    done = dump("--dir", tmp_path, "--verify", "--deep")
+    assert b"messages miscounted in 1 block" in done.stdout, done
 
 
 def test_hostile_lengths(tmp_path):

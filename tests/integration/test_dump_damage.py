@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 import segment as made
-from dumping import (VECTORS, documents, dump, expected, flip)
+from dumping import VECTORS, documents, dump, expected, flip, payloads
 
 
 @pytest.fixture
@@ -174,3 +174,24 @@ def test_garbage(tmp_path):
         dump(path, "--keep-going")
         dump(path, "--verify", "--deep")
         dump(path, "--from-seq", 9, "--tail", 3)
+
+
+def test_strict_believes_what_damage_proves(tmp_path):
+    """What proves the damage proves, too, that all before it was committed."""
+    path = made.Segment(tmp_path / "t1.bin").numbered(1).numbered(2).numbered(3).numbered(4).path
+    flip(path, path.read_bytes().index(b"m3"))
+    done = dump(path, "--strict")
+    assert (done.returncode, payloads(done)) == (3, ["m1", "m2"]), done
+
+
+def test_the_gravest_of_several(tmp_path):
+    """3, then 1, then 4."""
+    damaged = made.Segment(tmp_path / "t1.bin").numbered(1).numbered(2).numbered(3).path
+    flip(damaged, damaged.read_bytes().index(b"m2"))
+    (tmp_path / "t2.bin").mkdir()
+    made.Segment(tmp_path / "a.bin", type="a", version=2)
+    made.Segment(tmp_path / "z.bin", type="z", version=2)
+    for code, gone in (3, damaged), (1, tmp_path / "t2.bin"), (4, None):
+        assert dump("--dir", tmp_path, "--verify").returncode == code
+        if gone:
+            gone.rmdir() if gone.is_dir() else gone.unlink()

@@ -270,3 +270,13 @@ def test_a_ledger_older_than_the_newest_segment(tmp_path, with_ledger):
     second.numbered(3).numbered(4)
     verdict(with_ledger(ledger_of(first, epoch=2), "--dir", tmp_path, "--verify"), 3, "t1: stale ledger, t1@2.bin proves", "does not lead to it")
     assert b": ok," in with_ledger((before, before, ledger_of(second, epoch=2)), "--dir", tmp_path, "--verify").stdout
+
+
+def test_a_type_that_rolls_meanwhile(tmp_path, with_ledger):
+    """The later ledger explains what the earlier one did not know: it names the next segment, whose predecessor has all of it."""
+    first = made.Segment(tmp_path / "t1.bin").numbered(1, 2)
+    before = ledger_of(first, epoch=2)
+    first.numbered(3).numbered(4).close()
+    second = made.Segment(tmp_path / "t1@2.bin", epoch=2, predecessor=first, first_seq=first.seq, number=1, time=first.time)
+    done = with_ledger((before, before, ledger_of(second, epoch=2)), "--dir", tmp_path, "--verify")
+    assert done.returncode == 0 and b": ok," in done.stdout, done

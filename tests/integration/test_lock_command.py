@@ -161,7 +161,7 @@ def test_taken_under_another(field, outer, words):
 
 
 @pytest.mark.parametrize("outer, words", [("--document events/1", ["events"]), ("--document events/1", ["audit"]), ("n", ["--document", "events/1"]),
-                                          ("--document events/1", ["--document", "events/2"])])
+                                          ("--document events/1", ["--document", "events/2"]), ("--document events/{}", ["--document", "events/{}"])])
 def test_document_and_name(field, outer, words):
     """A collection is no name of a lock."""
     field.db.events.insert_many([{"_id": 1}, {"_id": 2}])

@@ -79,3 +79,11 @@ def test_validator_text(field):
     field.db.command("collMod", "messages", validator={"type": {"$ne": "t1"}})
     said = enqueue(field, b"0\n", code=1)
     assert "standard input:1: MongoDB says: Document failed validation (a validator of messages refuses it)" in said, said
+
+
+def test_enqueue_asks_until_it_knows(field):
+    """Without an answer of the ledger nothing is inserted: not into `messages`, either."""
+    own(field)
+    with field.failing(["find"], {"times": 2}, collection="ledger", program="pawl-enqueue", errorCode=50):
+        enqueue(field, b"one\n")
+    assert places(field) == (0, 1)

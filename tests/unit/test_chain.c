@@ -137,6 +137,45 @@ CHAIN_TEST(test_pruned)
   assert_reads(NULL, 11, 20);
 }
 
+/* The header of a dead holder, without blocks, is nothing older. */
+CHAIN_TEST(test_pruned_but_for_a_header)
+{
+  size_t size = 0;
+  four_segments();
+  uint8_t header[FORMAT_HEADER_BYTES];
+  memcpy(header, memory_disk_bytes(DIR, "t1.bin", &size), sizeof header);
+  memory_disk_remove(DIR, "t1@2.bin");
+  memory_disk_put(DIR, "t1.bin", header, sizeof header);
+  assert_int_equal(load(NULL), READ_OK);
+  assert_true(chain.pruned);
+  assert_chain("t1@3.bin t1@4.bin | t1.bin");
+}
+
+static int size_calls;
+
+/* When it was read, and before it is asked whether there are blocks after it. */
+static void header_becomes_visible(enum disk_call call)
+{
+  size_t size = 0;
+  if (call != DISK_SIZE || ++size_calls < 2)
+    return;
+  memory_disk.before = NULL;
+  memory_disk_bytes(DIR, "t1@4.bin", &size)[300] ^= 1;
+}
+
+/* Over a network the header may be seen later than the blocks: it is read once more. */
+CHAIN_TEST(test_header_that_is_seen_late)
+{
+  size_t size = 0;
+  four_segments();
+  memory_disk_bytes(DIR, "t1@4.bin", &size)[300] ^= 1;
+  assert_int_equal(load(NULL), READ_DAMAGED);
+  size_calls = 0;
+  memory_disk.before = header_becomes_visible;
+  assert_int_equal(load(NULL), READ_OK);
+  assert_chain("t1.bin t1@2.bin t1@3.bin t1@4.bin");
+}
+
 CHAIN_TEST(test_missing_in_the_middle)
 {
   four_segments();

@@ -29,6 +29,22 @@ CHAIN_TEST(test_orphan)
   assert_reads(&holder.committed, 1, 5);
 }
 
+static void another_uuid(struct segment_header *header)
+{
+  header->uuid[sizeof header->uuid - 1] ^= 1;
+}
+
+/* A file that lies under the predecessor's name tells nothing about the segment. */
+CHAIN_TEST(test_another_file_makes_no_orphan)
+{
+  fenced_segment();
+  holder_continue(&holder, "A");
+  holder_append(&holder, 3);
+  header_change("t1.bin", another_uuid);
+  assert_int_equal(load(NULL), READ_DAMAGED);
+  assert_contains(error.text, "t1.bin: another file lies under this name");
+}
+
 /* A frozen holder of a lower epoch writes a late block; that does not make its successor's segment an orphan. */
 CHAIN_TEST(test_late_block_makes_no_orphan)
 {

@@ -2,6 +2,7 @@
 #include "config_fixture.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 CONFIG_TEST(test_durations)
@@ -280,4 +281,34 @@ CONFIG_TEST(test_shared_patterns)
   assert_int_equal(LOAD(CONFIG_WORKER), CONFIG_RUN);
   assert_int_equal(config.type_count + config.pattern_count, 2);
   unsetenv("PAWL_TYPE");
+}
+
+static enum config_status name_with(uint32_t character)
+{
+  static const uint32_t ends[] = {0x7f, 0x7ff, 0xffff}, starts[] = {0, 0xc0, 0xe0, 0xf0};
+  char option[32] = "--name=a";
+  size_t at = strlen(option), more = 0;
+  while (more < 3 && character > ends[more])
+    more++;
+  option[at++] = (char)(starts[more] | character >> 6 * more);
+  while (more-- > 0)
+    option[at++] = (char)(0x80 | (character >> 6 * more & 0x3f));
+  strcpy(option + at, "b");
+  return LOAD(CONFIG_WORKER, "--type=t", option);
+}
+
+/* Control and invisible characters, and what turns the direction of others: the first and the last of each run, and their neighbours. */
+CONFIG_TEST(test_what_is_seen)
+{
+  static const struct {
+    uint32_t from, to;
+  } hidden[] = {{0x01, 0x1f},     {0x7f, 0x9f},     {0xad, 0xad},     {0x61c, 0x61c},   {0x180e, 0x180e},  {0x200b, 0x200f},
+                {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe0fff}};
+  for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
+    assert_wrong(name_with(hidden[i].from), "--name: got ", "no control or invisible characters");
+    assert_wrong(name_with(hidden[i].to), "--name: got ", "no control or invisible characters");
+    if (hidden[i].from > 1)
+      assert_int_equal(name_with(hidden[i].from - 1), CONFIG_RUN);
+    assert_int_equal(name_with(hidden[i].to + 1), CONFIG_RUN);
+  }
 }

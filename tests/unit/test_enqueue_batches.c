@@ -119,6 +119,9 @@ TEST(test_judge)
   assert_outcome(judge(false, "{" REFUSED_AT("0") "," DOUBT "}", MONGOC_ERROR_SERVER, 11000), INSERT_BAD, 0, 0);
   assert_outcome(judge(false, "{" BUSY_AT("3", "365") "," WELL "}", MONGOC_ERROR_SERVER, 365), INSERT_BUSY, 3, 0);
   assert_outcome(judge(false, "{" BUSY_AT("0", "112") "," WELL "}", MONGOC_ERROR_SERVER, 112), INSERT_BUSY, 0, 0);
+  assert_outcome(judge(false, "{" BUSY_AT("3", "24") "," WELL "}", MONGOC_ERROR_SERVER, 24), INSERT_BUSY, 3, 0);
+  assert_outcome(judge(false, "{" BUSY_AT("3", "146") "," WELL "}", MONGOC_ERROR_SERVER, 146), INSERT_BUSY, 3, 0);
+  assert_outcome(judge(false, "{" BUSY_AT("3", "14031") "," WELL "}", MONGOC_ERROR_SERVER, 14031), INSERT_BUSY, 3, 0);
   assert_outcome(judge(false, "{" BUSY_AT("3", "395") "," DOUBT "}", MONGOC_ERROR_SERVER, 395), INSERT_UNKNOWN, 0, 3);
   assert_outcome(judge(false, "{" INVALID("{\"$eq\": [\"n\", false]}") "}", MONGOC_ERROR_SERVER, 121), INSERT_INVALID, 3, 0);
   assert_outcome(judge(false, "{" INVALID("1") "}", MONGOC_ERROR_SERVER, 121), INSERT_INVALID, 3, 0);

@@ -238,6 +238,7 @@ TEST(test_header_contradictions)
   INVALID(strcpy(header.predecessor, "t1@03.bin"));
   INVALID(strcpy(header.predecessor, "t1.tmp"));
   INVALID(strcpy(header.predecessor, "")); /* but the fields of a predecessor are set */
+  INVALID((strcpy(header.predecessor, ""), header.number = 0, header.first_seq = 1));
 #undef INVALID
 }
 

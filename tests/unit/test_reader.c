@@ -270,6 +270,34 @@ STORAGE_TEST(test_headless_takes_block_0_only)
 }
 
 /* Two bad blocks, far apart and side by side: the reader reports the loss exactly. */
+/* What lies there from before is no continuation: its epoch, number, time and the block before it are not below the last known ones. */
+STORAGE_TEST(test_what_is_older_does_not_follow_damage)
+{
+  for (int which = 0; which < 4; which++) {
+    storage_begin(NULL);
+    sample_write(false);
+    size_t size = 0;
+    uint8_t *bytes = sample(&size);
+    struct block_marker stale = blocks[6];
+    assert_true(blocks[5].kind == BLOCK_DATA && stale.kind == BLOCK_DATA && stale.epoch == 2 && stale.count == 1);
+    bytes[blocks[5].offset + 5] ^= 1;
+    if (which == 0)
+      stale.epoch = 1;
+    else if (which == 1)
+      stale.number = blocks[4].number;
+    else if (which == 2)
+      stale.time_us = blocks[4].time_us - 1;
+    else
+      stale.before = blocks[3].offset;
+    format_marker_encode(&stale, bytes + stale.offset);
+    read_segment("t1.bin", &holder.committed, true, &reading);
+    assert_int_equal(reading.status, READ_END);
+    assert_int_equal(reading.damages, 1);
+    assert_int_equal(reading.seen[stale.seq], 2);
+    assert_true(all_accounted_for());
+  }
+}
+
 STORAGE_TEST(test_two_damages)
 {
   holder_create(&holder, "first");

@@ -55,6 +55,7 @@ static void check_id(struct deep *deep, const bson_iter_t *at, int64_t seq)
 /* ---- a document ---- */
 
 struct seen {
+  bool type; /* a document of an own collection needs none */
   bool type_right;
   bool id;
 };
@@ -68,6 +69,7 @@ static void check_field(struct deep *deep, const bson_iter_t *at, int64_t seq, s
     check_id(deep, at, seq);
   } else if (strcmp(key, "type") == 0) {
     const char *type = type_text(at, &bytes);
+    seen->type = true;
     seen->type_right = seen->type_right || (type != NULL && bytes == strlen(deep->type) && memcmp(type, deep->type, bytes) == 0);
   }
 }
@@ -83,7 +85,7 @@ static int64_t check_document(struct deep *deep, const uint8_t *document, size_t
   whole = whole && at.err_off == 0 && json_printable(document, bytes);
   if (!whole && ++deep->malformed <= REPORTS_MAX)
     dump_say("%s: seq %" PRId64 " is malformed inside", deep->type, seq);
-  else if (whole && !seen.type_right && ++deep->wrong_type <= REPORTS_MAX)
+  else if (whole && seen.type && !seen.type_right && ++deep->wrong_type <= REPORTS_MAX)
     dump_say("%s: seq %" PRId64 " is a document of another type", deep->type, seq);
   return bundle_items(document, bytes);
 }
