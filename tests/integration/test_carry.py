@@ -156,6 +156,8 @@ def test_not_before_its_own_collection_is_empty(places):
     drained(old)
     old.fill(1, own=True)
     refused(old, new, "has documents in the queue")
+    old.db["messages.t1"].rename("elsewhere")
+    refused(old, new, "messages.t1 is missing")
 
 
 def test_not_before_what_is_written_is_deleted(places):

@@ -194,6 +194,20 @@ def test_missing_collection_is_made_again(field):
     assert places(field) == (0, 1)
 
 
+def test_missing_collection_is_not_empty(field):
+    """It may have been renamed, with messages in it."""
+    own(field)
+    field.fill(5, own=True)
+    field.db["messages.t1"].rename("elsewhere")
+    said = shared(field, code=2)
+    assert "messages.t1 is missing" in said and "its name again" in said, said
+    assert field.ledger()["needs"] == ["own"]
+    field.db.elsewhere.rename("messages.t1")
+    field.drain()
+    shared(field)
+    assert len(field.compare()["t1"]) == 5
+
+
 def test_collection_that_is_no_more_of_use(field):
     own(field)
     field.db.drop_collection("messages.t1")

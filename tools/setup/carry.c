@@ -2,6 +2,7 @@
 #include "lockstore/ledger_carry.h"
 #include "lockstore/mongo.h"
 #include "lockstore/mutex.h"
+#include "lockstore/own_collection.h"
 #include "tools/person.h"
 #include "worker/clock.h"
 
@@ -98,9 +99,32 @@ static enum carry_status moved_look(struct course *course)
   return CARRY_WRONG_PLACE;
 }
 
+/* A missing one is not taken for empty: it may have been renamed. */
+static enum carry_status own_look(struct course *course)
+{
+  struct own_collection collection;
+  char text[300];
+  enum outcome outcome;
+  do
+    outcome = own_collection_look(course->carry->from, course->carry->type, &collection, course->error);
+  while (outcome == OUTCOME_UNKNOWN && rest(course));
+  if (outcome == OUTCOME_UNKNOWN)
+    return CARRY_UNAVAILABLE;
+  if (outcome != OUTCOME_NO)
+    return CARRY_DONE; /* whatever else is the matter with it: it is empty, or it is not */
+  snprintf(text, sizeof text,
+           "has its own collection, and %s is missing: if it was renamed, give it its name again; else pawl-setup makes "
+           "it again, empty",
+           queue_name_of(course->carry->type, SOURCE_OWN).text);
+  return not_now(course, text);
+}
+
 static enum carry_status queue_look(struct course *course)
 {
   enum outcome outcome;
+  enum carry_status status = course->old.own ? own_look(course) : CARRY_DONE;
+  if (status != CARRY_DONE)
+    return status;
   do
     outcome = ledger_carry_waits(course->carry->from, course->carry->type, course->old.own, course->error);
   while (outcome == OUTCOME_UNKNOWN && rest(course));

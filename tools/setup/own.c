@@ -216,17 +216,21 @@ static enum own_status empty(const struct own *own, struct error *error)
   return OWN_BUSY;
 }
 
-/* YES, or what it is. `there`: it is. */
-static enum own_status look(const struct own *own, struct own_collection *collection, bool *there, struct error *error)
+/* Whether it is there, and may be closed. A missing one is not taken for empty: it may have been renamed. */
+static enum own_status look(const struct own *own, struct error *error)
 {
-  enum outcome outcome = own_collection_look(own->store, own->type, collection, error);
-  *there = outcome == OUTCOME_YES;
-  if (outcome == OUTCOME_YES && collection->validated) {
-    error_set(error, "%s has a validator, in whose place pawl-setup would put another: remove it first",
-              queue_name_of(own->type, SOURCE_OWN).text);
-    return OWN_REFUSED;
-  }
-  return outcome == OUTCOME_YES || outcome == OUTCOME_NO ? OWN_DONE : of_outcome(outcome);
+  struct own_collection collection;
+  enum outcome outcome = own_collection_look(own->store, own->type, &collection, error);
+  const struct queue_name name = queue_name_of(own->type, SOURCE_OWN);
+  if (outcome == OUTCOME_YES && !collection.validated)
+    return OWN_DONE;
+  if (outcome == OUTCOME_YES)
+    error_set(error, "%s has a validator, in whose place pawl-setup would put another: remove it first", name.text);
+  else if (outcome == OUTCOME_NO)
+    error_set(error, "%s is missing: if it was renamed, give it its name again; else pawl-setup makes it again, empty", name.text);
+  else
+    return of_outcome(outcome);
+  return OWN_REFUSED;
 }
 
 /* What gets no answer is judged by the ledger. */
@@ -265,22 +269,22 @@ static void open_again(const struct own *own)
   tell(own, &text);
 }
 
-static enum own_status end_under_lock(const struct own *own, struct hold *hold, bool there, struct error *error)
+static enum own_status end_under_lock(const struct own *own, struct hold *hold, struct error *error)
 {
   if (!hold_settled(hold, error))
     return OWN_BUSY;
-  enum outcome closed = there ? own_collection_close(own->store, own->type, error) : OUTCOME_YES;
+  enum outcome closed = own_collection_close(own->store, own->type, error);
   if (closed == OUTCOME_REFUSED)
     return OWN_REFUSED;
   enum own_status status = closed == OUTCOME_YES ? empty(own, error) : OWN_UNAVAILABLE;
   if (status == OWN_DONE)
     status = ledger_end(own, hold, error);
-  if (status != OWN_DONE && there)
+  if (status != OWN_DONE)
     open_again(own);
   return status;
 }
 
-static enum own_status take_and_end(const struct own *own, bool there, struct error *error)
+static enum own_status take_and_end(const struct own *own, struct error *error)
 {
   struct hold hold;
   struct error text;
@@ -291,17 +295,15 @@ static enum own_status take_and_end(const struct own *own, bool there, struct er
   patience_end();
   if (outcome != OUTCOME_YES)
     return outcome == OUTCOME_NO ? OWN_BUSY : outcome == OUTCOME_REFUSED ? OWN_UNTRUSTED : OWN_UNAVAILABLE;
-  enum own_status status = end_under_lock(own, &hold, there, error);
+  enum own_status status = end_under_lock(own, &hold, error);
   hold_release(&hold);
   return status;
 }
 
 enum own_status own_end(const struct own *own, struct error *error)
 {
-  struct own_collection collection;
   struct ledger ledger;
   struct error text;
-  bool there = false;
   enum own_status status = read_ledger(own, &ledger, error);
   if (status == OWN_DONE && !ledger.own) {
     error_set(&text, "%s: uses the shared collection messages already", own->type);
@@ -309,11 +311,11 @@ enum own_status own_end(const struct own *own, struct error *error)
     return OWN_DONE;
   }
   if (status == OWN_DONE)
-    status = look(own, &collection, &there, error);
+    status = look(own, error);
   if (status == OWN_DONE)
     status = empty(own, error); /* so that no producer gets an error in vain */
   if (status == OWN_DONE)
-    status = take_and_end(own, there, error);
+    status = take_and_end(own, error);
   if (status != OWN_DONE)
     return status;
   wake(own);

@@ -139,7 +139,7 @@ static void show(const struct mongo *mongo)
   fflush(stdout);
 }
 
-/* One that somebody has dropped is made again: nobody else makes it as it must be. */
+/* One that was dropped is made again: nothing else makes it as it must be. Where a type gives its own up, a missing one is refused. */
 static enum outcome prepare_own(struct lockstore *store, struct error *error)
 {
   char(*types)[TYPE_BYTES_MAX + 1];
@@ -169,7 +169,7 @@ static int prepare(struct setup *setup)
     outcome = lockstore_prepare(store, &error);
   if (outcome == OUTCOME_YES)
     show(lockstore_mongo(store));
-  if (outcome == OUTCOME_YES)
+  if (outcome == OUTCOME_YES && !setup->config.shared_collection && !setup->config.carry)
     outcome = prepare_own(store, &error);
   return outcome == OUTCOME_YES ? EXIT_DONE : fail(&error, mongo_exit_code(outcome, &error));
 }
