@@ -357,6 +357,8 @@ static void put_filter(bson_t *filter, const struct ledger *before)
     BSON_APPEND_INT64(filter, "birth", before->birth);
   if (has_file(&before->end))
     BSON_APPEND_INT64(filter, "link", (int64_t)before->end.link);
+  else
+    BSON_APPEND_NULL(filter, "file"); /* there is none */
 }
 
 /* The very document: any filter of a field or two matches ledgers that came later, too. */

@@ -182,10 +182,11 @@ def test_settled_is_what_is_not_in_the_queue(places):
     assert old.ledger()["settled"] < old.ledger()["seq"] == 40
     carry(old, new)
     assert old.ledger()["settled"] == new.ledger()["settled"] == 40
+    assert new.ledger()["clean"] is False
     resume(new)
     new.fill(10, producer="new")
     new.drain(*CALM)
-    assert len(compare(old, new)) == 50
+    assert len(compare(old, new)) == 50 and len(new.segments()) == 2
 
 
 def test_not_to_a_place_with_files_of_its_own(places, tmp_path):

@@ -376,6 +376,9 @@ def test_foreign_lock(field):
     field.locks.insert_one({"type": "n", "slot": 0, "owner": "somebody"})
     done = field.run("pawl-lock", "n", "--", "echo", "no")
     assert (done.returncode, done.stdout) == (1, b"") and b"deleteOne" in done.stderr, done
+    field.locks.insert_one({"type": "m", "slot": 1, "owner": "somebody"})
+    done = field.run("pawl-lock", "--slots", "2", "m", "--", "echo", "no")
+    assert (done.returncode, done.stdout) == (1, b"") and b"deleteOne" in done.stderr, done
 
 
 def test_expired_lock_is_stolen(field):

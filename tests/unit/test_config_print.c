@@ -59,6 +59,7 @@ CONFIG_TEST(test_redact)
       {"mongodb://user:SECRET%40h:27017/db", "mongodb://user:***"},
       {"mongodb://user:SECRET", "mongodb://user:***"},
       {"mongodb://user:/SECRET", "mongodb://user:***"},
+      {"mongodb://user:12345678", "mongodb://user:***"},
       {"mongodb://user%3ASECRET%40h", "mongodb://user***"},
       {"user:SECRET@h", "user:***@h"},
       {"mongo://user:SECRET@h", "mongo:***@h"},

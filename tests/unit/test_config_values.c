@@ -312,3 +312,13 @@ CONFIG_TEST(test_what_is_seen)
     assert_int_equal(name_with(hidden[i].to + 1), CONFIG_RUN);
   }
 }
+
+/* A URI whose scheme is missing, in the wrong place. */
+CONFIG_TEST(test_no_password_in_an_error)
+{
+  static const char *const options[] = {"--type", "--lease", "--batch-bytes"};
+  for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+    assert_wrong(LOAD(CONFIG_WORKER, (char *)options[i], "root:secret@h"), options[i], "root:");
+    assert_lacks(error.text, "secret");
+  }
+}

@@ -242,6 +242,7 @@ LOCK_TEST(broken_by_a_person)
   assert_int_equal(event.kind, PAWL_EVENT_LOST);
   assert_int_equal(event.reason, PAWL_REASON_BROKEN);
   assert_contains(event.error.text, "its disk is full (by ");
+  assert_true(readable(pawl_hold_fd(holder, hold))); /* asked for only now */
   assert_event(waiter, PAWL_EVENT_HELD, waits);
   assert_true(pawl_token(waiter, waits) > pawl_token(holder, hold));
   assert_result(pawl_release(holder, hold, &error), PAWL_LOST);

@@ -238,6 +238,23 @@ LOCK_TEST(an_old_rumour_is_no_reason)
   assert_int_equal(pawl_reason(one, hold, NULL), PAWL_REASON_REMOVED);
 }
 
+/* The event comes then, and not with the next renewal. */
+LOCK_TEST(its_longest_time_is_over_at_once)
+{
+  struct pawl *pawl = handle_open();
+  const struct pawl_want want = {.name = MY_NAME};
+  const struct pawl_terms terms = {.size = sizeof terms, .longest_ms = lease_ms / 2};
+  struct pawl_event event = {.size = sizeof event};
+  pawl_hold hold;
+  pawl_fd(pawl);
+  assert_result(pawl_take_all(pawl, &want, 1, &terms, &hold, &error), PAWL_OK);
+  pass_ms(lease_ms / 2 + 10);
+  assert_true(pawl_next(pawl, &event));
+  assert_int_equal(event.kind, PAWL_EVENT_LOST);
+  assert_int_equal(event.reason, PAWL_REASON_OVER);
+  assert_result(pawl_release(pawl, hold, &error), PAWL_LOST);
+}
+
 /* It was held, and is given back, before the user has heard of it. */
 LOCK_TEST(each_hold_is_told)
 {

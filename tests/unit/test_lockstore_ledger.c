@@ -168,6 +168,20 @@ TEST(put_only_over_what_was_seen)
   assert_int_equal(read_ledger(MY_TYPE).epoch, 5);
 }
 
+/* Seen without a file, it has one by now; or a first block too. */
+TEST(put_only_where_there_is_still_no_file)
+{
+  struct ledger before, ledger = {.epoch = 5, .has_owner = true, .owner = bob, .end = commit_of(MY_TYPE, 1, &bob, 0, 10).after};
+  assert_int_equal(ledger_fence(store, MY_TYPE, 0, &alice, FENCER_LOCAL, &before, &error), OUTCOME_YES);
+  struct ledger seen = read_ledger(MY_TYPE);
+  struct ledger_commit first = first_commit(MY_TYPE), second = commit_of(MY_TYPE, 1, &alice, 0, 10);
+  assert_int_equal(ledger_commit(store, MY_TYPE, &first, &error), OUTCOME_YES);
+  assert_int_equal(ledger_put(store, MY_TYPE, &seen, NULL, &ledger, &error), OUTCOME_NO);
+  assert_int_equal(ledger_commit(store, MY_TYPE, &second, &error), OUTCOME_YES);
+  assert_int_equal(ledger_put(store, MY_TYPE, &seen, NULL, &ledger, &error), OUTCOME_NO);
+  assert_int_equal(read_ledger(MY_TYPE).epoch, 1);
+}
+
 /* A late copy of the adoption, and an adoption that began before the document changed: they change nothing. */
 TEST(malformed_is_replaced_once)
 {

@@ -178,3 +178,17 @@ TEST(an_own_collection_is_named_after_its_type)
   assert_string_equal(queue_name_of("t1", SOURCE_OWN).text, "messages.t1");
   assert_int_equal(strlen(queue_name_of(longest, SOURCE_OWN).text), TYPE_BYTES_MAX + strlen("messages."));
 }
+
+/* It was resumed meanwhile, and the switch is still there. */
+TEST(adopting_brings_no_pause_back)
+{
+  struct ledger before;
+  begin_file(MY_TYPE);
+  own_begin(MY_TYPE, 1);
+  assert_int_equal(ledger_pause_begin(store, MY_TYPE, 2, &bob, &pause_a, &before, &error), OUTCOME_YES);
+  struct ledger seen = read_ledger(MY_TYPE), ledger = seen;
+  ledger.epoch++;
+  assert_int_equal(ledger_pause_end(store, MY_TYPE, pause_a.id, &error), OUTCOME_YES);
+  assert_int_equal(ledger_put(store, MY_TYPE, &seen, NULL, &ledger, &error), OUTCOME_NO);
+  assert_false(read_ledger(MY_TYPE).paused);
+}

@@ -126,3 +126,13 @@ TEST(who_waits_of_a_kind)
       fail_msg("\"%s\"", cases[i].queue);
   }
 }
+
+/* After a worker it is a tool's turn: the first worker waits behind it, called or not. */
+TEST(who_is_ahead)
+{
+  struct wait_queue queue;
+  struct owner worker = owner_of('a'), tool = owner_of('B');
+  queue_of(&queue, "a B", 'w');
+  assert_int_equal(wait_queue_ahead(&queue, &worker, CALL), 1);
+  assert_int_equal(wait_queue_ahead(&queue, &tool, CALL), 0);
+}
