@@ -169,7 +169,8 @@ enum outcome ledger_pause_end(struct lockstore *store, const char *type, const u
   enum outcome outcome = OUTCOME_NO;
   if (memory_call_begin(store, &lost)) {
     struct ledger_document *document = memory_ledger_find(store->server, type);
-    if (document != NULL && document->ledger.paused && memcmp(document->ledger.pause.id, id, sizeof document->ledger.pause.id) == 0) {
+    if (document != NULL && document->ledger.paused && !document->ledger.newer &&
+        memcmp(document->ledger.pause.id, id, sizeof document->ledger.pause.id) == 0) {
       document->ledger.paused = false;
       document->ledger.pause = (struct ledger_pause){.at_ms = 0};
       outcome = OUTCOME_YES;

@@ -128,6 +128,14 @@ TEST(adopting_keeps_a_pause)
   assert_false(read_ledger(MY_TYPE).paused);
 }
 
+TEST(a_newer_ledger_is_not_resumed)
+{
+  begin_file(MY_TYPE);
+  paused(MY_TYPE, 1, &pause_a);
+  fixture_make_newer(MY_TYPE);
+  assert_int_equal(ledger_pause_end(store, MY_TYPE, pause_a.id, &error), OUTCOME_NO);
+}
+
 TEST(a_newer_ledger_is_not_paused)
 {
   struct ledger before;
