@@ -91,6 +91,24 @@ def test_several_at_once(places):
     assert new.ledger()["carried"]["id"] == old.ledger()["moved"]["id"]
 
 
+def test_done_by_another_between_two_looks(places):
+    """One has read the old ledger, and reads the new one when the other run is through."""
+    old, new = places
+    drained(old)
+
+    def late(ms):
+        return new.failing(["find"], {"times": 1}, program="pawl-setup", collection="ledger", blockConnection=True, blockTimeMS=ms)
+    with late(1500) as first:  # as it prepares the new place
+        process = start(old, new)
+        first.wait()
+        with late(4000) as second:
+            second.wait()
+            carry(old, new)
+            assert process.poll() is None, "it was not between the two"
+    said = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 0 and b"moved to" in said[0], said
+
+
 # --- workers ---
 
 

@@ -97,3 +97,11 @@ def test_document_is_held_for_another_program(field, events):
 def test_wrong_documents(field, words, says):
     done = field.run("pawl-lock", *words, *([] if {"--list", "--break"} & set(words) else ["--", "echo", "no"]))
     assert (done.returncode, done.stdout) == (2, b"") and says in done.stderr.decode(), done
+
+
+def test_a_take_without_an_answer_is_found_again(field):
+    """It was done: the repetition finds the document locked by itself, long before that lease ends."""
+    field.db.events.insert_one({"_id": 1})
+    with field.failing(["findAndModify"], {"times": 1}, collection="events", program="pawl-lock", writeConcernError={"code": 64, "errmsg": "slow"}):
+        done = field.run("pawl-lock", "--lease", "60s", "--timeout", "10s", "--document", "events/1", "--", "echo", "mine")
+    assert (done.returncode, done.stdout) == (0, b"mine\n"), done

@@ -192,6 +192,20 @@ static enum carry_status there_look(struct course *course, bool *done)
   return CARRY_NOT_NOW;
 }
 
+/* Both. Where another run was through between the two, once more: then the old place says so. */
+static enum carry_status look(struct course *course, bool *done)
+{
+  struct ledger again;
+  struct error ignored;
+  enum carry_status status = old_look(course);
+  if (status == CARRY_DONE)
+    status = there_look(course, done);
+  if (status != CARRY_NOT_NOW || course->old.moved ||
+      ledger_read(course->carry->from, course->carry->type, &again, &ignored) != OUTCOME_YES || !again.moved)
+    return status;
+  return look(course, done);
+}
+
 /* ---- changing ---- */
 
 static void describe(struct course *course, struct error *text)
@@ -262,9 +276,7 @@ enum carry_status carry(const struct carry *carry, struct error *text, struct er
   enum carry_status status = places_look(&course);
   memcpy(course.move.database, course.new_id, sizeof course.new_id);
   if (status == CARRY_DONE)
-    status = old_look(&course);
-  if (status == CARRY_DONE)
-    status = there_look(&course, &done);
+    status = look(&course, &done);
   if (status != CARRY_DONE)
     return status;
   describe(&course, text);
