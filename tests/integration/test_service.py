@@ -68,7 +68,7 @@ def test_sigterm_of_a_holder_whose_server_is_frozen(own_server, make_field):
     server = own_server("--replica-set").start()
     field = make_field(server)
     field.fill(3000)
-    worker = field.worker("--batch-messages", 10, env={"PAWL_FAULT_STOP": "block-committed:6"})
+    worker = field.worker("--batch-messages", 10, "--lease", "15s", env={"PAWL_FAULT_STOP": "block-committed:6"})  # a lost lease would leave nothing to release
     worker.wait_frozen()
     with server.frozen():
         worker.thaw()

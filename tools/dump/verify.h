@@ -16,9 +16,9 @@
  * Unconfirmed messages and an uncommitted tail are reported last, and are normal. The walk always continues after damage, to report all of
  * it. The bytes are those of the files, headers included, up to the last block.
  *
- * --deep also checks the inside of every message. Doubtful: a `type` is there and not the type's; an `_id` is repeated among about the last million
- * documents (a table of fixed size holds 64-bit hashes, so that memory is bounded: 16 MiB). Reported only: documents that are malformed
- * inside, because their content is the producer's, and blocks whose number of messages differs from their marker.
+ * --deep also checks the inside of every message. Doubtful: a `type` is there and not the type's; an `_id` is repeated among about the last
+ * million documents (a table of fixed size holds 64-bit hashes, so that memory is bounded: 16 MiB). Reported only: documents that are
+ * malformed inside, because their content is the producer's, and blocks whose number of messages differs from their marker.
  */
 #ifndef PAWL_TOOLS_DUMP_VERIFY_H
 #define PAWL_TOOLS_DUMP_VERIFY_H
