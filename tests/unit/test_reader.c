@@ -270,7 +270,7 @@ STORAGE_TEST(test_headless_takes_block_0_only)
 }
 
 /* Two bad blocks, far apart and side by side: the reader reports the loss exactly. */
-/* What lies there from before is no continuation: its epoch, number, time and the block before it are not below the last known ones. */
+/* An older block that lies there is not taken: what follows has no lower epoch, number, time or block before it than the last known one. */
 STORAGE_TEST(test_what_is_older_does_not_follow_damage)
 {
   for (int which = 0; which < 4; which++) {

@@ -127,7 +127,7 @@ TEST(who_waits_of_a_kind)
   }
 }
 
-/* After a worker it is a tool's turn: the first worker waits behind it, called or not. */
+/* After a worker it is a tool's turn: the first worker waits for it, called or not. */
 TEST(who_is_ahead)
 {
   struct wait_queue queue;
