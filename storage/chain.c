@@ -73,23 +73,27 @@ static bool predecessor_end(const struct segment_header *header, struct committe
 }
 
 /*
- * True if the holder that made this segment was fenced before its commit. Then a later holder continued the predecessor: after the length
- * that the segment names, the predecessor has a valid block of a higher epoch than the segment's.
+ * *orphan: the holder that made this segment was fenced before its commit. Then a later holder continued the predecessor: after the length
+ * that the segment names, the predecessor has a valid block of a higher epoch than the segment's. READ_FAILED: that cannot be told.
  */
-static bool segment_is_orphan(const char *dir, const struct segment_header *header)
+static MUST_CHECK enum read_status segment_is_orphan(const char *dir, const struct segment_header *header, bool *orphan,
+                                                     struct error *error)
 {
   struct committed end;
   struct reader reader;
-  struct error ignored;
-  if (!predecessor_end(header, &end) || reader_open(&reader, dir, end.file, NULL, &ignored) != READ_OK)
-    return false;
-  bool orphan = false;
-  if (memcmp(reader.header.uuid, end.uuid, sizeof end.uuid) == 0 && reader_place_after(&reader, end.tail, &ignored) == READ_OK &&
-      reader.offset == end.length)
-    while (!orphan && reader_next_marker(&reader, &ignored) == READ_OK)
-      orphan = reader.last.epoch > header->epoch;
+  *orphan = false;
+  if (!predecessor_end(header, &end))
+    return READ_OK;
+  enum read_status status = reader_open(&reader, dir, end.file, NULL, error);
+  if (status != READ_OK)
+    return status == READ_FAILED ? READ_FAILED : READ_OK;
+  if (memcmp(reader.header.uuid, end.uuid, sizeof end.uuid) == 0)
+    status = reader_place_after(&reader, end.tail, error);
+  if (status == READ_OK && reader.offset == end.length)
+    while (!*orphan && (status = reader_next_marker(&reader, error)) == READ_OK)
+      *orphan = reader.last.epoch > header->epoch;
   reader_close(&reader);
-  return orphan;
+  return status == READ_FAILED ? READ_FAILED : READ_OK;
 }
 
 /*
@@ -125,31 +129,38 @@ static enum read_status newest_try(const char *dir, const char *name, struct err
   }
   if (status == READ_OK) {
     struct segment_header header = reader.header;
+    bool orphan = false;
     reader_close(&reader);
-    return segment_is_orphan(dir, &header) ? READ_ABSENT : READ_OK;
+    status = segment_is_orphan(dir, &header, &orphan, error);
+    return orphan ? READ_ABSENT : status;
   }
   *error = cause;
   return status;
 }
 
-/* The name `T.bin` has no epoch: returns the epoch in its header. 0 for any other name, or if the header cannot be read. */
-static int64_t plain_name_epoch(const char *dir, const char *name)
+/* The name `T.bin` has no epoch: *epoch is that in its header. 0 for any other name, or without a whole header. */
+static MUST_CHECK enum read_status plain_name_epoch(const char *dir, const char *name, int64_t *epoch, struct error *error)
 {
   struct reader reader;
-  struct error ignored;
-  if (name_epoch(name) != 0 || reader_open(&reader, dir, name, NULL, &ignored) != READ_OK)
-    return 0;
-  int64_t epoch = reader.header.epoch;
+  *epoch = 0;
+  if (name_epoch(name) != 0)
+    return READ_OK;
+  enum read_status status = reader_open(&reader, dir, name, NULL, error);
+  if (status != READ_OK)
+    return status == READ_FAILED ? READ_FAILED : READ_OK;
+  *epoch = reader.header.epoch;
   reader_close(&reader);
-  return epoch;
+  return READ_OK;
 }
 
 /* Offline: finds the segment of the highest epoch that has a whole header and is not an orphan. *newest is its index; READ_END: none. */
 static enum read_status newest_find(const char *dir, const struct listing *listing, size_t *newest, struct error *error)
 {
   /* The names are sorted by rising epoch, `T.bin` first. The loop goes backwards, and tries `T.bin` where its header's epoch belongs. */
-  int64_t plain = listing->count > 0 ? plain_name_epoch(dir, listing->names[0]) : 0;
+  int64_t plain = 0;
   bool tried = false;
+  if (listing->count > 0 && plain_name_epoch(dir, listing->names[0], &plain, error) != READ_OK)
+    return READ_FAILED;
   for (size_t left = listing->count; left > 0;) {
     bool turn = !tried && plain > 0 && (left == 1 || name_epoch(listing->names[left - 1]) < plain);
     size_t index = turn ? 0 : --left;

@@ -1,6 +1,8 @@
 /* chain: orphans, files that are not what their names say, and damage on the way. */
 #include "chain_fixture.h"
 
+#include <inttypes.h>
+
 /* ---- orphans ---- */
 
 /* Epoch 2 makes a segment, and is fenced before its commit; the next epoch continues the old file. */
@@ -220,20 +222,36 @@ CHAIN_TEST(test_segment_lost_meanwhile)
   chain_reader_deinit(&at);
 }
 
-CHAIN_TEST(test_failing_calls)
+static void calls_fail(const struct committed *end)
 {
   static const enum disk_call calls[] = {DISK_LIST, DISK_OPEN, DISK_READ, DISK_SIZE};
-  four_segments();
   for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
     for (int n = 1;; n++) {
       memory_disk.fail_in[calls[i]] = n;
-      read_chain("t1", &holder.committed, &reading);
+      read_chain("t1", end, &reading);
       bool failed = memory_disk.fail_in[calls[i]] == 0;
       memory_disk.fail_in[calls[i]] = 0;
-      assert_int_equal(reading.status, failed ? READ_FAILED : READ_END);
+      if (reading.status != (failed ? READ_FAILED : READ_END))
+        fail_msg("call %d of kind %d: %d, with %" PRId64 " messages", n, calls[i], reading.status, reading.messages);
       if (!failed)
         break;
     }
+}
+
+CHAIN_TEST(test_failing_calls)
+{
+  four_segments();
+  calls_fail(&holder.committed);
+  calls_fail(NULL);
+}
+
+/* Else the orphan would be the newest, and what its predecessor got after it would not be read. */
+CHAIN_TEST(test_failing_calls_beside_an_orphan)
+{
+  fenced_segment();
+  holder_continue(&holder, "A");
+  holder_append(&holder, 3);
+  calls_fail(NULL);
 }
 
 CHAIN_TEST(test_types)
