@@ -14,14 +14,17 @@ struct unexpected {
   struct error error;
 };
 
-static bool name_size(const char *dir, const char *name, int64_t *size)
+/* A file that is gone again has no bytes. */
+static enum file_status name_size(const char *dir, const char *name, int64_t *size, struct error *error)
 {
   struct file file;
   struct error ignored;
-  if (file_open(&file, dir, name, FILE_READ, 0, &ignored) != FILE_OK)
-    return false;
-  bool known = file_size(&file, size, &ignored) == FILE_OK;
-  return file_close(&file, &ignored) == FILE_OK && known;
+  *size = 0;
+  enum file_status status = file_open(&file, dir, name, FILE_READ, 0, error);
+  if (status != FILE_OK)
+    return status == FILE_ABSENT ? FILE_OK : status;
+  status = file_size(&file, size, error);
+  return file_close(&file, status == FILE_OK ? error : &ignored) == FILE_OK ? status : FILE_FAILED;
 }
 
 /*
@@ -35,7 +38,10 @@ static void unexpected_check(void *context, const char *name)
   if (unexpected->found || !segment_name_is(name, unexpected->type, &epoch))
     return;
   bool later = epoch > unexpected->epoch || !unexpected->has_file || epoch > unexpected->file_epoch;
-  if (!later || !name_size(unexpected->dir, name, &size) || size <= FORMAT_HEADER_BYTES)
+  if (!later)
+    return;
+  unexpected->found = name_size(unexpected->dir, name, &size, &unexpected->error) != FILE_OK;
+  if (unexpected->found || size <= FORMAT_HEADER_BYTES)
     return; /* a bare header, left by a holder that died before its commit: writer_create handles it */
   unexpected->found = true;
   if (epoch > unexpected->epoch)

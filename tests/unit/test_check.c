@@ -199,6 +199,20 @@ TEST_WITH(test_segment_of_a_higher_epoch, begin, storage_end)
   assert_refused(check(&holder.committed, 6), "t1@7.bin was made in epoch 7");
 }
 
+/* Whether it has blocks is not known. */
+TEST_WITH(test_segment_of_a_higher_epoch_where_the_look_fails, begin, storage_end)
+{
+  static const uint8_t bytes[FORMAT_HEADER_BYTES];
+  static const enum disk_call calls[] = {DISK_OPEN, DISK_SIZE, DISK_CLOSE};
+  memory_disk_put(DIR, "t1@7.bin", bytes, sizeof bytes);
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    memory_disk.fail_in[calls[i]] = 1;
+    assert_int_equal(check(&holder.committed, 6), CHECK_UNTRUSTED);
+    assert_contains(error.text, "t1@7.bin");
+    assert_int_equal(check(&holder.committed, 6), CHECK_OK);
+  }
+}
+
 /* The ledger as it was before a roll: it has reached the new segment's epoch, and names the segment before it. */
 TEST_WITH(test_ledger_from_before_a_roll, begin, storage_end)
 {

@@ -413,10 +413,16 @@ STORAGE_TEST(test_file_changed_before_the_sync_of_close)
 /* What the directory has is not known: the segment is not made. */
 STORAGE_TEST(test_first_segment_where_the_look_fails)
 {
-  assert_int_equal(holder_open(&holder, "A"), CHECK_OK);
-  holder.writer.marked = true;
-  memory_disk.fail_in[DISK_LIST] = 1;
-  assert_int_equal(create("first"), WRITER_FAILED);
-  assert_false(exists("t1.bin"));
-  assert_int_equal(create("first"), WRITER_OK);
+  static const enum disk_call calls[] = {DISK_LIST, DISK_OPEN, DISK_READ};
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    storage_begin(NULL);
+    assert_int_equal(holder_open(&holder, "A"), CHECK_OK);
+    holder.writer.marked = true;
+    memory_disk.fail_in[calls[i]] = 1;
+    assert_int_equal(create("first"), WRITER_FAILED);
+    assert_int_equal(memory_disk.fail_in[calls[i]], 0);
+    assert_false(exists("t1.bin"));
+    assert_int_equal(create("first"), WRITER_OK);
+    holder_drop(&holder);
+  }
 }
