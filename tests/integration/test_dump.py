@@ -2,6 +2,7 @@
 import base64
 import json
 import os
+import re
 import struct
 import subprocess
 from pathlib import Path
@@ -101,7 +102,29 @@ def test_none_and_summary_and_blocks():
     assert len(lines) == 32 and sum(int(line[7]) for line in lines) == 33 and sum(int(line[8]) for line in lines) == 35
     assert lines[0][:8] == ["t1.bin", "4096", "data", "0", "1", "1", "3", "3"]
     assert {line[2] for line in lines} == {"data", "open", "close", "pad"} and lines[-2][11] == "zstd"
+    assert lines[-2][9:11] == ["107", "5245"] and lines[-2][13] == "ac3a034b:4a49866e"  # the worked example of docs/format.md
     assert len(dump("--dir", VECTORS, "--format", "blocks", "-n", 3).stdout.splitlines()) == 3
+
+
+@pytest.mark.parametrize("form", [["--format", "blocks"], ["--format", "summary"], ["--timeline"]], ids=["blocks", "summary", "timeline"])
+def test_the_unconfirmed_block(tmp_path, form):
+    """It is the last of the file, and not the last that is shown; --strict leaves it out."""
+    said = b"t1.bin: the last block, at offset "
+
+    def shows(*more):
+        (tmp_path / "picture.svg").unlink(missing_ok=True)
+        return dump(VECTORS / "t1.bin", *form, *([tmp_path / "picture.svg"] if "--timeline" in form else []), *more)
+
+    whole, strict = shows(), shows("--strict")
+    assert whole.returncode == 0 and re.search(said + rb"\d+, is unconfirmed\n", whole.stderr), whole
+    assert strict.returncode == 5 and re.search(said + rb"\d+, is unconfirmed: left out\n", strict.stderr), strict
+    if form[0] == "--format":
+        shown, left = whole.stdout.splitlines(), strict.stdout.splitlines()
+        assert shown[:-1] == left if form[1] == "blocks" else b" 28 documents" in shown[0] and b" 27 documents" in left[0], (whole, strict)
+    for some in ["-n", 1], ["--to-seq", 3], ["--to-seq", 27]:
+        if some[0] != "-n" or "blocks" in form:
+            done = shows(*some, "--strict")
+            assert (done.returncode, b"unconfirmed" in done.stderr) == (0, False), (some, done)
 
 
 def test_verify():

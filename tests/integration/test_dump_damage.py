@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 import segment as made
-from dumping import VECTORS, documents, dump, expected, flip, payloads
+from dumping import VECTORS, documents, dump, expected, flip, payloads, verdict
 
 
 @pytest.fixture
@@ -127,8 +127,7 @@ def test_missing_segment_in_the_middle(vectors):
     assert (done.returncode, done.stdout) == (3, b"") and b"before seq 28" in done.stderr
     on = dump("--dir", vectors, "--keep-going")
     assert (on.returncode, documents(on)) == (3, expected()[27:])
-    verdict = dump("--dir", vectors, "--verify")
-    assert verdict.returncode == 3 and verdict.stdout.startswith(b"t1: damaged") and b"27 documents gone" in verdict.stdout
+    verdict(dump("--dir", vectors, "--verify"), 3, "t1: damaged", "27 documents gone")
 
 
 def test_offline_tail_is_no_damage(vectors):
@@ -195,3 +194,11 @@ def test_the_gravest_of_several(tmp_path):
         assert dump("--dir", tmp_path, "--verify").returncode == code
         if gone:
             gone.rmdir() if gone.is_dir() else gone.unlink()
+
+
+def test_damage_is_graver_than_what_stops_the_reading(tmp_path):
+    """The verdict says both."""
+    path = made.Segment(tmp_path / "t1.bin").numbered(1).numbered(2).data(made.message(3), flags=1).path
+    flip(path, path.read_bytes().index(b"m1"))
+    verdict(dump(path, "--verify"), 3, "t1.bin: damaged, ", "damaged in 1 place, 1 document gone, not read to its end: ", "a newer pawl")
+    assert dump(path, "--keep-going").returncode == 3

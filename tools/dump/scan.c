@@ -65,6 +65,20 @@ const char *size_text(int64_t bytes, char text[SIZE_TEXT_SIZE])
 
 /* ---- the blocks of a source ---- */
 
+static void find_last(struct scan *scan)
+{
+  struct walk walk;
+  enum walk_event event;
+  walk_init(&walk, scan->source, scan->dump->config->unconfirmed);
+  walk_seek_seq(&walk, INT64_MAX);
+  while ((event = walk_next(&walk)) == WALK_BLOCK || event == WALK_DAMAGED)
+    if (event == WALK_BLOCK) {
+      scan->last_segment = walk.at.index;
+      scan->last_offset = walk_block(&walk)->offset;
+    }
+  walk_deinit(&walk);
+}
+
 void scan_begin(struct scan *scan, struct dump *dump, const struct source *source)
 {
   const struct config *config = dump->config;
@@ -73,6 +87,7 @@ void scan_begin(struct scan *scan, struct dump *dump, const struct source *sourc
   scan->source = source;
   scan->from = config->from_seq > 1 ? config->from_seq : 1;
   scan->to = config->to_seq >= 0 ? config->to_seq : INT64_MAX;
+  find_last(scan);
   walk_init(&scan->walk, source, config->unconfirmed);
   if (scan->from > 1)
     walk_seek_seq(&scan->walk, scan->from);
@@ -86,6 +101,13 @@ static bool is_selected(const struct scan *scan, const struct block_marker *bloc
   return last >= scan->from && block->seq <= scan->to && block->time_us >= scan->dump->since_us && block->time_us < scan->dump->until_us;
 }
 
+static bool is_unconfirmed(const struct scan *scan, const struct block_marker *block)
+{
+  size_t segment = scan->walk.at.index;
+  bool followed = segment < scan->last_segment || (segment == scan->last_segment && block->offset < scan->last_offset);
+  return block->kind == BLOCK_DATA && !walk_is_committed(&scan->walk) && !followed;
+}
+
 bool scan_next(struct scan *scan)
 {
   struct walk *walk = &scan->walk;
@@ -93,12 +115,13 @@ bool scan_next(struct scan *scan)
   for (;;) {
     switch (walk_next(walk)) {
     case WALK_BLOCK:
-      scan->unconfirmed = block->kind == BLOCK_DATA && !walk_is_committed(walk);
+      scan->unconfirmed = false;
       if (block->seq > scan->to || block->time_us >= scan->dump->until_us)
         return false;
-      if (is_selected(scan, block))
-        return true;
-      break;
+      if (!is_selected(scan, block))
+        break;
+      scan->unconfirmed = is_unconfirmed(scan, block);
+      return !scan->unconfirmed || !scan->dump->config->strict;
     case WALK_DAMAGED:
       walk_say_damage(walk);
       dump_note_exit(scan->dump, DUMP_DAMAGED);
@@ -123,9 +146,10 @@ void scan_end(struct scan *scan)
   if (walk->torn)
     dump_note(scan->dump, "%s: at offset %" PRId64 " begins an uncommitted tail, not read", walk_segment_name(walk), walk->torn_offset);
   if (scan->unconfirmed) {
-    dump_note(scan->dump, "%s: the last block, at offset %" PRId64 ", is unconfirmed", walk_segment_name(walk),
-              walk->at.reader.last.offset);
-    if (scan->dump->config->strict)
+    bool strict = scan->dump->config->strict;
+    dump_note(scan->dump, "%s: the last block, at offset %" PRId64 ", is unconfirmed%s", walk_segment_name(walk), walk_block(walk)->offset,
+              strict ? ": left out" : "");
+    if (strict)
       dump_note_exit(scan->dump, DUMP_UNCONFIRMED);
   }
   walk_deinit(&scan->walk);

@@ -29,10 +29,12 @@ struct scan {
   const struct source *source;
   struct walk walk;
   int64_t from, to;
-  bool unconfirmed; /* the last block is DATA, and is not known to be committed */
+  size_t last_segment; /* where the last block of the source is: another one follows each that is before it */
+  int64_t last_offset;
+  bool unconfirmed; /* the last selected block is DATA, and is not known to be committed */
 };
 void scan_begin(struct scan *scan, struct dump *dump, const struct source *source);
-/* The next one is walk_block(&scan->walk). False: no more; an error was printed and recorded. */
+/* The next one is walk_block(&scan->walk). False: no more; an error was printed and recorded. --strict leaves out what is unconfirmed. */
 MUST_CHECK bool scan_next(struct scan *scan);
 void scan_end(struct scan *scan);
 

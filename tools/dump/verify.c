@@ -37,7 +37,7 @@ static const struct {
 
 struct verdict {
   enum finding finding;
-  struct error why; /* for all findings except ok, doubtful and damaged, which print figures instead */
+  struct error why; /* for all findings except ok, doubtful and damaged, which print figures instead; and if it `stopped` */
   struct totals totals;
   int64_t bytes; /* of headers and blocks */
   uint64_t link; /* of the last block: the value that the next block will carry */
@@ -46,6 +46,7 @@ struct verdict {
   bool lost_unknown; /* and perhaps more */
   int64_t unconfirmed;
   bool torn;
+  bool stopped; /* damaged, and not read to its end */
 };
 
 static void verdict_damage(struct verdict *verdict, int64_t lost_first, int64_t lost_last)
@@ -69,9 +70,12 @@ static void verdict_end(struct verdict *verdict, const struct walk *walk)
     verdict->unconfirmed = reader->last.count;
 }
 
+/* Damage that was found before is the graver finding. */
 static void verdict_stop(struct verdict *verdict, enum finding finding, const struct error *why)
 {
-  verdict->finding = finding;
+  verdict->stopped = verdict->finding == FOUND_DAMAGED;
+  if (!verdict->stopped)
+    verdict->finding = finding;
   verdict->why = *why;
 }
 
@@ -158,6 +162,8 @@ static void print_verdict(FILE *out, const struct source *source, const char *na
   print_deep(out, deep);
   if (verdict->unconfirmed > 0)
     fprintf(out, ", the last %" PRId64 " document%s unconfirmed", verdict->unconfirmed, plural(verdict->unconfirmed));
+  if (verdict->stopped)
+    fprintf(out, ", not read to its end: %s", verdict->why.text);
   fputs(verdict->torn ? ", then an uncommitted tail\n" : "\n", out);
 }
 
