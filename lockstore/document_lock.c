@@ -85,19 +85,20 @@ static enum outcome refused_or_unknown(enum outcome outcome, int code)
 {
   enum { OF_PLACES = 14000 };
   static const int codes[] = {
-      2,   /* BadValue */
-      9,   /* FailedToParse */
-      14,  /* TypeMismatch */
-      27,  /* IndexNotFound */
-      28,  /* PathNotViable */
-      40,  /* ConflictingUpdateOperators */
-      52,  /* DollarPrefixedFieldName */
-      57,  /* DottedFieldName */
-      66,  /* ImmutableField */
-      73,  /* InvalidNamespace */
-      121, /* DocumentValidationFailure */
-      166, /* CommandNotSupportedOnView */
-      168, /* InvalidPipelineOperator */
+      2,     /* BadValue */
+      9,     /* FailedToParse */
+      14,    /* TypeMismatch */
+      27,    /* IndexNotFound */
+      28,    /* PathNotViable */
+      40,    /* ConflictingUpdateOperators */
+      52,    /* DollarPrefixedFieldName */
+      57,    /* DottedFieldName */
+      66,    /* ImmutableField */
+      73,    /* InvalidNamespace */
+      121,   /* DocumentValidationFailure */
+      166,   /* CommandNotSupportedOnView */
+      168,   /* InvalidPipelineOperator */
+      10334, /* BSONObjectTooLarge */
   };
   bool refused = code > OF_PLACES;
   for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)

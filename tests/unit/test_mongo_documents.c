@@ -1,5 +1,6 @@
 /* On a real MongoDB: documents, indexes and collections that pawl did not write. */
 #include "lockstore/document.h"
+#include "lockstore/document_lock.h"
 #include "lockstore/mongo.h"
 #include "lockstore/store.h"
 #include "test_lockstore.h"
@@ -374,4 +375,86 @@ TEST(database_is_refused)
     assert_true(lockstore_is_known(other) == (outcome == OUTCOME_YES));
     real_drop(other);
   }
+}
+
+/* ---- documents that are locked ---- */
+
+/* A document of its own. */
+static struct document_hold hold_document(const char *collection, const bson_t *id)
+{
+  struct document_hold hold = {.place = {.collection = collection, .field = "pawl"}, .id = id, .owner = alice};
+  bson_t document;
+  char *json = bson_as_canonical_extended_json(id, NULL), command[256];
+  snprintf(command, sizeof command, "{\"update\": \"%s\", \"updates\": [{\"q\": %s, \"u\": {\"$set\": {\"n\": 1}}, \"upsert\": true}]}",
+           collection, json);
+  bson_free(json);
+  real_run(store, NULL, command);
+  assert_int_equal(document_take(store, &hold.place, id, NULL, &hold.owner, 60000, &document, &hold.token, &error), OUTCOME_YES);
+  bson_destroy(&document);
+  return hold;
+}
+
+/* It would be refused again, and is no time-out, whatever code the server has for it. */
+TEST(an_update_that_the_server_refuses)
+{
+  static const char *const updates[] = {
+      "{\"$set\": {\"_id\": 2}}",                     /* 66 */
+      "{\"$set\": {\"n\": 1}, \"$inc\": {\"n\": 1}}", /* 40 */
+      "{\"$set\": {\"n.x\": 1}}",                     /* 28 */
+      "{\"$inc\": {\"n\": \"text\"}}",                /* 14 */
+      "{\"$setOnInsert\": 1}",                        /* 9 */
+  };
+  bson_t *id = BCON_NEW("_id", "refused");
+  struct document_hold hold = hold_document("events", id);
+  for (size_t i = 0; i < sizeof updates / sizeof *updates; i++) {
+    bson_t *update = bson_new_from_json((const uint8_t *)updates[i], -1, NULL);
+    enum outcome outcome = document_update(store, &hold, update, &error);
+    if (outcome != OUTCOME_REFUSED)
+      fail_msg("%s: %d %s", updates[i], outcome, error.text);
+    bson_destroy(update);
+  }
+  char *large = malloc(16 << 20);
+  memset(large, 'x', 16 << 20);
+  large[(16 << 20) - 1000] = 0;
+  bson_t *update = BCON_NEW("$push", "{", "list", BCON_UTF8(large), "}");
+  assert_int_equal(document_update(store, &hold, update, &error), OUTCOME_YES);
+  assert_int_equal(document_update(store, &hold, update, &error), OUTCOME_REFUSED); /* 10334: it would be too large */
+  bson_destroy(update);
+  free(large);
+  bson_destroy(id);
+}
+
+/* Of an index of the user's own. */
+TEST(an_update_that_a_unique_index_refuses)
+{
+  bson_t *id = BCON_NEW("_id", "second"), *update = BCON_NEW("$set", "{", "number", BCON_INT32(1), "}");
+  real_run(store, NULL,
+           "{\"createIndexes\": \"numbered\", \"indexes\": [{\"key\": {\"number\": 1}, \"name\": \"number\", \"unique\": true}]}");
+  real_insert("numbered", "{\"_id\": \"first\", \"number\": 1}");
+  struct document_hold hold = hold_document("numbered", id);
+  assert_int_equal(document_update(store, &hold, update, &error), OUTCOME_REFUSED);
+  bson_destroy(update);
+  bson_destroy(id);
+}
+
+/* And a validator of the collection does not take the lock (121). */
+TEST(a_lock_that_a_validator_refuses)
+{
+  const struct document_place place = {.collection = "validated", .field = "pawl"};
+  bson_t filter = BSON_INITIALIZER, document;
+  int64_t token;
+  real_run(store, NULL, "{\"create\": \"validated\", \"validator\": {\"pawl\": {\"$exists\": false}}}");
+  real_insert("validated", "{\"_id\": 1}");
+  assert_int_equal(document_take(store, &place, &filter, NULL, &alice, 60000, &document, &token, &error), OUTCOME_REFUSED);
+}
+
+/* A late renewal would lock it once more, and nobody would serve it. */
+TEST(a_document_is_not_renewed_after_its_end)
+{
+  bson_t *id = BCON_NEW("_id", "late");
+  struct document_hold hold = hold_document("events", id);
+  assert_int_equal(document_renew(store, &hold, 1, &error), OUTCOME_YES);
+  nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+  assert_int_equal(document_renew(store, &hold, 60000, &error), OUTCOME_NO);
+  bson_destroy(id);
 }
