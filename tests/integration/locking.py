@@ -2,7 +2,10 @@
 import json
 import re
 import subprocess
+import uuid
+from datetime import datetime, timedelta, timezone
 
+import bson
 
 from harness import environment, process_state, program, wait_until
 
@@ -99,3 +102,9 @@ def lock_of(field, name="n"):
 
 def waiting_for(field, name="n"):
     return (field.locks.find_one({"type": name, "slot": -1}) or {}).get("queue", [])
+
+
+def theirs(kind):
+    """A lock of another process."""
+    return {"type": kind, "slot": 0, "owner": bson.Binary(uuid.uuid4().bytes), "ttl_ms": 3600000,
+            "expires_at": datetime.now(timezone.utc) + timedelta(hours=1)}

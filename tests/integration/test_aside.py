@@ -1,17 +1,13 @@
 """Documents that no worker can take: pawl-setup lists them, sets them aside, and puts them back, each exactly once."""
-import os
 import re
 import signal
 import subprocess
-import time
-import uuid
-from datetime import datetime, timedelta, timezone
 
 import bson
 import pytest
 
 from harness import CALM, DEADLINE, RAW, environment, program, run, side_by_side, wait_until
-from locking import waiting_for
+from locking import theirs, waiting_for
 from secured import PASSWORDS, documented_roles
 from test_ids import ODD, REFUSED, document, element, insert, insert_past_the_checks, nested, text, untaken
 
@@ -163,51 +159,11 @@ def test_not_before_it_is_settled(field):
     field.compare()
 
 
-def test_others_hold_the_lock(field, locked):
-    assert field.run("pawl-setup").returncode == 0
-    insert_past_the_checks(field, untaken("array"))
-    lock = locked("t1", "sleep", "100")
-    wait_until(lambda: field.holder() is not None, "a holder")
-    said = setup(field, "--set-aside", "t1", "--yes", "--timeout", "1s", code=1)
-    assert re.search(rf"t1 is held by \S+, pid {lock.pid}", said) and aside(field) == [], said
-
-
-def test_the_time_to_wait_for_the_lock(field, locked):
-    """It counts for each type, and from the confirmation."""
-    assert field.run("pawl-setup").returncode == 0
-    for kind in ("t1", "t2"):
-        insert_past_the_checks(field, document(element(4, b"_id", document(element(2, b"0", text(kind.encode())))), element(2, b"type", text(kind.encode()))))
-        locked(kind, "sleep", "100")
-        wait_until(lambda: field.locks.count_documents({"type": kind, "slot": 0}) == 1, "a holder")
-    began = time.monotonic()
-    setup(field, "--set-aside", "t1,t2", "--yes", "--timeout", "2s", code=1)
-    assert time.monotonic() - began >= 4
-
-    process = start(field, "--set-aside", "t1", "--timeout", "2s", stdin=subprocess.PIPE)
-    said = b""
-    while b"Go on?" not in said:
-        said += os.read(process.stdout.fileno(), 1000) or pytest.fail(said.decode())
-    began = time.monotonic()
-    wait_until(lambda: time.monotonic() - began > 2.5, "a slow answer")
-    began = time.monotonic()
-    said += process.communicate(b"y\n", timeout=DEADLINE)[0]
-    assert time.monotonic() - began >= 2 and b"t1 is held by" in said, said
-
-
 def test_a_ledger_that_cannot_be_used(field):
     assert field.run("pawl-setup").returncode == 0
     insert_past_the_checks(field, untaken("array"))
     field.db.ledger.insert_one({"_id": "t1", "v": 1, "epoch": "x"})
     assert "cannot be used: epoch is" in setup(field, "--set-aside", "t1", "--yes", code=74) and aside(field) == []
-
-
-def test_a_fence_without_an_answer(field):
-    """Its lock does not keep the workers off until its lease is over."""
-    assert field.run("pawl-setup").returncode == 0
-    insert_past_the_checks(field, untaken("array"))
-    with field.failing(["findAndModify"], program="pawl-setup", collection="ledger", closeConnection=True):
-        setup(field, "--set-aside", "t1", "--yes", "--timeout", "0s", code=69)
-    assert field.locks.count_documents({"slot": 0}) == 0 and aside(field) == []
 
 
 def test_a_paused_type(field):
@@ -354,48 +310,6 @@ def test_killed_with_a_command_under_way(servers, make_field, kind, what, comman
     assert there(field) == raws and gone(field) == []
     if kind == "replica-set":
         field.server.client.admin.command("killAllSessions", [])  # a transaction that the dead one has left would keep the collections for a minute
-
-
-def test_frozen_on_the_way_back(servers, make_field):
-    """Beyond its lease, between the look at the second document and the delete of its copy. Another run sets both aside meanwhile."""
-    field = make_field(servers("standalone"))
-    assert field.run("pawl-setup").returncode == 0
-    raws = sorted(insert(field, [untyped(n) for n in range(2)]))
-    setup(field, "--set-aside", "@untyped", "--yes")
-    with field.failing(["find"], {"times": 2}, program="pawl-setup", collection="messages", blockConnection=True, blockTimeMS=2000) as looks:
-        frozen = start(field, "--put-back", "@untyped", "--yes")
-        looks.wait(1)
-        assert field.locks.update_many({"slot": 0}, [{"$set": {"expires_at": "$$NOW"}}]).modified_count == 1
-        looks.wait(2)
-        frozen.send_signal(signal.SIGSTOP)
-    assert waiting(field) == raws and len(aside(field)) == 1
-    try:
-        setup(field, "--set-aside", "@untyped", "--yes")
-        assert waiting(field) == [] and aside(field) == raws
-    finally:
-        frozen.send_signal(signal.SIGCONT)
-    said = frozen.communicate(timeout=DEADLINE)[0]
-    assert aside(field) == raws and waiting(field) == [] and b"the lock was lost" in said and frozen.returncode == 1, said
-
-
-def theirs(kind):
-    """A lock of another process."""
-    return {"type": kind, "slot": 0, "owner": bson.Binary(uuid.uuid4().bytes), "ttl_ms": 3600000,
-            "expires_at": datetime.now(timezone.utc) + timedelta(hours=1)}
-
-
-def test_stolen_on_the_way_back(servers, make_field):
-    """The end of the thief's lease is not mine."""
-    field = make_field(servers("standalone"))
-    assert field.run("pawl-setup").returncode == 0
-    insert(field, [untyped(n) for n in range(2)])
-    setup(field, "--set-aside", "@untyped", "--yes")
-    with field.failing(["find"], {"times": 1}, program="pawl-setup", collection="messages", blockConnection=True, blockTimeMS=1500) as looks:
-        process = start(field, "--put-back", "@untyped", "--yes")
-        looks.wait()
-        assert field.locks.update_one({"type": "@untyped", "slot": 0}, {"$set": theirs("@untyped")}).modified_count == 1
-        said = process.communicate(timeout=DEADLINE)[0]
-    assert process.returncode == 1 and b"the lock of @untyped was lost" in said and len(aside(field)) == len(waiting(field)) == 1, said
 
 
 def test_back_after_another_run(servers, make_field):

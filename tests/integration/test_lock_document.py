@@ -32,6 +32,13 @@ def test_which_document(field, events, key, text):
     assert set(after["pawl"]) == {"token"} and events.find_one({"_id": "other"}) == {"_id": "other"}
 
 
+def test_a_document_that_is_too_large_for_the_environment(field, events):
+    """The command is run without it."""
+    events.insert_one({"_id": 1, "text": "x" * 200_000})
+    done = field.run("pawl-lock", "--document", "events/1", "--", *sh('echo "${PAWL_LOCK_DOCUMENT-none} $PAWL_LOCK_NAME"'))
+    assert (done.returncode, done.stdout) == (0, b"none events\n"), done
+
+
 def test_the_first_that_nobody_has(field, events, locked, tmp_path):
     """Each of several gets another one, by the order that it asks for; the fourth waits, and is told so once."""
     events.insert_many([{"_id": i, "state": "new", "at": -i} for i in range(3)] + [{"_id": 9, "state": "done", "at": -9}])

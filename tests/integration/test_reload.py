@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from harness import environment, program, wait_until
+from harness import environment, free_port, program, wait_until
 
 
 @pytest.fixture
@@ -113,14 +113,17 @@ def test_what_needs_a_restart_is_named(field, configured, tmp_path):
     """A password is not shown."""
     uri = tmp_path / "uri"
     uri.write_text(field.server.uri + "\n")
-    configured.write(dir=field.dir, lease="30s", type="t1", uri_file=uri, db=field.name)
+    port = free_port()
+    configured.write(dir=field.dir, lease="30s", type="t1", uri_file=uri, db=field.name, listen=f"127.0.0.1:{port}", file_mode="0640")
     worker = field.worker("--config", configured.path, types=(), quick=False, mongo=["--db", field.name])
     configured.worker = worker
     worker.wait_log(" start: ")
     uri.write_text("mongodb://me:secret@127.0.0.1:1/\n")
-    configured.reload(dir="/", lease="30000ms", type="t1,t2", codec="zstd", uri_file=uri, db=field.name, timeout="1h")
+    configured.reload(dir="/", lease="30000ms", type="t1,t2", codec="zstd", uri_file=uri, db=field.name, timeout="1h",
+                      listen=f"127.0.0.2:{port}", file_mode="0600", exit_when_empty="true")
     said = worker.events("reload", "warn")
-    assert sorted(re.search(r"reload: ([a-z-]+) needs a restart", line)[1] for line in said) == ["codec", "timeout", "type", "uri"], worker
+    assert sorted(re.search(r"reload: ([a-z-]+) needs a restart", line)[1] for line in said) == [
+        "codec", "exit-when-empty", "file-mode", "listen", "timeout", "type", "uri"], worker
     assert any("type needs a restart, and stays as it is: t1 -> t1,t2" in line for line in said)
     assert "secret" not in worker.log() and "read again: nothing changes" in worker.log()
     field.fill(5)

@@ -167,6 +167,14 @@ def test_enqueue_stops_at_what_is_unknown(field):
     assert field.queued() == 3
 
 
+def test_enqueue_repeats_an_insert(field):
+    """The driver does, once, when the connection ends, as in an election: each message is in the queue once."""
+    field.db.create_collection("messages")
+    with field.failing(["insert"], {"times": 1}, collection="messages", program="pawl-enqueue", closeConnection=True) as fault:
+        done = field.run("pawl-enqueue", "--type", "t1", stdin=b"one\ntwo\n")
+    assert done.returncode == 0 and fault.count == 1 and field.queued() == 2, done
+
+
 def test_enqueue_duplicate_id_is_reported(field, tmp_path):
     file = tmp_path / "in.ndjson"
     file.write_text('{"_id": 1}\n{"_id": 1}\n{"_id": 2}\n')

@@ -293,6 +293,32 @@ LOCK_TEST(wrong_arguments)
   assert_int_equal(pawl_left_ms(pawl, 12345), 0);
   assert_result(pawl_open(&(struct pawl_options){.size = 3000}, &none, &error), PAWL_INVALID);
   assert_null(none);
+  const struct pawl_want want = {.name = MY_NAME};
+  const struct pawl_terms terms = {.size = sizeof terms, .longest_ms = -1};
+  assert_result(pawl_take_all(pawl, &want, 1, &terms, &hold, &error), PAWL_INVALID);
+  assert_contains(error.text, "longest_ms -1");
+}
+
+LOCK_TEST(wrong_options)
+{
+  static const struct {
+    struct pawl_options options;
+    const char *expected; /* NULL: it is right */
+  } cases[] = {
+      {{.lease_ms = 999}, "lease_ms is 999, expected 1000 to 3600000"},
+      {{.lease_ms = 3600001}, "lease_ms is 3600001"},
+      {{.lease_ms = -1}, "lease_ms is -1"},
+      {{.retry_ms = -1}, "retry_ms is -1, expected 1 to 3600000"},
+      {{.retry_ms = 3600001}, "retry_ms is 3600001"},
+      {{.program = "x123456789x123456789x123456789x123456789x123456789x123456789x123"}, "program has 64 bytes, expected at most 63"},
+      {{.lease_ms = 1000, .retry_ms = 1, .program = "x123456789x123456789x123456789x123456789x123456789x123456789x12"}, NULL},
+      {{.lease_ms = 3600000, .retry_ms = 3600000}, NULL},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    assert_result(handle_try(cases[i].options), cases[i].expected != NULL ? PAWL_INVALID : PAWL_OK);
+    if (cases[i].expected != NULL)
+      assert_contains(error.text, cases[i].expected);
+  }
 }
 
 LOCK_TEST(a_handle_is_closed_with_all_that_it_has)

@@ -23,6 +23,8 @@ extern struct pawl_error error;
 /* Another handle, as of another process; closed by the end of the test at the latest. */
 struct pawl *handle_open(void);
 void handle_close(struct pawl *pawl);
+/* Opens one with these options, and with what the backend needs, and closes it. */
+enum pawl_result handle_try(struct pawl_options options);
 /* Time passes, for all of them. */
 void pass_ms(int64_t ms);
 /* The next one that tells how a hold goes on; WAITS, AWAY and BACK are passed over. At most some leases pass until then. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -101,8 +102,16 @@ static bool fails(void)
   return true;
 }
 
+/* During the next sync another thread of the program would start a command; this is its process. */
+static bool forks;
+static pid_t forked;
+
 int __wrap_fdatasync(int fd)
 {
+  if (forks && (forked = fork()) == 0)
+    for (;;)
+      pause();
+  forks = false;
   return fails() ? -1 : __real_fdatasync(fd);
 }
 
@@ -129,6 +138,20 @@ FILE_TEST(a_token_is_durable_before_the_bytes)
   assert_result(append(4, "c"), PAWL_FENCED);
   assert_result(append(6, "d"), PAWL_OK);
   assert_file("ad");
+}
+
+/* Such a process has a copy of the descriptor, and keeps no other process from appending. */
+FILE_TEST(a_child_keeps_no_lock)
+{
+  struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  forks = true;
+  assert_result(append(5, "a"), PAWL_OK);
+  assert_true(forked > 0);
+  int fd = open(beside, O_RDWR), locked = fcntl(fd, F_OFD_SETLK, &whole);
+  kill(forked, SIGKILL);
+  waitpid(forked, NULL, 0);
+  close(fd);
+  assert_int_equal(locked, 0);
 }
 
 /* Many processes: each writes its own token, as often as it may; the tokens in the file never fall. */

@@ -27,6 +27,18 @@ struct pawl *handle_open(void)
   return handles[handle_count++] = pawl;
 }
 
+enum pawl_result handle_try(struct pawl_options options)
+{
+  struct pawl *pawl = NULL;
+  if (memory == NULL)
+    world_new();
+  options.size = sizeof options;
+  enum pawl_result result = pawl_memory_open(memory, &options, &pawl, &error);
+  assert_true((result == PAWL_OK) == (pawl != NULL));
+  pawl_close(pawl);
+  return result;
+}
+
 void handle_close(struct pawl *pawl)
 {
   for (int i = 0; i < handle_count; i++)
@@ -253,6 +265,23 @@ LOCK_TEST(its_longest_time_is_over_at_once)
   assert_int_equal(event.kind, PAWL_EVENT_LOST);
   assert_int_equal(event.reason, PAWL_REASON_OVER);
   assert_result(pawl_release(pawl, hold, &error), PAWL_LOST);
+}
+
+/* Who listens looks a second later or more. */
+LOCK_TEST(a_wait_ends_when_its_time_is_over)
+{
+  struct pawl *one = handle_open(), *two = handle_open();
+  struct pawl_event event = {.size = sizeof event};
+  take(one, MY_NAME);
+  pawl_fd(two);
+  (void)begin(two, MY_NAME, 1, 300);
+  pass_ms(100);
+  while (pawl_next(two, &event))
+    assert_true(event.kind < PAWL_EVENT_HELD);
+  pass_ms(210);
+  assert_true(pawl_next(two, &event));
+  assert_int_equal(event.kind, PAWL_EVENT_FAILED);
+  assert_int_equal(event.result, PAWL_TIMEOUT);
 }
 
 /* It was held, and is given back, before the user has heard of it. */

@@ -26,6 +26,16 @@ struct pawl *handle_open(void)
   return handles[handle_count++] = pawl;
 }
 
+enum pawl_result handle_try(struct pawl_options options)
+{
+  struct pawl *pawl = NULL;
+  options.size = sizeof options, options.uri = getenv("PAWL_TEST_URI"), options.db = db;
+  enum pawl_result result = pawl_open(&options, &pawl, &error);
+  assert_true((result == PAWL_OK) == (pawl != NULL));
+  pawl_close(pawl);
+  return result;
+}
+
 void handle_close(struct pawl *pawl)
 {
   for (int i = 0; i < handle_count; i++)

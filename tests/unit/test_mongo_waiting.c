@@ -115,7 +115,8 @@ TEST(wakeups_collection_is_mended)
 }
 
 /* {insert: name, documents: [{field: "message", type: "t", n}, …]}; the other fields are those of another application. */
-static void fill(struct lockstore *other, const char *name, int count, const char *field)
+/* Each has `field` "message", and perhaps a body. */
+static void fill(struct lockstore *other, const char *name, int count, const char *field, bool body)
 {
   bson_t *command = BCON_NEW("insert", BCON_UTF8(name)), documents;
   bson_append_array_unsafe_begin(command, "documents", -1, &documents);
@@ -125,6 +126,8 @@ static void fill(struct lockstore *other, const char *name, int count, const cha
     snprintf(key, sizeof key, "%d", i);
     bson_append_document_begin(&documents, key, -1, &document);
     BCON_APPEND(&document, "type", "t", field, "message");
+    if (body)
+      BCON_APPEND(&document, "body", BCON_INT32(1));
     bson_append_document_end(&documents, &document);
   }
   bson_append_array_end(command, &documents);
@@ -144,23 +147,26 @@ TEST(a_foreign_collection_is_left_alone)
     const char *create;
     int count;
     const char *field;
+    bool body;
   } cases[] = {
-      {NULL, 5, "body"},
-      {NULL, 2000, "about"},
-      {"\"capped\": true, \"size\": 1000000", 5, "body"},
+      {NULL, 5, "title", false},
+      {NULL, 5, "about", true},
+      {NULL, 2000, "about", false},
+      {"\"capped\": true, \"size\": 1000000", 5, "title", false},
   };
-  for (int i = 0; i < 6; i++) {
-    bool prepared = i / 3;
+  enum { CASES = sizeof cases / sizeof *cases };
+  for (int i = 0; i < 2 * CASES; i++) {
+    bool prepared = i / CASES;
     char name[64], create[256];
-    if (cases[i % 3].create && !prepared) /* a reader only begins in a prepared database */
+    if (cases[i % CASES].create && !prepared) /* a reader only begins in a prepared database */
       continue;
     snprintf(name, sizeof name, "pawl_test_foreign_%d_%lld", i, (long long)time(NULL));
     struct lockstore *other = real_open(name, 30000);
     struct wakeup_reader *reader = reader_of(other, 200);
-    snprintf(create, sizeof create, "{\"create\": \"" WAKEUPS "\"%s%s}", cases[i % 3].create ? ", " : "",
-             cases[i % 3].create ? cases[i % 3].create : "");
+    snprintf(create, sizeof create, "{\"create\": \"" WAKEUPS "\"%s%s}", cases[i % CASES].create ? ", " : "",
+             cases[i % CASES].create ? cases[i % CASES].create : "");
     real_run(other, NULL, create);
-    fill(other, WAKEUPS, cases[i % 3].count, cases[i % 3].field);
+    fill(other, WAKEUPS, cases[i % CASES].count, cases[i % CASES].field, cases[i % CASES].body);
     if (prepared) {
       assert_int_equal(lockstore_prepare(other, &error), OUTCOME_YES);
       assert_int_equal(wakeup_send(other, "t", WAKEUP_MESSAGE, NULL, 0, &error), OUTCOME_YES);
@@ -168,7 +174,7 @@ TEST(a_foreign_collection_is_left_alone)
     if (wakeup_reader_begin(reader, &error) != OUTCOME_REFUSED || !strstr(error.text, WAKEUPS))
       fail_msg("case %d: %s", i, error.text);
     bson_t *all = BCON_NEW("find", BCON_UTF8(WAKEUPS), "filter", "{", "}");
-    assert_int_equal(real_count(other, all), cases[i % 3].count);
+    assert_int_equal(real_count(other, all), cases[i % CASES].count);
     wakeup_reader_close(reader);
     real_drop(other);
   }

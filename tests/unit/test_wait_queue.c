@@ -104,6 +104,28 @@ TEST(whose_turn_it_is)
   }
 }
 
+/* Of several slots each that is free is for another waiter. */
+TEST(who_is_to_be_called)
+{
+  static const struct {
+    const char *queue;
+    int free;
+    char called;
+  } cases[] = {
+      {"a b", 0, '.'},     {"a b", 1, 'a'},     {"a! b", 1, '.'},    {"", 2, '.'},        {"a b", 2, 'a'},
+      {"a! b c", 2, 'b'},  {"a! b", 2, 'b'},    {"a! b! c", 2, '.'}, {"a! b! c", 3, 'c'}, {"a- b! c", 2, 'c'},
+      {"a! b- c", 2, 'c'}, {"a! b+ c", 2, 'c'}, {"a? b c", 2, 'b'},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct wait_queue queue;
+    struct owner me = owner_of('.');
+    queue_of(&queue, cases[i].queue, 'w');
+    char called = name_at(&queue, wait_queue_to_call(&queue, &me, CALL, cases[i].free));
+    if (called != cases[i].called)
+      fail_msg("\"%s\" with %d free: '%c' is called, not '%c'", cases[i].queue, cases[i].free, called, cases[i].called);
+  }
+}
+
 TEST(who_does_not_come_any_more)
 {
   struct wait_queue queue;
