@@ -114,12 +114,12 @@ def test_what_needs_a_restart_is_named(field, configured, tmp_path):
     uri = tmp_path / "uri"
     uri.write_text(field.server.uri + "\n")
     port = free_port()
-    configured.write(dir=field.dir, lease="30s", type="t1", uri_file=uri, db=field.name, listen=f"127.0.0.1:{port}", file_mode="0640")
+    configured.write(dir=field.dir, lease="30s", linger="5s", type="t1", uri_file=uri, db=field.name, listen=f"127.0.0.1:{port}", file_mode="0640")
     worker = field.worker("--config", configured.path, types=(), quick=False, mongo=["--db", field.name])
     configured.worker = worker
     worker.wait_log(" start: ")
     uri.write_text("mongodb://me:secret@127.0.0.1:1/\n")
-    configured.reload(dir="/", lease="30000ms", type="t1,t2", codec="zstd", uri_file=uri, db=field.name, timeout="1h",
+    configured.reload(dir="/", lease="30000ms", linger="5s", type="t1,t2", codec="zstd", uri_file=uri, db=field.name, timeout="1h",
                       listen=f"127.0.0.2:{port}", file_mode="0600", exit_when_empty="true")
     said = worker.events("reload", "warn")
     assert sorted(re.search(r"reload: ([a-z-]+) needs a restart", line)[1] for line in said) == [
