@@ -113,9 +113,8 @@ static enum outcome take(struct lockstore *store, const char *type, int slot, co
   if (departure)
     wait_queue_append_departure(&updates, type, owner, departure);
   bson_append_array_end(command, &updates);
-  /* The fence that follows waits for the majority, and so for this as well. The other slots have none. */
-  if (slot == 0)
-    BCON_APPEND(command, "writeConcern", "{", "w", BCON_INT32(1), "}");
+  /* The fence that follows, or the draw of a token, waits for the majority, and so for this as well. */
+  BCON_APPEND(command, "writeConcern", "{", "w", BCON_INT32(1), "}");
   int64_t count = 0, most = departure ? 2 : 1; /* the queue may be gone */
   enum outcome outcome = mongo_write(lockstore_mongo(store), "taking the lock", command, &count, error);
   if (outcome == OUTCOME_YES && (count < 1 || count > most)) {

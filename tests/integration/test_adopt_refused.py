@@ -60,6 +60,16 @@ def test_foreign_lock_stays(field):
     assert field.db.locks.find_one()["owner"] == lock["owner"]
 
 
+def test_a_lock_with_slots(field):
+    """Of that name: it would lose its number, and its holders would work beside the workers."""
+    field.fill(10)
+    field.drain()
+    field.ledgers.delete_one({"_id": "t1"})
+    assert field.run("pawl-lock", "--slots", 2, "t1", "--", "true").returncode == 0
+    refused(field, 1, "t1 is a lock with 2 slots, and no type")
+    assert field.run("pawl-lock", "--slots", 2, "t1", "--", "true").returncode == 0
+
+
 @pytest.mark.parametrize("place", ["a message", "a marker", "the header", "the first segment", "the end of the first"])
 def test_damaged(field, place):
     field.fill(1500, size=100)

@@ -7,6 +7,7 @@ import bson
 import pytest
 
 from harness import BIN, CALM, environment, program, wait_until
+from locking import theirs
 from sent import STANDALONE, THINGS, Log, observed, table
 from test_ids import document, element, insert, insert_past_the_checks, nested, text
 
@@ -206,8 +207,11 @@ def set_aside(field):
 
 def locked(field):
     """Locks with slots, and documents that are locked, by pawl-lock and by the library."""
-    for _ in range(2):  # a ledger that is made, and one that is there
+    for first_slot_taken in (False, False, True):  # a ledger that is made, and one that is there; and the second slot
+        if first_slot_taken:
+            field.locks.insert_one(theirs("slots"))
         assert field.run("pawl-lock", "--slots", 2, "slots", "--", "true").returncode == 0
+    field.locks.delete_many({"type": "slots"})
     field.db[THINGS].insert_one({"n": 0})
     assert field.run("pawl-lock", "--document", THINGS + "/{}", "--", "true").returncode == 0
     guard = [BIN / "tests/lock_contender", "guard", field.server.uri, field.name, field.dir, 30000, 1, 1, THINGS]
