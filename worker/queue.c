@@ -190,8 +190,6 @@ bool queue_sight_add(struct queue_sight *sight, const bson_iter_t *found, const 
   return true;
 }
 
-enum { LOOK_SOME = 1000, LOOK_BYTES_MANY = 1024 * 1024 };
-
 struct look { /* for messages, by their `_id`s alone */
   struct mongo *mongo;
   const char *const *types;
@@ -265,7 +263,7 @@ static enum outcome look_ask(struct look *look, int32_t limit, bool greatest, st
     look->read_at = queue_read_at(&reply);
   for (; outcome == OUTCOME_YES && bson_iter_next(&documents); seen++)
     look_judge(look, &documents);
-  look->more = seen == limit || (seen > 1 && reply.len >= LOOK_BYTES_MANY);
+  look->more = seen == limit || (seen > 1 && reply.len >= QUEUE_LOOK_BYTES_MANY);
   bson_destroy(&reply);
   return outcome;
 }
@@ -282,7 +280,7 @@ static enum outcome look_through(struct look *look, const char *const *type, str
   look->paged = true;
   bson_init(&look->place);
   do {
-    outcome = look_ask(look, LOOK_SOME, false, error);
+    outcome = look_ask(look, QUEUE_LOOK_SOME, false, error);
   } while (outcome == OUTCOME_YES && !look->sight.found && look->more);
   bson_destroy(&look->place);
   return outcome;
@@ -296,7 +294,7 @@ static enum outcome look_run(struct look *look, bool greatest, struct error *err
   error->text[0] = 0;
   enum outcome outcome = look_ask(look, 1, greatest, error);
   if (outcome == OUTCOME_YES && look->sight.any && !look->sight.found)
-    outcome = look_ask(look, LOOK_SOME, false, error);
+    outcome = look_ask(look, QUEUE_LOOK_SOME, false, error);
   for (size_t i = 0; i < count && outcome == OUTCOME_YES && !look->sight.found && look->sight.any && (i > 0 || look->more); i++)
     outcome = look_through(look, &types[i], error);
   if (outcome != OUTCOME_YES)

@@ -60,8 +60,6 @@ const char *queue_type_flaw(const uint8_t *document, uint32_t bytes, const char 
 
 /* ---- polls ---- */
 
-enum { LOOK_SOME = 1000 };
-
 struct own_look {
   struct mongo *mongo;
   const char *type;
@@ -71,6 +69,7 @@ struct own_look {
   bool more;   /* perhaps there are more than were looked at */
   bool passed; /* only the type's: what else there is, was seen */
   int64_t skip;
+  int seen; /* by the last request */
 };
 
 static void append_look(bson_t *command, const struct own_look *look, bool greatest)
@@ -109,7 +108,8 @@ static enum outcome look_ask(struct own_look *look, int32_t limit, bool greatest
   enum outcome outcome = queue_find_ids(look->mongo, &find, &command, &reply, &documents, error);
   for (; outcome == OUTCOME_YES && bson_iter_next(&documents); seen++)
     (void)queue_sight_add(&look->sight, &documents, look->type, &id);
-  look->more = seen == limit;
+  look->more = seen == limit || (seen > 0 && reply.len >= QUEUE_LOOK_BYTES_MANY);
+  look->seen = seen;
   bson_destroy(&reply);
   return outcome;
 }
@@ -119,9 +119,9 @@ static enum outcome look_run(struct own_look *look, bool greatest, struct error 
 {
   enum outcome outcome = look_ask(look, 1, greatest, error);
   if (outcome == OUTCOME_YES && look->sight.any && !look->sight.found)
-    outcome = look_ask(look, LOOK_SOME, false, error);
-  for (look->passed = true; outcome == OUTCOME_YES && look->sight.any && !look->sight.found && look->more; look->skip += LOOK_SOME)
-    outcome = look_ask(look, LOOK_SOME, false, error);
+    outcome = look_ask(look, QUEUE_LOOK_SOME, false, error);
+  for (look->passed = true; outcome == OUTCOME_YES && look->sight.any && !look->sight.found && look->more; look->skip += look->seen)
+    outcome = look_ask(look, QUEUE_LOOK_SOME, false, error);
   return outcome == OUTCOME_YES && !look->sight.found ? OUTCOME_NO : outcome;
 }
 

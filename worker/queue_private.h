@@ -40,6 +40,8 @@ struct queue_sight {
 };
 /* `own_type`: of the type's own collection; otherwise NULL. False: it is no document. */
 bool queue_sight_add(struct queue_sight *sight, const bson_iter_t *document, const char *own_type, struct element *id);
+/* A look at so many documents. A reply ends before 16 MiB, whatever it was asked for: one of so many bytes may have ended early. */
+enum { QUEUE_LOOK_SOME = 1000, QUEUE_LOOK_BYTES_MANY = 1024 * 1024 };
 struct queue_find {
   const char *doing;
   const char *type; /* for SOURCE_OWN */

@@ -334,6 +334,16 @@ def test_a_message_between_many_of_another_type(field):
     assert field.ledger()["seq"] == 1 and field.own("t1").count_documents({}) == 1201
 
 
+def test_a_message_between_large_ones_of_another_type(field):
+    """Of which an answer has room for fifteen."""
+    switch(field)
+    field.own("t1").insert_many([{"_id": n, "type": "x" * (1 << 20)} for n in range(20)])
+    field.insert("between", [{"_id": 20, "n": 1}], own="t1")
+    field.own("t1").insert_one({"_id": 21, "type": "t2"})
+    field.drain(*CALM)
+    assert field.ledger()["seq"] == 1 and field.own("t1").count_documents({}) == 21
+
+
 def test_a_capped_or_expiring_one_is_refused(field):
     switch(field)
     field.own("t1").create_index("at", expireAfterSeconds=100)

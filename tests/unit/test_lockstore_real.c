@@ -19,20 +19,29 @@ struct lockstore *real_open(const char *name, int64_t timeout_ms)
   return opened;
 }
 
-void real_run(struct lockstore *at, const char *database, const char *json)
+void real_send(struct lockstore *at, const char *database, const bson_t *command)
 {
   bson_error_t reason;
-  bson_t reply, *command = bson_new_from_json((const uint8_t *)json, -1, &reason);
-  if (!command)
-    fail_msg("%s: %s", json, reason.message);
+  bson_t reply;
   struct mongo *mongo = lockstore_mongo(at);
   mongoc_client_t *client = mongo_client_take(mongo, "a test's command", &error);
   bool ok = mongoc_client_command_simple(client, database ? database : mongo_db(lockstore_mongo(at)), command, NULL, &reply, &reason);
   mongo_client_give(mongo, client);
-  if (!ok || bson_has_field(&reply, "writeErrors"))
-    fail_msg("%s: %s", json, ok ? "writeErrors" : reason.message);
-  bson_destroy(command);
+  if (!ok || bson_has_field(&reply, "writeErrors")) {
+    char *json = bson_as_relaxed_extended_json(command, NULL);
+    fail_msg("%.500s: %s", json, ok ? "writeErrors" : reason.message);
+  }
   bson_destroy(&reply);
+}
+
+void real_run(struct lockstore *at, const char *database, const char *json)
+{
+  bson_error_t reason;
+  bson_t *command = bson_new_from_json((const uint8_t *)json, -1, &reason);
+  if (!command)
+    fail_msg("%s: %s", json, reason.message);
+  real_send(at, database, command);
+  bson_destroy(command);
 }
 
 static void fail_commands(const char *mode, const char *data)

@@ -9,7 +9,9 @@
 #define REAL_PROGRAM "pawl-test-lockstore"
 
 struct lockstore *real_open(const char *name, int64_t timeout_ms);
-/* Runs a command given as JSON; `database` NULL: the store's. The test fails unless the command succeeds. */
+/* Runs a command; `database` NULL: the store's. The test fails unless the command succeeds. */
+void real_send(struct lockstore *at, const char *database, const bson_t *command);
+/* The same, given as JSON. */
 void real_run(struct lockstore *at, const char *database, const char *json);
 /* Inserts a document given as JSON. */
 void real_insert(const char *collection, const char *document);

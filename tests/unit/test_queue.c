@@ -6,32 +6,66 @@
 #include "worker/queue.h"
 #include "worker/queue_types.h"
 
+#include <bson/bson.h>
+
 enum { MANY = 1200 }; /* more than one request of a poll asks for */
 
-/* Documents whose `_id` no delete can name: an insert refuses them, and other ways in do not. */
-static void put_refused(const char *type, int count)
+/* Inserts a document of the type for each value, as its `_id`, in a way that takes any: an insert refuses what no delete can name. */
+static void put_ids(const char *type, const bson_t *ids)
 {
   bson_t command = BSON_INITIALIZER, operations, operation, document;
-  char key[16], pattern[16], collection[128];
+  bson_iter_t id;
+  char collection[128];
   snprintf(collection, sizeof collection, "%s.messages", mongo_db(lockstore_mongo(store)));
   BSON_APPEND_ARRAY_UNSAFE_BEGIN(&command, "applyOps", &operations);
-  for (int i = 0; i < count; i++) {
-    snprintf(key, sizeof key, "%d", i);
-    snprintf(pattern, sizeof pattern, "^%d$", i);
-    BSON_APPEND_DOCUMENT_BEGIN(&operations, key, &operation);
+  assert_true(bson_iter_init(&id, ids));
+  while (bson_iter_next(&id)) {
+    BSON_APPEND_DOCUMENT_BEGIN(&operations, bson_iter_key(&id), &operation);
     BSON_APPEND_UTF8(&operation, "op", "i");
     BSON_APPEND_UTF8(&operation, "ns", collection);
     BSON_APPEND_DOCUMENT_BEGIN(&operation, "o", &document);
-    BSON_APPEND_REGEX(&document, "_id", pattern, "");
+    bson_append_iter(&document, "_id", -1, &id);
     BSON_APPEND_UTF8(&document, "type", type);
     bson_append_document_end(&operation, &document);
     bson_append_document_end(&operations, &operation);
   }
   bson_append_array_end(&command, &operations);
-  char *json = bson_as_canonical_extended_json(&command, NULL);
-  real_run(store, "admin", json);
-  bson_free(json);
+  real_send(store, "admin", &command);
   bson_destroy(&command);
+}
+
+static void put_refused(const char *type, int count)
+{
+  bson_t ids = BSON_INITIALIZER;
+  char key[16], pattern[16];
+  for (int i = 0; i < count; i++) {
+    snprintf(key, sizeof key, "%d", i);
+    snprintf(pattern, sizeof pattern, "^%d$", i);
+    BSON_APPEND_REGEX(&ids, key, pattern, "");
+  }
+  put_ids(type, &ids);
+  bson_destroy(&ids);
+}
+
+/* Of a megabyte, below any ObjectId, and nested more deeply than a delete can name. */
+static void put_large_refused(const char *type, int number)
+{
+  enum { LEVELS = 190 };
+  static char text[1 << 20];
+  bson_t ids = BSON_INITIALIZER, *id, *inner;
+  memset(text, 'x', sizeof text - 1);
+  snprintf(text, 16, "%08d", number);
+  text[8] = 'x';
+  id = BCON_NEW("a", BCON_UTF8(text));
+  for (int i = 0; i < LEVELS; i++) {
+    inner = id;
+    id = BCON_NEW("a", BCON_DOCUMENT(inner));
+    bson_destroy(inner);
+  }
+  BSON_APPEND_DOCUMENT(&ids, "0", id);
+  put_ids(type, &ids);
+  bson_destroy(id);
+  bson_destroy(&ids);
 }
 
 static void assert_polls(enum outcome wanted, const char *const *types, size_t count)
@@ -51,6 +85,18 @@ TEST(a_poll_of_several_types_goes_over_each_of_them)
   assert_polls(OUTCOME_NO, types, 1);
   assert_polls(OUTCOME_YES, types + 1, 2);
   assert_polls(OUTCOME_NO, types + 2, 1);
+}
+
+/* An answer has room for fifteen of these. */
+TEST(a_poll_goes_over_large_ids)
+{
+  static const char *const types[] = {"poll-large"};
+  for (int i = 0; i < 20; i++)
+    put_large_refused(types[0], i);
+  put_refused(types[0], 1);
+  assert_polls(OUTCOME_NO, types, 1);
+  real_insert("messages", "{\"_id\": {\"$oid\": \"65f000000000000000000001\"}, \"type\": \"poll-large\"}");
+  assert_polls(OUTCOME_YES, types, 1);
 }
 
 /* With its type's own collection, whose documents' `_id`s have no bounds: a delete names each. */
