@@ -28,7 +28,8 @@ def test_holder_killed(any_field, point):
     field.crash(point, *SMALL)
     field.compare(queue_empty=False)
     field.fill(100)
-    field.drain(*SMALL)
+    ended = {"lock-inserted": "none", "released": "clean"}.get(point, "unclean")
+    assert f"previous shutdown {ended}" in field.drain(*SMALL).log()
     assert len(field.compare()["t1"]) == 600
     one_file(field)
 

@@ -1,6 +1,7 @@
 """The main job: several workers, several types, foreign producers."""
 import random
 import threading
+import time
 import uuid
 from datetime import datetime, timedelta, timezone
 
@@ -14,9 +15,9 @@ from harness import CALM, run, wait_until
 
 def test_one_worker(any_field):
     any_field.fill(2500)
-    any_field.drain("--batch-messages", 100)
+    worker = any_field.drain("--batch-messages", 100)
     messages = any_field.compare()["t1"]
-    assert len(messages) == 2500 and any_field.segments() == ["t1.bin"]
+    assert len(messages) == 2500 and any_field.segments() == ["t1.bin"] and "previous shutdown none" in worker.log(), str(worker)
 
 
 def test_nothing_to_do_makes_no_file(field):
@@ -228,6 +229,22 @@ def test_polls_of_many_types_take_turns(field):
         status, _ = worker.stop()
         assert status == 0, str(worker)
     assert fault.count == 8, str(worker)
+
+
+def test_deletes_of_many_types_take_turns(field):
+    """Four are under way at once in a process."""
+    types = [f"t{n}" for n in range(1, 13)]
+    for name in types:
+        field.fill(10, name)
+    with field.failing(["delete"], collection="messages", blockConnection=True, blockTimeMS=1500) as fault:
+        field.worker(*CALM, types=[",".join(types)])
+        fault.wait(4)
+        time.sleep(0.8)  # no synchronisation: time in which more would be sent
+        most = field.server.client.admin.command({"currentOp": 1, "command.delete": "messages", "command.$db": field.name})["inprog"]
+    assert len(most) == 4, most
+    field.wait_settled(*types)
+    field.stop()
+    field.compare(*types)
 
 
 def test_a_reply_holds_what_makes_a_block(field):

@@ -186,6 +186,8 @@ def test_a_message_between_many_that_cannot_be_taken(any_field, count):
     assert field.ledger() is not None, str(worker)
     assert [found.raw for found in reader.read_type(field.dir, "t1", field.ledger())] == raws, str(worker)
     assert field.messages.count_documents({}) == count + 3 + 4, str(worker)
+    named = worker.events("document")
+    assert len(named) == 64 and ["no more such documents will be named" in line for line in named] == [False] * 63 + [True], str(worker)
 
 
 def test_a_document_is_named_again_when_its_text_was_lost(field):

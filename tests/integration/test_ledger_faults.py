@@ -1,6 +1,7 @@
 """Files and ledger that do not belong together, in time or at all: the worker stops with 74 and touches nothing."""
 import re
 import signal
+import time
 
 import pytest
 from bson.int64 import Int64
@@ -290,3 +291,34 @@ def test_wrong_directory_beside_good_workers(field, tmp_path):
         field.wait_empty()
     assert "taking" not in wrong.log() and list(tmp_path.glob("*.bin")) == [], str(wrong)
     assert len(field.finish(good)) == 600
+
+
+def names_new_segments(field, worker, seconds, before_each=lambda name: None):
+    """The ledger does, again and again, as beside a holder that rolls."""
+    end, epoch = time.monotonic() + seconds, 1
+    while time.monotonic() < end and worker.alive():
+        epoch += 1
+        before_each(field.ledger()["file"])
+        field.db.ledger.update_one({"_id": "t1"}, {"$set": {"file": f"t1@{epoch}.bin", "epoch": Int64(epoch)}})
+        time.sleep(0.3)  # no synchronisation: the worker looks once a second
+
+
+def test_wrong_directory_beside_one_that_rolls(field, tmp_path):
+    """A segment that is named anew gives it no more time."""
+    field.fill(10)
+    field.drain()
+    field.fill(10)
+    wrong = field.worker(directory=tmp_path, env=DISTRUST)
+    names_new_segments(field, wrong, 20)
+    assert wrong.wait() == 74 and "is not there (is this the right directory?)" in wrong.log(), str(wrong)
+
+
+def test_segments_that_come_late(field, tmp_path):
+    """Each is there a moment after it was missed, and by then another one is missing: that is no wrong directory."""
+    field.fill(10)
+    field.drain()
+    field.fill(10)
+    worker = field.worker(directory=tmp_path, env=DISTRUST)
+    names_new_segments(field, worker, 6, lambda name: (tmp_path / name).touch())
+    assert worker.alive() and len(re.findall("is not there", worker.log())) > 0, str(worker)
+    assert worker.wait() == 74, str(worker)

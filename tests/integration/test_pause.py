@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from harness import CALM, side_by_side, stays, wait_until
+from harness import CALM, DISTRUST, side_by_side, stays, wait_until
 
 SMALL = ["--batch-messages", 20]
 WHY = "$$NOW the \"disk\" is moved"
@@ -208,3 +208,8 @@ def test_a_paused_name_is_not_forgotten(field):
 def test_a_lock_is_no_type(field):
     assert field.run("pawl-lock", "pool", "--slots", "3", "--", "true").returncode == 0
     assert "pool is a lock with 3 slots" in pause(field, 1, type_name="pool")
+    before = field.ledger("pool")
+    field.fill(3, "pool")
+    worker = field.worker(types=["pool"], env=DISTRUST)
+    assert worker.wait() == 74 and "pool is a lock with 3 slots, not a type" in worker.log(), str(worker)
+    assert field.ledger("pool") == before and field.queued("pool") == 3 and field.segments("pool") == []

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from harness import environment, free_port, program, wait_until
+from harness import DISTRUST, ROOT, environment, free_port, program, wait_until
 
 
 @pytest.fixture
@@ -80,6 +80,36 @@ def test_batches_and_log_level(field, configured):
     blocks = field.run("pawl-dump", "--dir", field.dir, "--format", "blocks").stdout.decode()
     sizes = [int(line.split()[7]) for line in blocks.splitlines() if line.split()[2] == "data"]
     assert sum(sizes) == 20 and max(sizes[-4:]) == 3, blocks
+
+
+def test_all_that_changes_at_once(field, configured):
+    """As docs/configuration.md names them."""
+    page = (ROOT / "docs/configuration.md").read_text()
+    named = re.findall(r"`([a-z-]+)`", re.search(r"These change at once: ([^.]*)", page)[1])
+    before = dict(lease="30s", retry="1s", poll="20ms", linger="1h", stall="90s", batch_messages=10, batch_bytes="1MiB", segment_bytes="1GiB",
+                  log_level="info", log_format="text")
+    after = dict(lease="20s", retry="2s", poll="30ms", linger="2h", stall="80s", batch_messages=3, batch_bytes="2MiB", segment_bytes="2GiB",
+                 log_level="warn", log_format="json")
+    assert sorted(named) == sorted(name.replace("_", "-") for name in before)
+    worker = configured.start(**before)
+    configured.reload(**after)
+    said = worker.log()
+    assert all(f"{name.replace('_', '-')} {value} -> {after[name]}" in said for name, value in before.items()), said
+    assert "needs a restart" not in said
+    assert worker.stop()[0] == 0
+
+
+def test_what_changed_counts_for_types_that_are_found_later(field, configured):
+    worker = configured.start(types=["*"], lease="30s", linger="1h", poll="20ms")
+    configured.reload(lease="20s", linger="1h", poll="20ms", batch_messages=3)
+    field.fill(10, "new")
+    wait_until(lambda: field.seq("new") == 10, lambda: str(worker))
+    assert field.locks.find_one({"type": "new", "slot": 0})["ttl_ms"] == 20000
+    blocks = field.run("pawl-dump", "--dir", field.dir, "--format", "blocks").stdout.decode()
+    assert {int(line.split()[7]) for line in blocks.splitlines() if line.split()[2] == "data"} == {1, 3}, blocks
+    process, _ = report(worker, 1)
+    assert " lease_ms=20000" in process, process
+    assert worker.stop()[0] == 0
 
 
 @pytest.mark.parametrize("wrong, said", [
@@ -201,6 +231,20 @@ def test_report_of_the_last_problem(field):
         process, _ = report(worker, 1)
     assert re.search(r"answers=no .*database_error_ms=\d+ database_error=\"", process), process
     assert worker.stop()[0] == 0
+
+
+def test_report_of_a_storage_that_is_away(field):
+    worker = field.worker("--linger", "100ms", "--lease", "30s", quick=False, env=DISTRUST | {"PAWL_TEST_DISTRUST_MS": "60000"})
+    field.fill(1)
+    wait_until(lambda: field.seq() == 1 and field.holder() is None, lambda: str(worker))
+    (field.dir / "t1.bin").rename(field.folder / "away")
+    field.fill(1)
+    worker.wait_log(" untrusted: ")
+    process, of_type = report(worker, 1)
+    assert re.search(r"ready=no .*because=\"the storage of t1", process), process
+    assert re.search(r"problem_ms=\d+ problem=\"untrusted: ", of_type), of_type
+    (field.folder / "away").rename(field.dir / "t1.bin")
+    field.finish(worker)
 
 
 def test_report_in_json(field):

@@ -37,6 +37,27 @@ def test_a_message_is_followed(field):
     assert [d["order"]["id"] for d in documents(where(field, f"_id={ids[2]}"))] == ["A-2"]
 
 
+def test_a_commit_without_an_answer(field):
+    """It is sent again, and is committed in the end; what the log says is what was known."""
+    field.fill(1)
+    field.drain(*CALM)
+    with field.failing(["update"], {"times": 1}, collection="ledger", closeConnection=True):
+        field.fill(3)
+        worker = field.drain("--trace", "n", "-v", *CALM)
+    assert '"n" not yet committed in file=t1.bin' in values(worker) and field.seq() == 4, worker
+
+
+def test_a_block_that_is_void(field):
+    """Another holder was faster."""
+    field.fill(3)
+    worker = field.worker("--trace", "n", "-v", *CALM, env={"PAWL_FAULT_STOP": "block-synced"})
+    worker.wait_frozen()
+    field.db.ledger.update_one({"_id": "t1"}, {"$inc": {"epoch": bson.Int64(1)}})
+    worker.thaw()
+    worker.wait_log(r'trace: "n" void in file=t1\.bin')
+    field.stop()
+
+
 def test_not_at_debug_nothing_is_read(field):
     field.fill(3)
     assert not lines(field.drain("--trace", "n", "--log-level", "info"))

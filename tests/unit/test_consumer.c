@@ -118,6 +118,7 @@ STORY(test_first_segment)
   assert_string_equal(running(ACTIVITY_MAIN)->commit.before.file, "");
   play("BEGIN YES");
   assert_true(rig_logged(&rig, "segment"));
+  assert_int_equal(rig.consumer.core.counts.unclean, 0); /* nobody was there before */
   EXPECT(STATE_DRAINING, "APPEND");
 }
 
@@ -386,9 +387,13 @@ STORY(test_counts_take_overs)
   assert_int_equal(sum_us, (rig.moment.now_ms - began_ms) * 1000);
 
   story_again(NULL);
-  play(TO_APPENDING "; APPEND YES:large; READ YES; DELETE YES; CLOSE YES; FENCE YES:clean; OPEN YES");
+  play(TO_APPENDING "; APPEND YES:large; READ YES; DELETE YES; CLOSE YES");
+  (void)rig_logged(&rig, "takeover");
+  play("FENCE YES:clean; OPEN YES"); /* a roll is none */
   EXPECT(STATE_DRAINING, "READ");
   assert_int_equal(counted(LATENCY_TAKEOVER, &sum_us), 1);
+  assert_int_equal(rig.consumer.core.counts.acquisitions, 1);
+  assert_false(rig_logged(&rig, "takeover"));
 }
 
 STORY(test_counts_unclean_ends)

@@ -120,6 +120,19 @@ STORY(test_other_options)
   EXPECT(STATE_RELEASING, "CLOSE");
 }
 
+/* It may have been that of an hour. */
+STORY(test_a_pause_that_changed_ends)
+{
+  struct consumer_options options = rig_options();
+  options.poll_ms = 3600000;
+  story_again(&options);
+  play("wait 0; POLL NO; CHECK YES");
+  EXPECT(STATE_IDLE, "");
+  options.poll_ms = 100;
+  rig_configure(&rig, &options);
+  EXPECT(STATE_IDLE, "POLL");
+}
+
 STORY(test_the_end_counts_from_the_request)
 {
   play(TO_TAKING "; wait 4000; TAKE YES");

@@ -207,6 +207,8 @@ STORY(test_a_look_that_hangs)
   assert_false(trusts());
   play("CHECK YES");
   assert_true(trusts());
+  play("POLL YES; CHECK YES; LOOK YES; TAKE YES; FENCE YES; wait 20000"); /* so does the opening */
+  assert_false(trusts());
 }
 
 /*
