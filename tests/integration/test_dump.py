@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import segment as made
-from dumping import (ENVIRONMENT, VECTORS, documents, dump, expected, ledger_of, numbers, payloads, run_dump, start_dump, verdict)
+from dumping import (ENVIRONMENT, VECTORS, documents, dump, expected, flip, ledger_of, numbers, payloads, run_dump, start_dump, verdict)
 from harness import program
 
 
@@ -166,6 +166,17 @@ def test_a_file_is_exactly_that_file():
     assert documents(dump(VECTORS / "t1@6.bin", VECTORS / "t1@4.bin", VECTORS / "t1.bin", "-n", 8)) == expected()[27:] + expected()[:2]
 
 
+def test_strict_and_keep_going_read_each_type(tmp_path):
+    made.Segment(tmp_path / "t1.bin").numbered(1).numbered(2)
+    made.Segment(tmp_path / "t2.bin", type="t2").data(made.message(1, type="t2")).close()
+    done = dump("--dir", tmp_path, "--strict")
+    assert (done.returncode, [d["type"] for d in documents(done)]) == (5, ["t1", "t2"]), done
+    flip(tmp_path / "t1.bin", (tmp_path / "t1.bin").read_bytes().index(b"m1"))
+    done = dump("--dir", tmp_path, "--keep-going")
+    assert (done.returncode, [d["type"] for d in documents(done)]) == (3, ["t1", "t2"]), done
+    assert dump("--dir", tmp_path).stdout == b""
+
+
 # --- what is inside a message ---
 
 
@@ -279,7 +290,7 @@ def test_hostile_lengths(tmp_path):
     [], ["--format", "xml", "."], ["--type", "t1", "t1.bin"], ["--with-meta", "--format", "hex", "t1.bin"], ["--deep", "t1.bin"],
     ["--verify", "--tail", "3", "t1.bin"], ["--strict", "--unconfirmed", "t1.bin"], ["--follow", "--count", "t1.bin"],
     ["--since", "yesterday", "t1.bin"], ["--format", "blocks", "--tail", "1", "t1.bin"], ["--dir", ".", "t1.bin"],
-    ["--follow", "-"]])
+    ["--follow", "-"], ["--follow", "--format", "blocks", "t1.bin"], ["--format", "summary", "--limit", "1", "t1.bin"]])
 def test_usage(arguments):
     done = dump(*arguments)
     assert done.returncode == 2 and done.stdout == b"" and done.stderr
@@ -370,6 +381,9 @@ def test_standard_input_and_pipes(tmp_path, with_ledger):
     assert payloads(dump(tmp_path / "pipe")) == numbers(1, 5)
     assert writer.wait(60) == 0
     assert b"No such file" in dump(tmp_path / "t1.bin", "-", TMPDIR="/none").stderr
+    (tmp_path / "copies").mkdir()
+    assert payloads(run_dump("-", input=raw, env=ENVIRONMENT | {"TMPDIR": str(tmp_path / "copies")})) == numbers(1, 5)
+    assert os.listdir(tmp_path / "copies") == []
     segment = made.Segment(tmp_path / "t1.bin").numbered(1)
     with open(tmp_path / "t1.bin", "rb") as file:
         done = with_ledger(ledger_of(segment), "-", "--strict", stdin=file)

@@ -1,12 +1,14 @@
 """pawl-dump on damaged files: what is gone is told, and nothing is printed that was not there."""
 import json
+import errno
 import random
 import shutil
 
 import pytest
 
 import segment as made
-from dumping import VECTORS, documents, dump, expected, flip, payloads, verdict
+from disks import FaultyDisk
+from dumping import ENVIRONMENT, VECTORS, documents, dump, expected, flip, payloads, run_dump, verdict
 
 
 @pytest.fixture
@@ -133,11 +135,17 @@ def test_missing_segment_in_the_middle(vectors):
 def test_offline_tail_is_no_damage(vectors):
     """The newest file, cut anywhere: what is before the cut, and exit 0."""
     raw = (vectors / "t1@6.bin").read_bytes()
-    for length in range(4096, len(raw), 37):
+    lines = [line.split() for line in dump(vectors / "t1@6.bin", "--format", "blocks").stdout.splitlines()]
+    ends = {4096, *(int(line[1]) + 128 + int(line[9]) for line in lines)}
+    for length in sorted(ends | set(range(4096, len(raw), 37))):
         (vectors / "t1@6.bin").write_bytes(raw[:length])
         done = dump("--dir", vectors)
         count = 27 + (length >= 4513) + 5 * (length >= 4748)
         assert (done.returncode, documents(done)) == (0, expected()[:count]), length
+        assert (b"t1@6.bin: at offset " in done.stderr and b"begins an uncommitted tail, not read" in done.stderr) == (length not in ends), length
+        if length % 5 == 0:
+            assert (b", then an uncommitted tail" in dump("--dir", vectors, "--verify").stdout) == (length not in ends), length
+            assert (b"begins an uncommitted tail" in dump("--dir", vectors, "--format", "blocks").stderr) == (length not in ends), length
 
 
 def test_newer(tmp_path):
@@ -202,3 +210,24 @@ def test_damage_is_graver_than_what_stops_the_reading(tmp_path):
     flip(path, path.read_bytes().index(b"m1"))
     verdict(dump(path, "--verify"), 3, "t1.bin: damaged, ", "damaged in 1 place, 1 document gone, not read to its end: ", "a newer pawl")
     assert dump(path, "--keep-going").returncode == 3
+
+
+@pytest.mark.parametrize("how", [[], ["--verify"], ["--format", "blocks"]], ids=["messages", "verify", "blocks"])
+def test_a_disk_that_fails_while_it_is_read(tmp_path, faulty_disk, how):
+    """Whichever read it is: exit 1, and what is incomplete does not seem complete."""
+    (tmp_path / "files").mkdir()
+    segment = made.Segment(tmp_path / "files/t1.bin").numbered(1)
+    for n in range(2, 6):
+        segment.numbered(n)
+    disk = FaultyDisk(faulty_disk, tmp_path, tmp_path / "files")
+    whole, failures = dump(segment.path, *how), 0
+    for reads in range(1, 40):  # more than it makes
+        disk.rule(f"pread t1.bin {reads} {errno.EIO}")
+        done = run_dump(segment.path, *how, env=ENVIRONMENT | {name: str(value) for name, value in disk.env.items()})
+        if done.returncode == 0:  # a search may fail: then it reads from the beginning
+            assert done.stdout == whole.stdout, (reads, done)
+            continue
+        failures += 1
+        assert done.returncode == 1 and b"Input/output error" in done.stdout + done.stderr, (reads, done)
+        assert b": unreadable, " in done.stdout if how == ["--verify"] else whole.stdout.startswith(done.stdout) and done.stdout != whole.stdout, done
+    assert failures > 5

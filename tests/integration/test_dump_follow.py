@@ -141,6 +141,15 @@ def test_follow_an_empty_folder_with_limit_and_tail(tmp_path, follow):
     assert tail.end() == 0
 
 
+def test_follow_with_a_limit_holds_the_last_one_back(tmp_path, follow):
+    """The limit is reached when it is shown, not when it is read."""
+    segment = made.Segment(tmp_path / "t1.bin").numbered(1)
+    follower = follow("--dir", tmp_path, "--type", "t1", "-n", 1)
+    told(follower, ["t1: the document with seq 1 is unconfirmed: held back"])
+    segment.close()
+    assert follower.lines(1) == ["m1"] and follower.process.wait(20) == 0
+
+
 def test_follow_ends_with_its_reader(tmp_path, follow):
     made.Segment(tmp_path / "t1.bin").numbered(1).close()
     follower = follow("--dir", tmp_path)

@@ -1,4 +1,5 @@
 """pawl-dump with the ledger: what is committed, what does not agree, and that green means looked at."""
+import errno
 import os
 import re
 import resource
@@ -7,6 +8,7 @@ import shutil
 import pytest
 
 import segment as made
+from disks import FaultyDisk
 from dumping import (ENVIRONMENT, dump, flip, ledger_of, payloads, run_dump, start_dump, verdict, without_file)
 from fake_mongod import BROKEN, LOST
 from harness import free_port
@@ -27,6 +29,10 @@ def test_ledger_names_the_end(tmp_path, with_ledger):
         assert (more.returncode, payloads(more)) == (0, ["m1", "m2", "m3", "m4"]) and b"seq 4 is unconfirmed" in more.stderr
         assert payloads(with_ledger(line, *what, "--tail", 2)) == ["m2", "m3"]
     assert with_ledger(line, "--dir", tmp_path, "--verify").returncode == 0
+    segment.numbered(5).numbered(6)
+    flip(tmp_path / "t1.bin", segment.blocks[2] + 5)
+    torn = with_ledger(line, "--dir", tmp_path, "--unconfirmed")  # beyond the end nothing is damage
+    assert (torn.returncode, payloads(torn)) == (0, ["m1", "m2", "m3"]) and b"gone" not in torn.stderr, torn
     flip(tmp_path / "t1.bin", segment.blocks[1] + 130)
     assert with_ledger(line, "--dir", tmp_path).returncode == 3
     raw = (tmp_path / "t1.bin").read_bytes()
@@ -254,6 +260,8 @@ def test_a_ledger_older_than_the_file(tmp_path, with_ledger):
         verdict(with_ledger(old, *what, "--verify"), 3, ": stale ledger, ", "in database pawl ends at")
         before = [old] * len(what)  # of a directory it asks for the list, too
         assert b": ok," in with_ledger((*before, ledger_of(segment, epoch=2)), *what, "--verify").stdout  # a live one: it went on meanwhile
+        no_answer = with_ledger((*before, LOST, LOST), *what, "--verify")
+        verdict(no_answer, 69 if what[0] == "--dir" else no_answer.returncode, "unreadable", "reading the ledger")
     line = ledger_of(segment, epoch=2)
     segment.open(2).numbered(4)
     assert ok(line)
@@ -270,6 +278,37 @@ def test_a_ledger_older_than_the_newest_segment(tmp_path, with_ledger):
     second.numbered(3).numbered(4)
     verdict(with_ledger(ledger_of(first, epoch=2), "--dir", tmp_path, "--verify"), 3, "t1: stale ledger, t1@2.bin proves", "does not lead to it")
     assert b": ok," in with_ledger((before, before, ledger_of(second, epoch=2)), "--dir", tmp_path, "--verify").stdout
+
+
+def test_the_later_ledger_ends_where_the_proof_does(tmp_path, with_ledger):
+    """It was asked between two commits."""
+    segment = made.Segment(tmp_path / "t1.bin").numbered(1, 2)
+    old = ledger_of(segment, epoch=2)
+    segment.numbered(3)
+    later = ledger_of(segment, epoch=2)
+    segment.numbered(4)
+    verdict(with_ledger(old, "--dir", tmp_path, "--verify"), 3, "t1: stale ledger, ")
+    assert b": ok," in with_ledger((old, old, later), "--dir", tmp_path, "--verify").stdout
+
+
+def test_the_file_that_the_ledger_names_is_another_one(tmp_path, with_ledger):
+    """It is not missing."""
+    segment = made.Segment(tmp_path / "t1.bin").numbered(1)
+    verdict(with_ledger(ledger_of(segment, uuid=bytes(16)), "--dir", tmp_path, "--verify"), 3, "t1: damaged", "none of its documents can be reached")
+
+
+def test_a_file_beside_the_chain_that_cannot_be_read(tmp_path, with_ledger, faulty_disk):
+    """What it proves is not known."""
+    (tmp_path / "files").mkdir()
+    segment = made.Segment(tmp_path / "files/t1.bin").numbered(1).close()
+    line = ledger_of(segment, epoch=2)
+    made.Segment(tmp_path / "files/t1@2.bin", epoch=2, predecessor=segment, first_seq=segment.seq, number=1, time=segment.time)
+    disk = FaultyDisk(faulty_disk, tmp_path, tmp_path / "files")
+    more = {"env": ENVIRONMENT | {name: str(value) for name, value in disk.env.items()}}
+    assert with_ledger(line, "--dir", tmp_path / "files", "--verify", **more).returncode == 0
+    for call in "open", "pread":
+        disk.rule(f"{call} t1@2.bin 0 {errno.EIO}")
+        verdict(with_ledger(line, "--dir", tmp_path / "files", "--verify", **more), 1, "t1: unreadable, ", "Input/output error")
 
 
 def test_a_type_that_rolls_meanwhile(tmp_path, with_ledger):

@@ -52,6 +52,43 @@ TEST(test_is_none)
       fail_msg("%s is taken for a bundle", plain[i]);
 }
 
+static void append_list(bson_t *bundle)
+{
+  bson_t list, document;
+  BSON_APPEND_ARRAY_BEGIN(bundle, "batch", &list);
+  BSON_APPEND_DOCUMENT_BEGIN(&list, "0", &document);
+  bson_append_document_end(&list, &document);
+  bson_append_array_end(bundle, &list);
+}
+
+/* Each field once, and nothing behind them. */
+TEST(test_no_field_twice)
+{
+  const uint8_t *elements;
+  for (int twice = 0; twice <= 3; twice++) {
+    bson_t bundle = BSON_INITIALIZER;
+    for (int i = 0; i < (twice == 1 ? 2 : 1); i++)
+      BSON_APPEND_INT32(&bundle, "_id", i);
+    for (int i = 0; i < (twice == 2 ? 2 : 1); i++)
+      BSON_APPEND_UTF8(&bundle, "type", "t1");
+    for (int i = 0; i < (twice == 3 ? 2 : 1); i++)
+      append_list(&bundle);
+    assert_int_equal(bundle_open(bson_get_data(&bundle), bundle.len, &elements), twice == 0);
+    bson_destroy(&bundle);
+  }
+  bson_t bundle = BSON_INITIALIZER;
+  BSON_APPEND_INT32(&bundle, "_id", 1);
+  BSON_APPEND_UTF8(&bundle, "type", "t1");
+  append_list(&bundle);
+  BSON_APPEND_INT32(&bundle, "x", 1);
+  uint8_t *bytes = malloc(bundle.len);
+  memcpy(bytes, bson_get_data(&bundle), bundle.len);
+  bytes[bundle.len - 8] = 0x55; /* the type of its last element, which no BSON has */
+  assert_int_equal(bundle_open(bytes, bundle.len, &elements), 0);
+  free(bytes);
+  bson_destroy(&bundle);
+}
+
 TEST(test_messages_are_its_documents)
 {
   bson_t *bundle = from_json("{\"_id\": 1, \"batch\": [{\"a\": 1}, {}, {\"_id\": 5, \"type\": \"x\"}], \"type\": \"t1\"}");

@@ -327,7 +327,26 @@ TEST_WITH(test_adoptable, begin, storage_end)
   bytes[last + 70] ^= 1;
   bytes[200] ^= 1; /* the header */
   assert_false(check_adoptable(DIR, "t1", 0));
+  bytes[200] ^= 1;
+  memory_disk.fail_in[DISK_WRITABLE] = 1;
+  assert_false(check_adoptable(DIR, "t1", 0));
+  assert_true(check_adoptable(DIR, "t1", 0));
   assert_int_equal(memory_disk_open_files(), 1);
+}
+
+/* What a newer pawl may append is not known. */
+TEST_WITH(test_a_newer_segment_is_not_adoptable, begin, storage_end)
+{
+  struct segment_header header;
+  size_t size = 0;
+  holder_leave(&holder);
+  holder_create(&holder, "roll");
+  uint8_t *bytes = memory_disk_bytes(DIR, "t1@2.bin", &size);
+  assert_true(check_adoptable(DIR, "t1", 0));
+  assert_int_equal(format_header_decode(bytes, &header, &error), FORMAT_OK);
+  header.ro_compat = 4;
+  format_header_encode(&header, bytes);
+  assert_false(check_adoptable(DIR, "t1", 0));
 }
 
 /* A newer pawl may have committed what it wrote there, so it is not cut off as a tail. */
@@ -338,4 +357,16 @@ TEST_WITH(test_newer_block_beyond, begin, storage_end)
   forge_block(&holder, &marker, "\x05\0\0\0", 5);
   assert_int_equal(check(&end, 1), CHECK_NEWER);
   assert_contains(error.text, "a newer pawl is needed");
+}
+
+/* It proves that the torn block before it was committed. */
+TEST_WITH(test_newer_block_after_a_torn_one, begin, storage_end)
+{
+  struct committed end = holder.committed;
+  size_t size = 0;
+  assert_int_equal(holder_write(&holder, 1), WRITER_OK);
+  struct block_marker marker = forge_marker(&holder, 5);
+  forge_block(&holder, &marker, "\x05\0\0\0", 5);
+  sample(&size)[end.length] ^= 1;
+  assert_refused(check(&end, 1), "beyond the committed end");
 }

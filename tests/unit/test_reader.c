@@ -273,7 +273,7 @@ STORAGE_TEST(test_headless_takes_block_0_only)
 /* An older block that lies there is not taken: what follows has no lower epoch, number, time or block before it than the last known one. */
 STORAGE_TEST(test_what_is_older_does_not_follow_damage)
 {
-  for (int which = 0; which < 4; which++) {
+  for (int which = 0; which < 5; which++) {
     storage_begin(NULL);
     sample_write(false);
     size_t size = 0;
@@ -287,13 +287,15 @@ STORAGE_TEST(test_what_is_older_does_not_follow_damage)
       stale.number = blocks[4].number;
     else if (which == 2)
       stale.time_us = blocks[4].time_us - 1;
-    else
+    else if (which == 3)
       stale.before = blocks[3].offset;
+    else
+      stale.seq = blocks[5].seq - 1;
     format_marker_encode(&stale, bytes + stale.offset);
     read_segment("t1.bin", &holder.committed, true, &reading);
     assert_int_equal(reading.status, READ_END);
     assert_int_equal(reading.damages, 1);
-    assert_int_equal(reading.seen[stale.seq], 2);
+    assert_int_equal(reading.seen[blocks[6].seq], 2);
     assert_true(all_accounted_for());
   }
 }
@@ -319,6 +321,20 @@ STORAGE_TEST(test_two_damages)
         bytes[first] ^= 1;
         bytes[second] ^= 1;
       }
+}
+
+/* Without a ledger: what proves the first loss lies before the second, which has a proof of its own. */
+STORAGE_TEST(test_two_damages_offline)
+{
+  size_t size = 0;
+  sample_write(false);
+  uint8_t *bytes = sample(&size);
+  bytes[blocks[1].offset + FORMAT_MARKER_BYTES + 12] ^= 1;
+  bytes[blocks[2].offset + 5] ^= 1;
+  read_segment("t1.bin", NULL, true, &reading);
+  assert_int_equal(reading.status, READ_END);
+  assert_int_equal(reading.damages, 2);
+  assert_true(all_accounted_for());
 }
 
 /* ---- blocks of another place ---- */

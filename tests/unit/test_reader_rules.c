@@ -36,6 +36,27 @@ static void fourth_read(struct block_marker *marker)
     assert_contains(reading.error.text, says);                 \
   } while (0)
 
+static void change_created(int64_t by_us)
+{
+  size_t size = 0;
+  struct segment_header header;
+  first_segment(2);
+  uint8_t *bytes = memory_disk_bytes(DIR, "t1.bin", &size);
+  assert_int_equal(format_header_decode(bytes, &header, &error), FORMAT_OK);
+  header.created_us += by_us;
+  format_header_encode(&header, bytes);
+  read_segment("t1.bin", &holder.committed, false, &reading);
+  assert_int_equal(reading.status, READ_DAMAGED);
+  assert_int_equal(reading.blocks, 0);
+}
+
+/* Of the first block the header is the one before: another one with a right CRC is not the file's. */
+STORAGE_TEST(test_the_first_block_is_bound_to_the_header)
+{
+  change_created(-1);
+  assert_contains(reading.error.text, "link");
+}
+
 STORAGE_TEST(test_rules)
 {
   struct block_marker right = fourth(BLOCK_DATA);

@@ -233,29 +233,33 @@ TEST_WITH(test_count_items, many_begin, storage_end)
 }
 
 /*
- * The first write of an epoch is OPEN and DATA in one. When the OPEN is torn, the whole DATA after it was never committed, and
- * a search must not land on it.
+ * The first write of an epoch is OPEN and DATA in one, on another machine with a PAD before them. When what is before the DATA is torn, the
+ * whole DATA after it was never committed, and a search must not land on it.
  */
 STORAGE_TEST(test_seek_into_a_torn_write)
 {
+  static const char *const machines[] = {"A", "B"};
   struct reader reader;
   size_t size = 0;
-  holder_create(&holder, "first");
-  for (int i = 0; i < 3; i++)
-    holder_append(&holder, 2);
-  holder_drop(&holder);
-  holder_continue(&holder, "A");
-  assert_int_equal(holder_write(&holder, 2), WRITER_OK);
-  sample(&size)[holder.committed.length + FORMAT_MARKER_BYTES + 12] ^= 1;
-  for (int64_t seq = 1; seq <= 9; seq++) {
-    assert_int_equal(reader_open(&reader, DIR, "t1.bin", NULL, &error), READ_OK);
-    assert_int_equal(reader_seek_seq(&reader, seq, &error), READ_OK);
-    memset(&reading, 0, sizeof reading);
-    reading.last_seq = reader.next_seq - 1;
-    read_on(&reader, false, &reading);
-    assert_int_equal(reading.status, READ_TAIL);
-    assert_int_equal(reading.last_seq, 6);
-    reader_close(&reader);
+  for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
+    storage_begin(NULL);
+    holder_create(&holder, "first");
+    for (int n = 0; n < 3; n++)
+      holder_append(&holder, 2);
+    holder_drop(&holder);
+    holder_continue(&holder, machines[i]);
+    assert_int_equal(holder_write(&holder, 2), WRITER_OK);
+    sample(&size)[holder.committed.length + FORMAT_MARKER_BYTES + 12] ^= 1;
+    for (int64_t seq = 1; seq <= 9; seq++) {
+      assert_int_equal(reader_open(&reader, DIR, "t1.bin", NULL, &error), READ_OK);
+      assert_int_equal(reader_seek_seq(&reader, seq, &error), READ_OK);
+      memset(&reading, 0, sizeof reading);
+      reading.last_seq = reader.next_seq - 1;
+      read_on(&reader, false, &reading);
+      assert_int_equal(reading.status, READ_TAIL);
+      assert_int_equal(reading.last_seq, 6);
+      reader_close(&reader);
+    }
+    holder_drop(&holder);
   }
-  holder_drop(&holder);
 }

@@ -169,6 +169,24 @@ STORAGE_TEST(test_close_counts_late)
   assert_contains(holder.error.text, "t1.bin");
 }
 
+/* Its count goes into those of all later ones. */
+STORAGE_TEST(test_a_close_does_not_count_on_a_damaged_one)
+{
+  size_t size = 0;
+  holder_create(&holder, "first");
+  holder_append(&holder, 5);
+  holder_leave(&holder);
+  holder_continue(&holder, "A");
+  holder_append(&holder, 1);
+  blocks_list("t1.bin", NULL);
+  assert_int_equal(blocks[1].kind, BLOCK_CLOSE);
+  const char *items = memmem(memory_disk_bytes(DIR, "t1.bin", &size) + blocks[1].offset, 512, "items", 6);
+  assert_non_null(items);
+  ((char *)(uintptr_t)items)[6] ^= 1;
+  assert_int_equal(writer_append_close(&holder.writer, 1, &holder.error), WRITER_FAILED);
+  assert_contains(holder.error.text, "t1.bin");
+}
+
 STORAGE_TEST(test_roll_header)
 {
   struct segment_header header;

@@ -10,19 +10,22 @@ struct proof {
   int64_t epoch;     /* the highest */
 };
 
-/* Searches from after the marker at `tail` (0: from the beginning) to the end of the file. False: the file cannot be read in this way. */
-static bool proof_find(const char *dir, const char *name, int64_t tail, struct proof *proof)
+/*
+ * Searches from after the marker at `tail` (0: from the beginning) to the end of the file. READ_FAILED: the system does not give it; what
+ * does not begin as a file of pawl proves nothing.
+ */
+static enum read_status proof_find(const char *dir, const char *name, int64_t tail, struct proof *proof, struct error *error)
 {
   struct reader reader;
-  struct error ignored;
   bool ends_a_commit = false;
   *proof = (struct proof){.name = name};
-  if (reader_open(&reader, dir, name, NULL, &ignored) != READ_OK)
-    return false;
+  enum read_status status = reader_open(&reader, dir, name, NULL, error);
+  if (status != READ_OK)
+    return status == READ_FAILED ? READ_FAILED : READ_END;
   memcpy(proof->uuid, reader.header.uuid, sizeof proof->uuid);
   proof->epoch = reader.header.epoch;
-  enum read_status status = reader_place_after(&reader, tail, &ignored);
-  while (status == READ_OK && (status = reader_next_marker(&reader, &ignored)) == READ_OK) {
+  status = reader_place_after(&reader, tail, error);
+  while (status == READ_OK && (status = reader_next_marker(&reader, error)) == READ_OK) {
     if (ends_a_commit)
       proof->committed = reader.block.offset;
     ends_a_commit = reader.block.kind == BLOCK_DATA || reader.block.kind == BLOCK_CLOSE;
@@ -31,7 +34,7 @@ static bool proof_find(const char *dir, const char *name, int64_t tail, struct p
   if (status == READ_DAMAGED && reader.proof_offset > 0)
     proof->committed = reader.proof_offset;
   reader_close(&reader);
-  return true;
+  return status == READ_FAILED ? READ_FAILED : READ_OK;
 }
 
 static bool ledger_explains(const struct ledger_answer *ledger, const struct chain *chain, const struct proof *proof, int64_t searched_from)
@@ -83,18 +86,27 @@ static enum stale proof_judge(const struct source *source, const struct dump *du
   return stale;
 }
 
+/* What the file proves from after `tail` on, whose committed end is `from`. */
+static enum stale file_check(const struct source *source, const struct dump *dump, const char *name, int64_t tail, int64_t from,
+                             struct error *why)
+{
+  struct proof proof;
+  enum read_status found = proof_find(source->dir, name, tail, &proof, why);
+  if (found != READ_OK)
+    return found == READ_FAILED ? STALE_FAILED : STALE_NOT;
+  return proof_judge(source, dump, &proof, from, why);
+}
+
 enum stale stale_check(const struct source *source, const struct dump *dump, struct error *why)
 {
   const struct chain *chain = &source->chain;
-  struct proof proof;
   enum stale stale = STALE_NOT;
   if (chain->count > 0 && !source->over) {
     const struct segment *newest = &chain->segments[chain->count - 1];
-    if (newest->has_end && proof_find(source->dir, newest->name, newest->end.tail, &proof))
-      stale = proof_judge(source, dump, &proof, newest->end.length, why);
+    if (newest->has_end)
+      stale = file_check(source, dump, newest->name, newest->end.tail, newest->end.length, why);
   }
   for (size_t i = 0; i < chain->orphan_count && stale == STALE_NOT; i++)
-    if (proof_find(source->dir, chain->orphans[i], 0, &proof))
-      stale = proof_judge(source, dump, &proof, 0, why);
+    stale = file_check(source, dump, chain->orphans[i], 0, 0, why);
   return stale;
 }
