@@ -87,9 +87,8 @@ static MUST_CHECK enum read_status segment_is_orphan(const char *dir, const stru
   enum read_status status = reader_open(&reader, dir, end.file, NULL, error);
   if (status != READ_OK)
     return status == READ_FAILED ? READ_FAILED : READ_OK;
-  if (memcmp(reader.header.uuid, end.uuid, sizeof end.uuid) == 0)
-    status = reader_place_after(&reader, end.tail, error);
-  if (status == READ_OK && reader.offset == end.length)
+  if (memcmp(reader.header.uuid, end.uuid, sizeof end.uuid) == 0 && (status = reader_place_after(&reader, end.tail, error)) == READ_OK &&
+      reader.offset == end.length)
     while (!*orphan && (status = reader_next_marker(&reader, error)) == READ_OK)
       *orphan = reader.last.epoch > header->epoch;
   reader_close(&reader);

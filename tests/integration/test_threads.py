@@ -90,22 +90,25 @@ def test_memory_is_bounded_for_all_types(field, faulty_disk, tmp_path):
     field.compare(*large[::20], *small[::5])
 
 
-def test_types_on_a_disk_that_hangs_do_not_keep_memory_from_others(field, faulty_disk, tmp_path):
+def test_types_on_a_disk_that_hangs_do_not_keep_memory_from_others(field, listening, faulty_disk, tmp_path):
     """They hold what they have read, and would read ahead. A type that comes later waits for a second, and not for the disk."""
     disk = FaultyDisk(faulty_disk, tmp_path, field.dir)
     disk.rule("pwrite large*.bin 0 hang")
     large, small = [f"large{n}" for n in range(8)], [f"small{n}" for n in range(4)]
     for name in large:
         field.fill(6, name, size=1 << 20)
-    worker = field.worker("--memory", "8MiB", "--batch-messages", 1, *CALM, types=[",".join(large + small)], env=disk.env)
+    worker, port = listening("--memory", "8MiB", "--batch-messages", 1, types=[",".join(large + small)], env=disk.env)
     wait_until(lambda: len(field.segments("large0")) == 1, field.logs)
     time.sleep(3)  # they have read what they may
+    metrics = port.metrics()
+    assert metrics["pawl_actions_lasting",] >= 1 and metrics["pawl_memory_used_bytes",] >= 1 << 20, metrics
     for name in small:
         field.fill(20, name)
     wait_until(lambda: all(field.seq(name) > 0 for name in small), field.logs, 20)
     disk.rule()
     for name in large + small:
         field.wait_settled(name)
+    wait_until(lambda: port.metrics()["pawl_actions_lasting",] == port.metrics()["pawl_memory_used_bytes",] == 0, lambda: str(port.metrics()))
     assert worker.stop()[0] == 0, str(worker)
     field.compare(*large, *small)
 

@@ -78,6 +78,13 @@ def test_enqueue_does_not_wake_for_each_of_many(field):
     assert 1 <= sent <= pauses + 2 and sent < 500, (sent, pauses)
 
 
+def test_enqueue_wakes_sixteen_types_at_most(field):
+    lines = b"".join(b'{"type": "t%d"}\n' % n for n in range(20))
+    done = field.run("pawl-enqueue", "--from", "ndjson", stdin=lines)
+    assert done.returncode == 0 and field.messages.count_documents({}) == 20, done
+    wait_until(lambda: len(field.db.wakeups.distinct("type", {"about": "message"})) == 16, "their wake-ups, which nobody acknowledges", 10)
+
+
 def test_enqueue_needs_no_worker_to_have_been_there(any_field):
     """The queue it makes itself; its first wake-up makes a plain collection, which the first worker makes a capped one."""
     field = any_field
