@@ -310,7 +310,7 @@ def test_wrong_directory_beside_one_that_rolls(field, tmp_path):
     field.fill(10)
     wrong = field.worker(directory=tmp_path, env=DISTRUST)
     names_new_segments(field, wrong, 20)
-    assert wrong.wait() == 74 and "is not there (is this the right directory?)" in wrong.log(), str(wrong)
+    assert not wrong.alive() and wrong.wait() == 74 and "is not there (is this the right directory?)" in wrong.log(), str(wrong)
 
 
 def test_segments_that_come_late(field, tmp_path):
