@@ -50,7 +50,7 @@ struct reach {
   char expected[128]; /* the set's name; empty: none */
   size_t hosts;       /* of the URI */
   size_t heard;       /* answers and failures of hosts */
-  size_t silent;      /* of these, failures */
+  bson_t answered;    /* the hosts that have answered, as the names of fields */
   bool matched;       /* one was of the set, once */
   struct error wrong; /* the last one that is something else; empty: none */
   bool standalone;    /* it has no set: perhaps a member in maintenance, whose others will answer later */
@@ -62,6 +62,7 @@ struct reach *reach_new(const mongoc_uri_t *uri)
   pthread_condattr_t monotonic;
   if (reach == NULL)
     return NULL;
+  bson_init(&reach->answered);
   pthread_mutex_init(&reach->mutex, NULL);
   pthread_condattr_init(&monotonic);
   pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -80,6 +81,7 @@ void reach_free(struct reach *reach)
     return;
   pthread_cond_destroy(&reach->changed);
   pthread_mutex_destroy(&reach->mutex);
+  bson_destroy(&reach->answered);
   free(reach);
 }
 
@@ -115,9 +117,12 @@ static void heard(struct reach *reach, const char *host, const bson_t *hello)
 {
   pthread_mutex_lock(&reach->mutex);
   reach->heard++;
-  reach->silent += hello == NULL;
-  if (hello != NULL)
+  if (hello != NULL) {
+    bson_iter_t known;
+    if (!bson_iter_init_find(&known, &reach->answered, host))
+      BSON_APPEND_NULL(&reach->answered, host);
     judge(reach, host, hello);
+  }
   pthread_cond_broadcast(&reach->changed);
   pthread_mutex_unlock(&reach->mutex);
 }
@@ -155,7 +160,7 @@ bool reach_wait(struct reach *reach, int64_t ms, struct error *error)
   pthread_mutex_lock(&reach->mutex);
   while (failed == 0 && reach->expected[0] != '\0' && !reach->matched && reach->heard < reach->hosts)
     failed = pthread_cond_timedwait(&reach->changed, &reach->mutex, &until);
-  bool waits = reach->standalone && (reach->silent > 0 || reach->heard < reach->hosts);
+  bool waits = reach->standalone && bson_count_keys(&reach->answered) < reach->hosts;
   bool well = reach->matched || waits || reach->wrong.text[0] == '\0';
   if (!well)
     *error = reach->wrong;

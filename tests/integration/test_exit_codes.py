@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from harness import ROOT, environment, free_port, program
+from harness import ROOT, Worker, environment, free_port, program
 
 OUTSIDE = "mongodb://127.0.0.1:{}/"
 
@@ -60,6 +60,18 @@ def test_cause(field, tmp_path, cause):
     if cause == "a file of TLS that cannot be read":
         for name, text in said.items():
             assert re.search(r"connecting to 127\.0\.0\.1:1: tlsCAFile of the URI is /nowhere/ca\.pem: No such file .*; expected a PEM file", text), (name, text)
+
+
+def test_a_standalone_server_that_comes_late(own_server, tmp_path):
+    """A program that waited for it says what it is: with one host in the URI no other one can be the set's."""
+    port = free_port()
+    worker = Worker(["--uri", f"mongodb://127.0.0.1:{port}/?replicaSet=rs0", "--db", "late", "--type", "t1", "--dir", tmp_path], tmp_path / "log")
+    try:
+        worker.wait_log("MongoDB gives no answer")
+        own_server("--standalone", "--port", str(port)).start()
+        assert worker.wait() == 2 and f'127.0.0.1:{port} is a standalone server; expected a member of "rs0"' in worker.log(), str(worker)
+    finally:
+        worker.kill()
 
 
 def test_database_that_cannot_be_used(field, tmp_path):

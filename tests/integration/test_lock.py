@@ -277,6 +277,15 @@ def test_hold(field):
     assert second.end()[1] == 0 and lock_of(field) is None
 
 
+def test_hold_that_cannot_be_released(field):
+    """It ends with its lease."""
+    holder = Holder(field, "n")
+    holder.line()
+    with field.failing(["delete"], collection="locks", program="pawl-lock", closeConnection=True):
+        assert holder.end() == ([{"v": 1, "event": "released", "name": "n", "sure": False}], 0)
+    assert lock_of(field) is not None
+
+
 def test_hold_is_lost(field):
     holder = Holder(field, "--lease", "3s", "--lost-exit", "9", "n")
     holder.line()

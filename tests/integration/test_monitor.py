@@ -120,6 +120,23 @@ def test_who_waits_and_locks_of_pawl_lock(field, monitor):
     port.wait_row(lambda row: row["holder"] is None, "nightly")
 
 
+def test_holders_of_slots_and_a_lock_that_is_a_problem(field, monitor):
+    port = monitor()
+    assert field.run("pawl-setup").returncode == 0
+    with ExitStack() as stack:
+        for _ in range(2):
+            process = subprocess.Popen([*lock_command(field), "--hold", "--slots", "3", "pool"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            stack.callback(process.wait)
+            stack.callback(process.stdin.close)
+            assert b"held" in process.stdout.readline()
+        port.wait_metric(("pawl_lock_holders", "pool"), 2)
+        assert port.metrics()[("pawl_locks_held",)] == 1
+    field.db.locks.insert_one({"type": "t1", "slot": 0, "owner": "somebody"})
+    port.wait_metric(("pawl_type_problem", "t1"), 1)
+    field.db.locks.delete_one({"type": "t1"})
+    wait_until(lambda: port.metrics().get(("pawl_type_problem", "t1"), 0) == 0, lambda: str(port.metrics()))
+
+
 def lock_command(field):
     return [program("pawl-lock"), *field.mongo]
 

@@ -166,6 +166,7 @@ def test_check_finds_what_is_odd(field):
     assert "PAWL WARNING: t1: the document of locks" in check(field, code=1)
     field.db.messages.create_index("at", name="ttl", expireAfterSeconds=60)
     assert re.match(rf"PAWL CRITICAL: database {field.name}: workers refuse it: the index .ttl. .*; t1: the document", check(field, code=2))
+    assert "PAWL OK" in check(field, "--type", "t2")  # only this type, and not the database
 
 
 def test_check_of_a_frozen_holder(field):

@@ -372,3 +372,48 @@ TEST(test_what_is_not_utf8)
     assert_string_equal(text, texts[i].to);
   }
 }
+
+/* ---- rates ---- */
+
+static void see_at(struct track *track, int64_t at_s, int64_t epoch, int64_t seq)
+{
+  static struct overview_row before;
+  const struct track_limits limits = track_limits_of(1);
+  const struct overview_row row = {.ledger = {.epoch = epoch, .end = {.seq = seq}}};
+  track_see(track, at_s > 0 ? &before : NULL, &row, at_s * 1000, at_s * 1000, &limits);
+  before = row;
+}
+
+TEST(test_rates_are_documents_a_second)
+{
+  struct track *track = track_new("t1");
+  struct overview_row row = {.queued = 100};
+  see_at(track, 0, 3, 1000);
+  assert_true(track_rate_out(track) < 0);
+  assert_true(track_backlog_s(track, &row) < 0);
+  see_at(track, 5, 3, 1050);
+  assert_true(track_rate_out(track) == 10);
+  assert_true(track_backlog_s(track, &row) == 10);
+  row.queued = 0;
+  assert_true(track_backlog_s(track, &row) == 0);
+  see_at(track, 40, 3, 1050); /* what is too old does not count */
+  see_at(track, 50, 3, 1050);
+  assert_true(track_rate_out(track) == 0);
+  track_free(track);
+}
+
+/* It was carried or adopted, or can be read again: that is no rate. */
+TEST(test_a_ledger_that_appears_is_no_rate)
+{
+  struct track *track = track_new("t1");
+  see_at(track, 0, 0, 0);
+  see_at(track, 1, 0, 0);
+  assert_true(track_rate_out(track) == 0);
+  see_at(track, 5, 3, 1000);
+  assert_true(track_rate_out(track) < 0);
+  see_at(track, 6, 3, 1010);
+  assert_true(track_rate_out(track) == 10);
+  see_at(track, 7, 4, 500); /* another one */
+  assert_true(track_rate_out(track) < 0);
+  track_free(track);
+}

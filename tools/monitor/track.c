@@ -39,11 +39,14 @@ void track_free(struct track *track)
 
 /* ---- rates ---- */
 
-static void sample(struct track *track, int64_t now_ms, int64_t seq)
+/* A ledger that appears may count what was committed long ago. */
+static void sample(struct track *track, int64_t now_ms, const struct ledger *before, const struct ledger *ledger)
 {
   struct track_sample *samples = track->samples;
+  int64_t seq = ledger->end.seq;
   int gone = 0, *count = &track->sample_count;
-  if (*count > 0 && samples[*count - 1].seq > seq)
+  bool appears = before != NULL && before->epoch == 0 && ledger->epoch > 0;
+  if (appears || (*count > 0 && samples[*count - 1].seq > seq))
     *count = 0; /* another ledger */
   while (*count - gone > 1 && (*count - gone == TRACK_RATE_SAMPLES || now_ms - samples[gone + 1].at_ms >= TRACK_RATE_MS))
     gone++;
@@ -167,7 +170,7 @@ static void tell_changes(const struct telling *telling, const struct overview_ro
     tell(telling, TRACK_WARN, "moved to %s by %s", row->ledger.move.to, row->ledger.move.by);
   if (before != NULL && before->ledger.moved && !row->ledger.moved)
     tell(telling, TRACK_INFO, "it has come back");
-  if (before != NULL && row->ledger.epoch < before->ledger.epoch)
+  if (before != NULL && row->problem == NULL && row->ledger.epoch < before->ledger.epoch)
     tell(telling, TRACK_ERROR, "the epoch went back from %" PRId64 " to %" PRId64 ": the ledger was lost or replaced", before->ledger.epoch,
          row->ledger.epoch);
 }
@@ -206,7 +209,7 @@ void track_see(struct track *track, const struct overview_row *before, const str
   const struct telling telling = {.track = track, .wall_ms = wall_ms, .events_max = limits->events};
   char holder[TIMELINE_HOLDER_SIZE];
   track_holder_text(&row->lock.holder, holder, sizeof holder);
-  sample(track, now_ms, row->ledger.end.seq);
+  sample(track, now_ms, before != NULL ? &before->ledger : NULL, &row->ledger);
   history_put(
       &track->history, now_ms,
       &(struct history_point){.queued = (float)row->queued, .rate_in = (float)row->rate_in, .rate_out = (float)track_rate_out(track)});

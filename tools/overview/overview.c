@@ -119,8 +119,10 @@ static void row_carry(struct overview *overview, struct overview_row *row, const
   if (!then)
     then = &nothing;
   int64_t passed_ms = overview->read_at_ms - earlier->read_at_ms;
-  row->rate_out = rate_of(then->ledger.end.seq, row->ledger.end.seq, passed_ms);
-  row->rate_messages = rate_of(then->ledger.end.items, row->ledger.end.items, passed_ms);
+  if (then->ledger.epoch > 0 || row->ledger.epoch == 0) { /* one that appears may count what was committed long ago */
+    row->rate_out = rate_of(then->ledger.end.seq, row->ledger.end.seq, passed_ms);
+    row->rate_messages = rate_of(then->ledger.end.items, row->ledger.end.items, passed_ms);
+  }
   row->rate_in = then->rate_in;
   row->counted = earlier->counted_at_ms ? then->counted : OVERVIEW_UNKNOWN;
   row->counted_settled = then->counted_settled;
