@@ -56,12 +56,16 @@ def test_shows_what_is_wrong(broken, top, columns, lines):
     assert shown[0].startswith(f"{broken.name[:20]}") or columns == 40, shown
     assert shown[1] == "1 LEASE OVER, 1 UNSERVED, 2 NOT TAKEABLE" if columns == 40 else "LEASE OVER" in shown[1] and "frozen" in shown[1], shown
     assert any("NO WORKER SERVES lonely" in line for line in shown) or columns < 80, shown
-    lonely = wait_until(lambda: screen.row("lonely"), lambda: f"lonely in {screen}")
+
+    def row(name):  # while the screen is drawn it may not be there
+        return wait_until(lambda: screen.row(name), lambda: f"{name} in {screen}")
+    lonely = row("lonely")
     assert re.match(r"! lonely +(2|\?) +10m +([-\d<]+ +[-\d<]+ +)?nobody\b", lonely), lonely
     if lines > 10:
-        assert screen.row("frozen").startswith("! frozen") and "w1:811" in screen.row("frozen") and "over" in screen.row("frozen"), screen
-        assert screen.row("well").startswith("  well") and "w2:811" in screen.row("well"), screen
-        assert screen.row("(untyped)").startswith("! (untyped)"), screen
+        frozen = row("frozen")
+        assert frozen.startswith("! frozen") and "w1:811" in frozen and "over" in frozen, screen
+        assert row("well").startswith("  well") and "w2:811" in row("well"), screen
+        assert row("(untyped)").startswith("! (untyped)"), screen
     assert b"\x1b]0;" not in screen.written and b"\x1b[31mred" not in screen.written and b"\xc2\x9b" not in screen.written
     if columns == 200:
         assert "no worker serves it" in lonely and all(title in " ".join(shown) for title in ("EPOCH", "SEQ", "FILE", "WHAT")), shown
