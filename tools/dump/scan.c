@@ -65,6 +65,7 @@ const char *size_text(int64_t bytes, char text[SIZE_TEXT_SIZE])
 
 /* ---- the blocks of a source ---- */
 
+/* Reads only the end of the source. Where that fails, any block may be the last. */
 static void find_last(struct scan *scan)
 {
   struct walk walk;
