@@ -365,6 +365,20 @@ def test_back_without_transactions(servers, make_field):
     assert field.ledger()["seq"] == 1 and waiting(field) == aside(field) == []
 
 
+@pytest.mark.parametrize("command, collection", [("insert", "messages"), ("delete", "refused")])
+def test_back_with_an_answer_that_may_be_undone(servers, make_field, command, collection):
+    """Written, and whether it lasts is not known, as by a server that is being shut down: that is no refusal, and ends the run."""
+    field = make_field(servers("standalone"))
+    mended(field)
+    raws = aside(field)
+    assert field.run("pawl-status", "--pause", "t1", "--reason", "a document comes back").returncode == 0
+    with field.failing([command], {"times": 1}, collection=collection, program="pawl-setup", writeConcernError={"code": 91, "errmsg": "shutting down"}):
+        said = setup(field, "--put-back", "@untyped", "--yes", code=69)
+    assert "it stays" not in said, said
+    setup(field, "--put-back", "@untyped", "--yes")
+    assert waiting(field) == raws and aside(field) == []
+
+
 def test_back_and_taken_at_once(servers, make_field):
     """Somebody resumes the type too early: what a worker has taken does not come back a second time."""
     field = make_field(servers("standalone"))

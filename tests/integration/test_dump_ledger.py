@@ -302,13 +302,20 @@ def test_a_file_beside_the_chain_that_cannot_be_read(tmp_path, with_ledger, faul
     (tmp_path / "files").mkdir()
     segment = made.Segment(tmp_path / "files/t1.bin").numbered(1).close()
     line = ledger_of(segment, epoch=2)
-    made.Segment(tmp_path / "files/t1@2.bin", epoch=2, predecessor=segment, first_seq=segment.seq, number=1, time=segment.time)
+    other = made.Segment(tmp_path / "files/t1@2.bin", epoch=2, predecessor=segment, first_seq=segment.seq, number=1, time=segment.time)
     disk = FaultyDisk(faulty_disk, tmp_path, tmp_path / "files")
     more = {"env": ENVIRONMENT | {name: str(value) for name, value in disk.env.items()}}
     assert with_ledger(line, "--dir", tmp_path / "files", "--verify", **more).returncode == 0
     for call in "open", "pread":
         disk.rule(f"{call} t1@2.bin 0 {errno.EIO}")
         verdict(with_ledger(line, "--dir", tmp_path / "files", "--verify", **more), 1, "t1: unreadable, ", "Input/output error")
+        read = with_ledger(line, "--dir", tmp_path / "files", **more)
+        assert b"t1@2.bin: not read, and what it holds is not known: " in read.stderr and b"an orphan" not in read.stderr, read
+    disk.rule()
+    other.numbered(2)
+    flip(other.path, 60)
+    read = with_ledger(line, "--dir", tmp_path / "files", **more)
+    assert b"t1@2.bin: not read, and what it holds is not known: " in read.stderr and b"an orphan" not in read.stderr, read
 
 
 def test_a_type_that_rolls_meanwhile(tmp_path, with_ledger):

@@ -263,6 +263,7 @@ enum unexpected {
   UNEXPECTED_INCOMPLETE, /* no whole header, and nothing after it: it was never committed */
   UNEXPECTED_CURRENT,    /* made in the ledger's current epoch: the ledger may still name it */
   UNEXPECTED_LATER,      /* made in an epoch that the ledger has not reached */
+  UNEXPECTED_UNREADABLE, /* what it holds is not known */
 };
 
 static bool is_bare(const char *dir, const char *name)
@@ -276,18 +277,17 @@ static bool is_bare(const char *dir, const char *name)
   return file_close(&file, &ignored) == FILE_OK && bare;
 }
 
-/* `epoch`: the ledger's; -1: not known. */
-static enum unexpected unexpected_of(const struct source *source, const char *name, int64_t epoch, int64_t *made)
+/* `epoch`: the ledger's; -1: not known. `why`: of one that cannot be read. */
+static enum unexpected unexpected_of(const struct source *source, const char *name, int64_t epoch, int64_t *made, struct error *why)
 {
   struct reader reader;
-  struct error ignored;
-  enum read_status status = reader_open(&reader, source->dir, name, NULL, &ignored);
+  enum read_status status = reader_open(&reader, source->dir, name, NULL, why);
   if (status == READ_DAMAGED && source_is_foreign(source->dir, name))
     return UNEXPECTED_FOREIGN;
   if (status == READ_DAMAGED && is_bare(source->dir, name))
     return UNEXPECTED_INCOMPLETE;
   if (status != READ_OK)
-    return UNEXPECTED_ORPHAN;
+    return UNEXPECTED_UNREADABLE;
   *made = reader.header.epoch;
   reader_close(&reader);
   return epoch < 0 || *made < epoch ? UNEXPECTED_ORPHAN : *made == epoch ? UNEXPECTED_CURRENT : UNEXPECTED_LATER;
@@ -296,7 +296,8 @@ static enum unexpected unexpected_of(const struct source *source, const char *na
 static void unexpected_log(const struct source *source, const struct dump *dump, const char *name, int64_t epoch)
 {
   int64_t made = 0;
-  switch (unexpected_of(source, name, epoch, &made)) {
+  struct error why;
+  switch (unexpected_of(source, name, epoch, &made, &why)) {
   case UNEXPECTED_ORPHAN:
     dump_note(dump, "%s: an orphan, not read: no segment of the chain of %s names it", name, source->type);
     return;
@@ -313,6 +314,9 @@ static void unexpected_log(const struct source *source, const struct dump *dump,
   case UNEXPECTED_LATER:
     dump_note(dump, "%s: made in epoch %" PRId64 ", and the ledger is at %" PRId64 ", older than these files: not read (database %s)", name,
               made, epoch, config_db_name(dump->config));
+    return;
+  case UNEXPECTED_UNREADABLE:
+    dump_note(dump, "%s: not read, and what it holds is not known: %s", name, why.text);
     return;
   }
 }

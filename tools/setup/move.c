@@ -55,7 +55,7 @@ static enum outcome original_look(struct mover *mover, const struct original *or
   return outcome == OUTCOME_YES && !there ? OUTCOME_NO : outcome;
 }
 
-/* The command is destroyed. As mongo_write; and REFUSED: the server says that it does not do this. */
+/* The command is destroyed. As mongo_write; and REFUSED: the server says of the statement that it does not do this. */
 static enum outcome send_write(struct mover *mover, const char *doing, bson_t *command, int64_t *count, struct error *error)
 {
   bson_t reply;
@@ -65,7 +65,7 @@ static enum outcome send_write(struct mover *mover, const char *doing, bson_t *c
   enum outcome outcome = mongo_command(mover->mongo, doing, command, &reply, &code, error);
   if (outcome == OUTCOME_YES && !mongo_reply_count(&reply, doing, count, error))
     outcome = OUTCOME_UNKNOWN;
-  else if (outcome == OUTCOME_UNKNOWN && code > 0 && error->reason != ERROR_LOGIN && error->reason != ERROR_RIGHT)
+  else if (outcome == OUTCOME_UNKNOWN && !bson_has_field(&reply, "writeConcernError") && bson_has_field(&reply, "writeErrors.0"))
     outcome = OUTCOME_REFUSED;
   bson_destroy(&reply);
   bson_destroy(command);
@@ -198,9 +198,11 @@ static enum outcome delete_refused(struct mover *mover, const struct copy *copy,
                                    struct error *error)
 {
   struct error why;
-  enum outcome removed = OUTCOME_YES;
-  if (original_look(mover, original, true, &why) == OUTCOME_YES)
+  enum outcome there = original_look(mover, original, true, &why), removed = OUTCOME_YES;
+  if (there == OUTCOME_YES)
     removed = copy_remove(mover, copy->key, copy->part_count, end_ms, &why);
+  if (there != OUTCOME_YES && there != OUTCOME_NO)
+    return OUTCOME_UNKNOWN;
   if (removed != OUTCOME_YES && removed != OUTCOME_NO)
     return OUTCOME_UNKNOWN;
   if (removed == OUTCOME_NO)
