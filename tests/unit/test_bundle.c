@@ -61,7 +61,7 @@ static void append_list(bson_t *bundle)
   bson_append_array_end(bundle, &list);
 }
 
-/* Each field once, and nothing behind them. */
+/* Each field once, and nothing after them. */
 TEST(test_no_field_twice)
 {
   const uint8_t *elements;

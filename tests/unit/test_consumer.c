@@ -118,7 +118,7 @@ STORY(test_first_segment)
   assert_string_equal(running(ACTIVITY_MAIN)->commit.before.file, "");
   play("BEGIN YES");
   assert_true(rig_logged(&rig, "segment"));
-  assert_int_equal(rig.consumer.core.counts.unclean, 0); /* nobody was there before */
+  assert_int_equal(rig.consumer.core.counts.unclean, 0); /* there was no holder before */
   EXPECT(STATE_DRAINING, "APPEND");
 }
 

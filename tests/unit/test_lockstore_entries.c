@@ -222,7 +222,7 @@ NEIGHBOUR_TEST(an_entry_of_a_jumped_clock_is_renewed)
   expect_quiet(one);
 }
 
-/* It is woken by nobody then. */
+/* No wake-up comes then. */
 NEIGHBOUR_TEST(who_waits_looks_at_the_end_of_the_lease)
 {
   const char *type = "lease-end";
@@ -261,7 +261,7 @@ NEIGHBOUR_TEST(who_leaves_hands_it_on)
   has_its_turn(one);
 }
 
-/* A late copy of the releaser's own entry is nobody who waits. */
+/* A late copy of the releaser's own entry is no waiter. */
 NEIGHBOUR_TEST(who_releases_does_not_call_himself)
 {
   const char *type = "own-entry";

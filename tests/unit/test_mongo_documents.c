@@ -448,7 +448,7 @@ TEST(a_lock_that_a_validator_refuses)
   assert_int_equal(document_take(store, &place, &filter, NULL, &alice, 60000, &document, &token, &error), OUTCOME_REFUSED);
 }
 
-/* A late renewal would lock it once more, and nobody would serve it. */
+/* A late renewal would lock it once more, and no process would serve it. */
 TEST(a_document_is_not_renewed_after_its_end)
 {
   bson_t *id = BCON_NEW("_id", "late");

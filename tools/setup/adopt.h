@@ -23,7 +23,7 @@ enum adopt_status {
   ADOPT_DONE,
   ADOPT_DECLINED,    /* confirm returned false */
   ADOPT_UNTRUSTED,   /* the files are damaged, missing, or of a newer format */
-  ADOPT_BUSY,        /* a worker holds the type's lock; or it is no type that can be adopted */
+  ADOPT_BUSY,        /* a worker holds the type's lock, or the type cannot be adopted */
   ADOPT_UNAVAILABLE, /* the database does not answer; nothing is half done */
 };
 
