@@ -10,14 +10,19 @@ struct holders {
   struct acquisition *found;
   size_t count, room;
   bool no_memory;
+  struct error foreign; /* says why a document that was found is not a lock's; "": there is none */
 };
 
 static void holder_found(void *context, const char *type, int slot, const struct lock_view *view, const char *problem)
 {
   struct holders *holders = context;
   (void)type;
-  if (problem != NULL || (holders->slot >= 0 && slot != holders->slot))
+  if (holders->slot >= 0 && slot != holders->slot)
     return;
+  if (problem != NULL) {
+    error_set(&holders->foreign, "%s", problem);
+    return;
+  }
   if (holders->count == holders->room) {
     size_t room = holders->room > 0 ? 2 * holders->room : 8;
     struct acquisition *found = realloc(holders->found, room * sizeof *found);
@@ -49,7 +54,7 @@ static enum pawl_result find(struct pawl *pawl, struct holders *holders, int *sl
   *slots = outcome == OUTCOME_YES && ledger.slots > 0 ? ledger.slots : 1; /* a ledger that cannot be used does not prevent it */
   if (holders->no_memory)
     return result_set(error, PAWL_MEMORY, "breaking %s: no memory", holders->name);
-  return holders->count > 0 ? PAWL_OK : result_set(error, PAWL_NOTHING, "breaking %s: it is not held", holders->name);
+  return holders->count > 0 || holders->foreign.text[0] != '\0' ? PAWL_OK : result_set(error, PAWL_NOTHING, "breaking %s: it is not held", holders->name);
 }
 
 enum pawl_result pawl_break(struct pawl *pawl, const char *name, int slot, const char *why, struct pawl_error *error)
@@ -70,6 +75,8 @@ enum pawl_result pawl_break(struct pawl *pawl, const char *name, int slot, const
     if (outcome == OUTCOME_UNKNOWN || outcome == OUTCOME_REFUSED)
       result = result_set(error, result_of_error(&wrong, outcome == OUTCOME_REFUSED), "breaking %s: %s", name, wrong.text);
   }
+  if (result == PAWL_OK && holders.foreign.text[0] != '\0') /* what can be broken is */
+    result = result_set(error, PAWL_FOREIGN, "breaking %s: %s", name, holders.foreign.text);
   free(holders.found);
   return result;
 }

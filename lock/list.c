@@ -6,6 +6,7 @@ struct listing {
   struct pawl_entry *entries;
   size_t count, room;
   bool no_memory;
+  struct error foreign; /* says why a document is not a lock's; "": there is none */
 };
 
 /* NULL: there is no memory for it. */
@@ -32,7 +33,10 @@ static struct pawl_entry *entry_add(struct listing *listing, const char *name, c
 
 static void add_holder(void *context, const char *name, int slot, const struct lock_view *view, const char *problem)
 {
-  struct pawl_entry *entry = problem == NULL ? entry_add(context, name, &view->holder) : NULL;
+  struct listing *listing = context;
+  if (problem != NULL)
+    error_set(&listing->foreign, "%s", problem);
+  struct pawl_entry *entry = problem == NULL ? entry_add(listing, name, &view->holder) : NULL;
   if (entry == NULL)
     return;
   entry->slot = slot;
@@ -76,6 +80,8 @@ enum pawl_result pawl_list(struct pawl *pawl, const char *name, struct pawl_entr
     result = result_set(error, result_of_error(&wrong, outcome == OUTCOME_REFUSED), "listing locks: %s", wrong.text);
   else if (listing.no_memory)
     result = result_set(error, PAWL_MEMORY, "listing locks: no memory");
+  else if (listing.foreign.text[0] != '\0')
+    result = result_set(error, PAWL_FOREIGN, "listing locks: %s", listing.foreign.text);
   if (listing.count > 0)
     qsort(listing.entries, listing.count, sizeof *listing.entries, compare);
   for (size_t i = 0; i < listing.count && i < room; i++)

@@ -16,14 +16,15 @@ static void list_one(void *context, const bson_t *document)
   char type[TYPE_BYTES_MAX + 1];
   int64_t slot = 0;
   bool ok = lock_parse_view(document, &view, &error) == OUTCOME_YES;
-  bool named = document_text(document, "type", type, sizeof type), numbered = document_int64(document, "slot", &slot);
+  bool named = document_text(document, "type", type, sizeof type);
+  bool numbered = document_int64(document, "slot", &slot) && slot >= 0 && slot <= INT32_MAX;
   if (!named)
     snprintf(type, sizeof type, "%s", document_show(document, "type").text);
-  if (ok && !(named && numbered && slot >= 0 && slot <= INT32_MAX)) {
+  if (ok && !(named && numbered)) {
     error_set(&error, "not a mutex: type is %s, slot is %s", document_show(document, "type").text, document_show(document, "slot").text);
     ok = false;
   }
-  listing->each(listing->context, type, ok ? (int)slot : 0, &view, ok ? NULL : error.text);
+  listing->each(listing->context, type, numbered ? (int)slot : 0, &view, ok ? NULL : error.text);
 }
 
 /* The locks, or the wait queues. */

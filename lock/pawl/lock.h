@@ -249,6 +249,7 @@ struct pawl_entry {
 /*
  * Who holds and who waits, of one name, or with NULL of all: by name, the holders first. Fills the first `room` of them;
  * *count is how many there are. Blocks. It shows what is in the database: a holder may be dead, a waiter may be gone.
+ * PAWL_FOREIGN: there is a document that pawl did not write; the entries are all others.
  * PAWL_UNKNOWN, PAWL_LOGIN, PAWL_DENIED, PAWL_REFUSED, PAWL_INVALID, PAWL_MEMORY, PAWL_FORKED.
  */
 PAWL_MUST_CHECK enum pawl_result pawl_list(struct pawl *pawl, const char *name, struct pawl_entry *entries, size_t room, size_t *count,
@@ -256,8 +257,8 @@ PAWL_MUST_CHECK enum pawl_result pawl_list(struct pawl *pawl, const char *name, 
 /*
  * Ends the hold of another process, or of this one: of one slot, or with -1 of all. For people who know that the holder is
  * not to go on: it learns who did it, and why, as soon as it can, and its token is too low for whoever checks tokens. Blocks.
- * PAWL_NOTHING: it is not held. PAWL_UNKNOWN: it may have ended. PAWL_LOGIN, PAWL_DENIED, PAWL_FOREIGN, PAWL_REFUSED,
- * PAWL_INVALID, PAWL_FORKED.
+ * PAWL_NOTHING: it is not held. PAWL_FOREIGN: a slot has a document that pawl did not write, and the others are ended.
+ * PAWL_UNKNOWN: it may have ended. PAWL_LOGIN, PAWL_DENIED, PAWL_REFUSED, PAWL_INVALID, PAWL_MEMORY, PAWL_FORKED.
  */
 PAWL_MUST_CHECK enum pawl_result pawl_break(struct pawl *pawl, const char *name, int slot, const char *why, struct pawl_error *error);
 

@@ -390,6 +390,24 @@ def test_foreign_lock(field):
     assert (done.returncode, done.stdout) == (1, b"") and b"deleteOne" in done.stderr, done
 
 
+def test_foreign_lock_of_one_slot(field, locked):
+    """--show, --list and --break tell of it, and do for the other slots what is asked."""
+    taken = locked("n", *sh("echo $$; sleep 60"), options=["--slots", "2"])
+    taken.command()
+    field.locks.insert_one({"type": "n", "slot": 1, "owner": "somebody"})
+    for words in (["--show", "n"], ["--list"], ["--list", "--json"]):
+        done = field.run("pawl-lock", *words)
+        assert done.returncode == 1 and f"{taken.pid}".encode() in done.stdout and b"deleteOne({type: \"n\", slot: 1})" in done.stderr, done
+    done = field.run("pawl-lock", "--break", "n", "--reason", "x")
+    assert done.returncode == 1 and b"deleteOne({type: \"n\", slot: 1})" in done.stderr, done
+    assert taken.wait(15) == 1 and "it was broken: x" in taken.errors(), taken
+    done = field.run("pawl-lock", "--break", "n", "--reason", "x")
+    assert done.returncode == 1 and b"deleteOne" in done.stderr and b"not held" not in done.stderr, done
+    field.locks.delete_one({"slot": 1})
+    done = field.run("pawl-lock", "--break", "n", "--reason", "x")
+    assert done.returncode == 1 and b"not held" in done.stderr, done
+
+
 def test_expired_lock_is_stolen(field):
     assert field.run("pawl-setup").returncode == 0
     field.locks.insert_one({"type": "n", "slot": 0, "owner": bson.Binary(bytes(16)), "ttl_ms": 1000})

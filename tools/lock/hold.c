@@ -92,7 +92,8 @@ static void append_queue(bson_t *line, const struct session *session, const char
   enum { ENTRIES_MAX = 1600 }; /* a thousand slots, and all that the wait queue takes */
   size_t count = 0, holder = SIZE_MAX, mine = SIZE_MAX;
   struct pawl_entry *entries = calloc(ENTRIES_MAX, sizeof *entries);
-  if (entries != NULL && pawl_list(session->pawl, name, entries, ENTRIES_MAX, &count, NULL) != PAWL_OK)
+  enum pawl_result result = entries != NULL ? pawl_list(session->pawl, name, entries, ENTRIES_MAX, &count, NULL) : PAWL_MEMORY;
+  if (result != PAWL_OK && result != PAWL_FOREIGN) /* beside a document that is not pawl's the others are known */
     count = 0;
   for (size_t i = 0; entries != NULL && i < count && i < ENTRIES_MAX; i++) {
     if (entries[i].slot >= 0 && holder == SIZE_MAX)

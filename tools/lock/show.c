@@ -49,33 +49,37 @@ static void print_text(const struct pawl_entry *entry)
   printf(": %s, by %s, pid %" PRId64 " (%s)\n", state, entry->host[0] ? entry->host : "?", entry->pid, entry->program);
 }
 
-/* More may have come between two calls: asked again until all fit. NULL: said. */
-static struct pawl_entry *entries_of(const struct session *session, size_t *count)
+/* More may have come between two calls: asked again until all fit. A document that is not pawl's is said, and leaves the others to be shown.
+ * NULL: said, and *code is the exit status. */
+static struct pawl_entry *entries_of(const struct session *session, size_t *count, int *code)
 {
   struct pawl_entry *entries = NULL;
   struct pawl_error error;
   for (size_t room = 0;;) {
     enum pawl_result result = pawl_list(session->pawl, session->config->show, entries, room, count, &error);
-    if (result == PAWL_OK && *count <= room && entries != NULL)
-      return entries;
-    free(entries);
-    room = *count + 64;
-    entries = result == PAWL_OK ? calloc(room, sizeof *entries) : NULL;
-    if (entries != NULL)
-      continue;
-    session_say(session->config, CONFIG_LOG_ERROR, "%s", result == PAWL_OK ? "no memory" : error.text);
-    *count = (size_t)session_exit_code(result == PAWL_OK ? PAWL_MEMORY : result);
-    return NULL;
+    bool listed = result == PAWL_OK || result == PAWL_FOREIGN, all = listed && *count <= room && entries != NULL;
+    if (!all) {
+      free(entries);
+      room = *count + 64;
+      entries = listed ? calloc(room, sizeof *entries) : NULL;
+      if (entries != NULL)
+        continue;
+    }
+    *code = session_exit_code(listed && !all ? PAWL_MEMORY : result);
+    if (!all || result != PAWL_OK)
+      session_say(session->config, CONFIG_LOG_ERROR, "%s", listed && !all ? "no memory" : error.text);
+    return entries;
   }
 }
 
 int show_run(const struct session *session)
 {
   size_t count;
+  int code;
   bool held = false;
-  struct pawl_entry *entries = entries_of(session, &count);
+  struct pawl_entry *entries = entries_of(session, &count, &code);
   if (entries == NULL)
-    return (int)count;
+    return code;
   for (size_t i = 0; i < count; i++) {
     held = held || entries[i].slot >= 0;
     if (session->config->json)
@@ -86,7 +90,7 @@ int show_run(const struct session *session)
   free(entries);
   if (fflush(stdout) != 0)
     return EXIT_FAILED;
-  return held || session->config->show == NULL ? EXIT_DONE : EXIT_FAILED;
+  return held || session->config->show == NULL ? code : EXIT_FAILED;
 }
 
 int break_run(const struct session *session)
