@@ -54,7 +54,9 @@ static enum pawl_result find(struct pawl *pawl, struct holders *holders, int *sl
   *slots = outcome == OUTCOME_YES && ledger.slots > 0 ? ledger.slots : 1; /* a ledger that cannot be used does not prevent it */
   if (holders->no_memory)
     return result_set(error, PAWL_MEMORY, "breaking %s: no memory", holders->name);
-  return holders->count > 0 || holders->foreign.text[0] != '\0' ? PAWL_OK : result_set(error, PAWL_NOTHING, "breaking %s: it is not held", holders->name);
+  return holders->count > 0 || holders->foreign.text[0] != '\0'
+             ? PAWL_OK
+             : result_set(error, PAWL_NOTHING, "breaking %s: it is not held", holders->name);
 }
 
 enum pawl_result pawl_break(struct pawl *pawl, const char *name, int slot, const char *why, struct pawl_error *error)

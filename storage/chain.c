@@ -202,13 +202,20 @@ static enum read_status segment_load(struct segment *segment, const char *dir, c
   return READ_OK;
 }
 
-/* After READ_DAMAGED from segment_load: tries to read the segment without its header. Nothing else names the predecessor. */
-static bool segment_load_headless(struct segment *segment, const char *dir, const char *type, const struct segment_header *successor)
+/*
+ * After READ_DAMAGED from segment_load, which set *error: tries to read the segment without its header. Nothing else names the predecessor.
+ * READ_OK: it is headless. READ_DAMAGED: so it cannot be read either, and *error stays. READ_FAILED.
+ */
+static enum read_status segment_load_headless(struct segment *segment, const char *dir, const char *type,
+                                              const struct segment_header *successor, struct error *error)
 {
   struct reader reader;
-  struct error ignored;
-  if (reader_open_headless(&reader, dir, segment->name, segment->has_end ? &segment->end : NULL, &ignored) != READ_OK)
-    return false;
+  struct error cause;
+  enum read_status status = reader_open_headless(&reader, dir, segment->name, segment->has_end ? &segment->end : NULL, &cause);
+  if (status == READ_FAILED)
+    *error = cause;
+  if (status != READ_OK)
+    return status == READ_FAILED ? READ_FAILED : READ_DAMAGED;
   segment->headless = true;
   segment->header = reader.header;
   reader_close(&reader);
@@ -217,7 +224,7 @@ static bool segment_load_headless(struct segment *segment, const char *dir, cons
     segment->header.epoch = successor->predecessor_epoch;
     segment->header.number = successor->number - 1;
   }
-  return true;
+  return READ_OK;
 }
 
 /* The number and epoch in a segment's header must be those that its successor records. */
@@ -275,9 +282,9 @@ static enum read_status chain_walk(struct chain *chain, const char *dir, const c
     enum read_status status = segment_load(&segment, dir, type, name, has_end ? &end : NULL, error);
     if (status == READ_ABSENT)
       return successor == NULL ? READ_DAMAGED : chain_prune(chain, dir, listing, error);
-    bool headless = status == READ_DAMAGED && segment_load_headless(&segment, dir, type, successor);
-    if (status != READ_OK && !headless)
-      return status;
+    enum read_status usable = status == READ_DAMAGED ? segment_load_headless(&segment, dir, type, successor, error) : status;
+    if (usable != READ_OK)
+      return usable;
     if (successor != NULL && !segment_fits_successor(&segment, successor)) {
       error_set(error, "%s: it is not the segment that %s names as its predecessor", name, chain->segments[chain->count - 1].name);
       return READ_DAMAGED;
@@ -286,7 +293,7 @@ static enum read_status chain_walk(struct chain *chain, const char *dir, const c
       error_set(error, "no memory for the list of segments of %s", type);
       return READ_FAILED;
     }
-    if (headless || segment.header.first_seq <= from_seq || !predecessor_end(&segment.header, &end))
+    if (segment.headless || segment.header.first_seq <= from_seq || !predecessor_end(&segment.header, &end))
       return status;
     if (name_epoch(end.file) >= segment.header.epoch) {
       error_set(error, "%s: it names %s, which cannot be older, as its predecessor", name, end.file);

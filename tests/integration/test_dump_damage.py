@@ -212,7 +212,8 @@ def test_damage_is_graver_than_what_stops_the_reading(tmp_path):
     assert dump(path, "--keep-going").returncode == 3
 
 
-@pytest.mark.parametrize("how", [[], ["--verify"], ["--format", "blocks"]], ids=["messages", "verify", "blocks"])
+@pytest.mark.parametrize("how", [[], ["--verify"], ["--format", "blocks"], ["--tail", "2"], ["--tail", "2", "--where", "type=t1"]],
+                         ids=["messages", "verify", "blocks", "tail", "tail-where"])
 def test_a_disk_that_fails_while_it_is_read(tmp_path, faulty_disk, how):
     """Whichever read it is: exit 1, and what is incomplete does not seem complete."""
     (tmp_path / "files").mkdir()

@@ -226,6 +226,25 @@ def test_a_ledger_that_does_not_know_the_file(tmp_path, with_ledger):
     verdict(with_ledger(without_file("t1"), "--dir", tmp_path, "--type", "t1", "--verify"), 1, "t1: absent, nothing to verify")
 
 
+def test_blocks_that_no_ledger_names(tmp_path, with_ledger, faulty_disk):
+    """Neither a damaged header nor a disk that fails makes a file one without blocks."""
+    (tmp_path / "files").mkdir()
+    segment = made.Segment(tmp_path / "files/t1.bin").numbered(1).close()
+    disk = FaultyDisk(faulty_disk, tmp_path, tmp_path / "files")
+    more = {"env": ENVIRONMENT | {name: str(value) for name, value in disk.env.items()}}
+    def look(): return with_ledger(without_file("t1"), "--dir", tmp_path / "files", "--type", "t1", "--verify", **more)
+    verdict(look(), 3, "t1: unknown, ", "names no file")
+    flip(segment.path, 60)
+    verdict(look(), 3, "t1: unknown, ", "names no file")
+    failures = 0
+    for reads in range(1, 20):  # more than it makes
+        disk.rule(f"pread t1.bin {reads} {errno.EIO}")
+        done = look()
+        failures += done.returncode == 1
+        verdict(done, *((1, "t1: unreadable, ", "Input/output error") if done.returncode == 1 else (3, "t1: unknown, ", "names no file")))
+    assert failures > 0
+
+
 def test_a_type_whose_first_file_is_named_meanwhile(tmp_path, with_ledger):
     segment = made.Segment(tmp_path / "t1.bin").numbered(1)
     done = with_ledger((without_file("t1"), ledger_of(segment)), "--dir", tmp_path, "--type", "t1", "--verify")

@@ -222,7 +222,8 @@ CHAIN_TEST(test_segment_lost_meanwhile)
   chain_reader_deinit(&at);
 }
 
-static void calls_fail(const struct committed *end)
+/* whole: what is read without a failure. */
+static void calls_fail(const struct committed *end, enum read_status whole)
 {
   static const enum disk_call calls[] = {DISK_LIST, DISK_OPEN, DISK_READ, DISK_SIZE};
   for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
@@ -231,7 +232,7 @@ static void calls_fail(const struct committed *end)
       read_chain("t1", end, &reading);
       bool failed = memory_disk.fail_in[calls[i]] == 0;
       memory_disk.fail_in[calls[i]] = 0;
-      if (reading.status != (failed ? READ_FAILED : READ_END))
+      if (reading.status != (failed ? READ_FAILED : whole))
         fail_msg("call %d of kind %d: %d, with %" PRId64 " messages", n, calls[i], reading.status, reading.messages);
       if (!failed)
         break;
@@ -241,8 +242,18 @@ static void calls_fail(const struct committed *end)
 CHAIN_TEST(test_failing_calls)
 {
   four_segments();
-  calls_fail(&holder.committed);
-  calls_fail(NULL);
+  calls_fail(&holder.committed, READ_END);
+  calls_fail(NULL, READ_END);
+}
+
+/* What cannot be read is not damaged. */
+CHAIN_TEST(test_failing_calls_behind_a_damaged_header)
+{
+  first_segment(5);
+  size_t size;
+  memory_disk_bytes(DIR, "t1.bin", &size)[300] ^= 1;
+  calls_fail(&holder.committed, READ_DAMAGED);
+  calls_fail(NULL, READ_DAMAGED);
 }
 
 /* Else the orphan would be the newest, and what its predecessor got after it would not be read. */
@@ -251,7 +262,7 @@ CHAIN_TEST(test_failing_calls_beside_an_orphan)
   fenced_segment();
   holder_continue(&holder, "A");
   holder_append(&holder, 3);
-  calls_fail(NULL);
+  calls_fail(NULL, READ_END);
 }
 
 CHAIN_TEST(test_types)

@@ -59,8 +59,15 @@ static int64_t messages_of(const struct selection *selection, int64_t seq, const
 
 /* ---- where to begin ---- */
 
+/* A search whose disk fails would select too much: nothing is selected. */
+static void search_failed(struct selection *selection, const struct walk *walk)
+{
+  dump_note_status(selection->dump, READ_FAILED, &walk->error);
+  selection->done = true;
+}
+
 /* The last seq that would be selected without --tail; 0: none. Reads only the end of the source. */
-static int64_t find_last(const struct selection *selection)
+static int64_t find_last(struct selection *selection)
 {
   const struct dump *dump = selection->dump;
   struct walk walk;
@@ -75,6 +82,8 @@ static int64_t find_last(const struct selection *selection)
     enum walk_event event = walk_next(&walk);
     const struct block_marker *block = walk_block(&walk);
     reading = event == WALK_BLOCK || event == WALK_DAMAGED;
+    if (event == WALK_FAILED)
+      search_failed(selection, &walk);
     if (event != WALK_BLOCK)
       continue;
     proved = block->seq - 1;
@@ -99,6 +108,8 @@ static int64_t pass_over(struct selection *selection, int64_t last, int64_t coun
     enum walk_event event = walk_next(&walk);
     const struct block_marker *block = walk_block(&walk);
     reading = event == WALK_DAMAGED || (event == WALK_BLOCK && block->seq <= last);
+    if (event == WALK_FAILED)
+      search_failed(selection, &walk);
     if (!reading || event != WALK_BLOCK || block->kind != BLOCK_DATA)
       continue;
     struct cursor cursor = cursor_at(block, walk.at.reader.messages, walk.at.reader.messages_bytes);
@@ -124,10 +135,10 @@ static void begin_with_tail(struct selection *selection)
   int64_t last = find_last(selection), tail = selection->dump->config->tail;
   bool all = selection->dump->where == NULL;
   selection->from = larger(selection->from, all && tail < last ? last - tail + 1 : 1);
-  if ((all && !selection->opens) || selection->from > last)
+  if (selection->done || (all && !selection->opens) || selection->from > last)
     return;
   int64_t messages = pass_over(selection, last, INT64_MAX);
-  if (messages > tail)
+  if (messages > tail && !selection->done)
     pass_over(selection, last, messages - tail);
 }
 

@@ -126,13 +126,16 @@ bool source_is_foreign(const char *dir, const char *name)
 static enum read_status single_load(struct source *source, const char *name, struct error *error)
 {
   struct reader reader;
-  struct error ignored;
+  struct error cause;
   int64_t epoch = 0;
-  enum read_status status = reader_open(&reader, source->dir, name, NULL, error);
-  bool headless = status == READ_DAMAGED && reader_open_headless(&reader, source->dir, name, NULL, &ignored) == READ_OK;
-  source->foreign = status == READ_DAMAGED && !headless && is_foreign(source->dir, name, true);
-  if (status != READ_OK && !headless)
-    return status;
+  enum read_status status = reader_open(&reader, source->dir, name, NULL, error), usable = status;
+  if (status == READ_DAMAGED)
+    usable = reader_open_headless(&reader, source->dir, name, NULL, &cause);
+  if (status == READ_DAMAGED && usable == READ_FAILED)
+    *error = cause;
+  source->foreign = usable == READ_DAMAGED && is_foreign(source->dir, name, true);
+  if (usable != READ_OK)
+    return usable;
   reader_close(&reader);
   struct segment *segment = source->chain.segments = calloc(1, sizeof *segment);
   if (segment == NULL) {
@@ -141,10 +144,10 @@ static enum read_status single_load(struct source *source, const char *name, str
   }
   source->chain.count = 1;
   segment->header = reader.header;
-  segment->headless = headless;
+  segment->headless = status == READ_DAMAGED;
   snprintf(segment->name, sizeof segment->name, "%s", name);
   snprintf(source->type, sizeof source->type, "%s", reader.header.type);
-  if (headless && !segment_name_parse(name, source->type, &epoch))
+  if (segment->headless && !segment_name_parse(name, source->type, &epoch))
     source->type[0] = 0;
   return status;
 }

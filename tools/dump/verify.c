@@ -184,15 +184,18 @@ static bool is_there(const struct source *source, const char *name)
   return status != FILE_ABSENT && (status != FILE_OK || file_close(&file, &ignored) == FILE_OK);
 }
 
-static bool has_blocks(const struct source *source, const char *name)
+/* READ_OK: a block was committed to it. READ_FAILED: that cannot be told. */
+static enum read_status has_blocks(const struct source *source, const char *name, struct error *error)
 {
   struct reader reader;
-  struct error ignored;
-  if (reader_open(&reader, source->dir, name, NULL, &ignored) != READ_OK)
-    return false;
-  bool found = reader_next_marker(&reader, &ignored) == READ_OK;
+  enum read_status status = reader_open(&reader, source->dir, name, NULL, error);
+  if (status == READ_DAMAGED)
+    status = reader_open_headless(&reader, source->dir, name, NULL, error);
+  if (status != READ_OK)
+    return status;
+  status = reader_next_marker(&reader, error);
   reader_close(&reader);
-  return found;
+  return status;
 }
 
 /* The files of the type that are not in its chain, as text. */
@@ -209,9 +212,14 @@ static void verdict_empty(struct verdict *verdict, const struct source *source, 
   const struct chain *chain = &source->chain;
   const char *db = config_db_name(dump->config);
   char names[FILE_NAME_SIZE + 16];
-  bool blocks = false;
-  for (size_t i = 0; i < chain->orphan_count && !blocks; i++)
-    blocks = has_blocks(source, chain->orphans[i]);
+  enum read_status looked = READ_END;
+  for (size_t i = 0; i < chain->orphan_count && looked != READ_OK && looked != READ_FAILED; i++)
+    looked = has_blocks(source, chain->orphans[i], &verdict->why);
+  if (source->has_ledger && looked == READ_FAILED) {
+    verdict->finding = FOUND_UNREADABLE;
+    return;
+  }
+  bool blocks = looked == READ_OK;
   orphan_names(source, names, sizeof names);
   verdict->finding = source->foreign ? FOUND_FOREIGN : source->has_ledger && blocks ? FOUND_UNKNOWN : FOUND_ABSENT;
   if (source->foreign)

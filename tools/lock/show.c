@@ -49,8 +49,8 @@ static void print_text(const struct pawl_entry *entry)
   printf(": %s, by %s, pid %" PRId64 " (%s)\n", state, entry->host[0] ? entry->host : "?", entry->pid, entry->program);
 }
 
-/* More may have come between two calls: asked again until all fit. A document that is not pawl's is said, and leaves the others to be shown.
- * NULL: said, and *code is the exit status. */
+/* More may have come between two calls: asked again until all fit. A document that is not pawl's is said, and leaves the others to be
+ * shown. NULL: said, and *code is the exit status. */
 static struct pawl_entry *entries_of(const struct session *session, size_t *count, int *code)
 {
   struct pawl_entry *entries = NULL;
