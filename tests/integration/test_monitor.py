@@ -13,7 +13,7 @@ import bson
 import pytest
 from bson.raw_bson import RawBSONDocument
 
-from harness import free_port, program, wait_until
+from harness import CALM, free_port, program, wait_until
 from health_port import LOOPBACK
 from secured import PASSWORDS, documented_roles, secretless
 
@@ -135,6 +135,22 @@ def test_holders_of_slots_and_a_lock_that_is_a_problem(field, monitor):
     port.wait_metric(("pawl_type_problem", "t1"), 1)
     field.db.locks.delete_one({"type": "t1"})
     wait_until(lambda: port.metrics().get(("pawl_type_problem", "t1"), 0) == 0, lambda: str(port.metrics()))
+
+
+def test_a_ledger_that_cannot_be_used(field, monitor):
+    """What it says is not known: a counter neither falls to 0 nor rises from there."""
+    FROM_LEDGER = ["pawl_type_epoch", "pawl_type_committed_documents_total", "pawl_type_committed_messages_total", "pawl_type_settled_documents_total",
+                   "pawl_type_file_bytes", "pawl_type_paused", "pawl_type_moved", "pawl_type_own_collection"]
+    port = monitor()
+    assert field.run("pawl-setup").returncode == 0
+    field.fill(7)
+    field.drain(*CALM)
+    port.wait_metric(("pawl_type_committed_documents_total", "t1"), 7)
+    assert all((name, "t1") in port.metrics() for name in FROM_LEDGER), port.metrics()
+    for wrong in ({"epoch": "old"}, {"clean": 1}):
+        field.db.ledger.update_one({"_id": "t1"}, {"$set": wrong})
+        port.wait_metric(("pawl_type_problem", "t1"), 1)
+        assert not any((name, "t1") in port.metrics() for name in FROM_LEDGER), port.metrics()
 
 
 def lock_command(field):

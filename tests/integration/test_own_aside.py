@@ -37,6 +37,13 @@ def test_listed(wrong):
     assert len(re.findall("^t1: _id ", said, re.M)) >= 3 and "t2: " not in said, said
 
 
+def test_listed_beside_a_ledger_that_cannot_be_used(wrong):
+    """Then its own collection is not known; the others are listed."""
+    wrong.db.ledger.update_one({"_id": "t2"}, {"$set": {"seq": "many"}})
+    said = setup(wrong, "--list-refused", code=74)
+    assert "the ledger of \"t2\" cannot be used" in said and "seq" in said and len(re.findall("^t1: _id ", said, re.M)) >= 3, said
+
+
 def test_there_and_back(wrong):
     field = wrong
     before, before_shared = raw(field), raw(field, "messages")

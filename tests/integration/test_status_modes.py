@@ -219,6 +219,18 @@ def test_peek_needs_the_index(field):
     assert done.returncode == 2 and b"has no index {type: 1, _id: 1}" in done.stderr and b"pawl-setup" in done.stderr, done
 
 
+def test_peek_needs_the_ledger(field):
+    """It says whether there is a collection of the type's own: without it nothing is shown as the first."""
+    assert field.run("pawl-setup", "--type", "t1", "--own-collection").returncode == 0
+    field.db["messages.t1"].insert_one({"n": 1})
+    with field.failing(["find"], {"times": 9}, program="pawl-status", collection="ledger", errorCode=50):
+        done = field.run("pawl-status", "--peek", "t1")
+    assert (done.returncode, done.stdout) == (69, b"") and b"reading the ledger: " in done.stderr, done
+    field.db.ledger.update_one({"_id": "t1"}, {"$set": {"seq": "many"}})
+    done = field.run("pawl-status", "--peek", "t1")
+    assert (done.returncode, done.stdout) == (2, b"") and b"the ledger of \"t1\" cannot be used" in done.stderr, done
+
+
 def test_peek_of_hostile_documents(field):
     assert field.run("pawl-setup").returncode == 0
     text = "\x1b[31m\x7f\x9b7m\u202e\u200b\U000e0041\r\n" + "é"

@@ -129,58 +129,58 @@ static bool waiting(const struct board *board, const struct overview_row *row, d
 static bool epoch(const struct board *board, const struct overview_row *row, double *number)
 {
   (void)board;
-  return known((double)row->ledger.epoch, number);
+  return !row->ledger_malformed && known((double)row->ledger.epoch, number);
 }
 
 static bool committed(const struct board *board, const struct overview_row *row, double *number)
 {
   (void)board;
-  return known((double)row->ledger.end.seq, number);
+  return !row->ledger_malformed && known((double)row->ledger.end.seq, number);
 }
 
 static bool messages(const struct board *board, const struct overview_row *row, double *number)
 {
   (void)board;
-  return known((double)row->ledger.end.items, number);
+  return !row->ledger_malformed && known((double)row->ledger.end.items, number);
 }
 
 static bool settled(const struct board *board, const struct overview_row *row, double *number)
 {
   (void)board;
-  return known((double)row->ledger.settled, number);
+  return !row->ledger_malformed && known((double)row->ledger.settled, number);
 }
 
 static bool file_bytes(const struct board *board, const struct overview_row *row, double *number)
 {
   (void)board;
-  return row->ledger.end.file[0] != '\0' && known((double)row->ledger.end.length, number);
+  return !row->ledger_malformed && row->ledger.end.file[0] != '\0' && known((double)row->ledger.end.length, number);
 }
 
 static bool own(const struct board *board, const struct overview_row *row, double *number)
 {
   (void)board;
   *number = row->ledger.own;
-  return true;
+  return !row->ledger_malformed;
 }
 
 static bool refused(const struct board *board, const struct overview_row *row, double *number)
 {
   *number = (double)row->refused;
-  return row->ledger.own && board->overview.queue_known && !row->own_unknown;
+  return !row->ledger_malformed && row->ledger.own && board->overview.queue_known && !row->own_unknown;
 }
 
 static bool paused(const struct board *board, const struct overview_row *row, double *number)
 {
   (void)board;
   *number = row->ledger.paused;
-  return true;
+  return !row->ledger_malformed;
 }
 
 static bool moved(const struct board *board, const struct overview_row *row, double *number)
 {
   (void)board;
   *number = row->ledger.moved;
-  return true;
+  return !row->ledger_malformed;
 }
 
 static bool problem(const struct board *board, const struct overview_row *row, double *number)

@@ -61,6 +61,7 @@ struct overview_row {
   int64_t still_ms; /* for so long this process has seen documents wait and the ledger's seq stay the same; 0: it moves, or none waits */
 
   struct ledger ledger; /* all zero: there is none. Its pause, too; of a type that was moved away `moved` alone is set */
+  bool ledger_malformed; /* it cannot be used: what is in `ledger` is not known to be so, `problem` says why */
 
   bool held;
   int holders;           /* of a lock with slots there may be several; `lock` is that of the first slot that is held */

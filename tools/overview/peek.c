@@ -108,11 +108,13 @@ static bson_t *brief_command(struct mongo *mongo, const char *type, bool own, in
   return aggregate(mongo, &pipeline);
 }
 
-static bool is_own(struct lockstore *store, const char *type)
+/* YES: *own is whether the type has its own collection. REFUSED: its ledger cannot be used. */
+static enum outcome is_own(struct lockstore *store, const char *type, bool *own, struct error *error)
 {
   struct ledger ledger;
-  struct error ignored;
-  return ledger_read(store, type, &ledger, &ignored) == OUTCOME_YES && ledger.own;
+  enum outcome outcome = ledger_read(store, type, &ledger, error);
+  *own = outcome == OUTCOME_YES && ledger.own;
+  return outcome == OUTCOME_NO ? OUTCOME_YES : outcome;
 }
 
 /* Whether the server says that there is no index for the hint. */
@@ -146,17 +148,22 @@ enum outcome overview_peek(struct lockstore *store, const char *type, int64_t li
                            struct error *error)
 {
   struct mongo *mongo = lockstore_mongo(store);
+  bool own = false;
   enum outcome outcome = mongo_hello(mongo, error);
-  return outcome == OUTCOME_YES ? peek(mongo, whole_command(mongo, type, is_own(store, type), limit), each, context, error) : outcome;
+  if (outcome == OUTCOME_YES)
+    outcome = is_own(store, type, &own, error);
+  return outcome == OUTCOME_YES ? peek(mongo, whole_command(mongo, type, own, limit), each, context, error) : outcome;
 }
 
 enum outcome overview_peek_brief(struct lockstore *store, const char *type, int limit, int whole_max, overview_peek_each *each,
                                  void *context, struct error *error)
 {
   struct mongo *mongo = lockstore_mongo(store);
+  bool own = false;
   enum outcome outcome = mongo_hello(mongo, error);
-  return outcome == OUTCOME_YES ? peek(mongo, brief_command(mongo, type, is_own(store, type), limit, whole_max), each, context, error)
-                                : outcome;
+  if (outcome == OUTCOME_YES)
+    outcome = is_own(store, type, &own, error);
+  return outcome == OUTCOME_YES ? peek(mongo, brief_command(mongo, type, own, limit, whole_max), each, context, error) : outcome;
 }
 
 /* ---- as text ---- */

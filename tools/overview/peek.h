@@ -15,7 +15,8 @@ typedef void overview_peek_each(void *context, const bson_t *document);
 
 /*
  * Passes the first `limit` documents of the type, in the order in which a worker takes them: by rising _id, as the majority has them. It
- * reads these documents and no others. REFUSED: the index {type: 1, _id: 1} is missing, and all documents would have to be read.
+ * reads these documents and no others. REFUSED: the index {type: 1, _id: 1} is missing, and all documents would have to be read; or the type's
+ * ledger cannot be used, which says whether it has its own collection.
  */
 MUST_CHECK enum outcome overview_peek(struct lockstore *store, const char *type, int64_t limit, overview_peek_each *each, void *context,
                                       struct error *error);

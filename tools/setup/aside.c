@@ -37,6 +37,7 @@ struct round { /* as many documents as are kept in memory at a time */
   const struct aside *aside;
   bool copies; /* those of refused, else those of a queue that no worker can take */
   bool own;    /* they are in the own collection of the type */
+  size_t skipped; /* the first of these stay, as an earlier round has told */
   struct one *list;
   size_t count, room, bytes;
   bool more, no_memory;
@@ -65,6 +66,10 @@ static void round_add(void *context, const bson_t *document)
   struct round *round = context;
   if (!wanted(round, document))
     return;
+  if (round->skipped > 0) {
+    round->skipped--;
+    return;
+  }
   if (round->bytes + document->len > ROUND_BYTES_MAX && round->count > 0) {
     round->more = true;
     return;
@@ -197,10 +202,13 @@ static bool confirmed(const struct round *round)
 
 /* ---- the way there ---- */
 
-/* *moved counts on. DONE, LEFT or UNAVAILABLE. */
-static enum aside_status round_set(const struct round *round, struct mover *mover, size_t *moved, struct error *error)
+struct totals {
+  size_t moved, left; /* left: told, and it stays where it is */
+};
+
+/* DONE or UNAVAILABLE. */
+static enum aside_status round_set(const struct round *round, struct mover *mover, struct totals *totals, struct error *error)
 {
-  enum aside_status status = ASIDE_DONE;
   for (size_t i = 0; i < round->count; i++) {
     struct original original = {.document = round->list[i].bytes, .bytes = round->list[i].count};
     struct error why = {.text = ""};
@@ -213,15 +221,15 @@ static enum aside_status round_set(const struct round *round, struct mover *move
       *error = why;
       return ASIDE_UNAVAILABLE;
     }
-    *moved += outcome == OUTCOME_YES;
+    totals->moved += outcome == OUTCOME_YES;
     if (outcome != OUTCOME_YES && why.text[0] != '\0') {
       char text[sizeof why.text + 20];
       snprintf(text, sizeof text, "; it stays: %s", why.text);
       tell(round->aside, &round->list[i], false, text);
-      status = ASIDE_LEFT;
+      totals->left++;
     }
   }
-  return status;
+  return ASIDE_DONE;
 }
 
 /* The lock, where one is needed: a type's, with its fence; without transactions also one of the tools alone. */
@@ -266,12 +274,13 @@ static void clear_way(struct mover *mover)
   }
 }
 
-typedef enum aside_status round_move(const struct round *round, struct mover *mover, size_t *moved, struct error *error);
+typedef enum aside_status round_move(const struct round *round, struct mover *mover, struct totals *totals, struct error *error);
 
 static enum aside_status run(const struct aside *aside, bool copies, struct hold *hold, round_move *move, size_t *moved,
                              struct error *error)
 {
   struct mover mover;
+  struct totals totals = {.moved = 0};
   enum aside_status status = ASIDE_DONE;
   bool first = true, more = true;
   *moved = 0;
@@ -280,7 +289,7 @@ static enum aside_status run(const struct aside *aside, bool copies, struct hold
     return ASIDE_UNAVAILABLE;
   }
   while (more && status == ASIDE_DONE) {
-    struct round round = {.aside = aside, .copies = copies};
+    struct round round = {.aside = aside, .copies = copies, .skipped = totals.left};
     enum outcome read = round_read(&round, error);
     more = round.more;
     if (read != OUTCOME_YES)
@@ -292,12 +301,13 @@ static enum aside_status run(const struct aside *aside, bool copies, struct hold
       status = copies && mover.transactor != NULL ? ASIDE_DONE : lock(aside, &mover, hold, error);
     }
     if (status == ASIDE_DONE)
-      status = move(&round, &mover, moved, error);
+      status = move(&round, &mover, &totals, error);
     first = false;
     round_free(&round);
   }
   mover_deinit(&mover);
-  return status;
+  *moved = totals.moved;
+  return status == ASIDE_DONE && totals.left > 0 ? ASIDE_LEFT : status;
 }
 
 enum aside_status aside_set(const struct aside *aside, size_t *moved, struct error *error)
@@ -338,9 +348,8 @@ static enum outcome copy_back(const struct aside *aside, struct mover *mover, co
   return outcome;
 }
 
-static enum aside_status round_back(const struct round *round, struct mover *mover, size_t *moved, struct error *error)
+static enum aside_status round_back(const struct round *round, struct mover *mover, struct totals *totals, struct error *error)
 {
-  enum aside_status status = ASIDE_DONE;
   for (size_t i = 0; i < round->count; i++) {
     struct error why = {.text = ""};
     enum outcome outcome = copy_back(round->aside, mover, &round->list[i], &why);
@@ -348,15 +357,15 @@ static enum aside_status round_back(const struct round *round, struct mover *mov
       *error = why;
       return ASIDE_UNAVAILABLE;
     }
-    *moved += outcome == OUTCOME_YES;
+    totals->moved += outcome == OUTCOME_YES;
     if (outcome != OUTCOME_YES && why.text[0] != '\0') {
       char text[sizeof why.text + 40];
       snprintf(text, sizeof text, "; it stays in " COPIES ": %s", why.text);
       tell(round->aside, &round->list[i], true, text);
-      status = ASIDE_LEFT;
+      totals->left++;
     }
   }
-  return status;
+  return ASIDE_DONE;
 }
 
 enum aside_status aside_back(const struct aside *aside, size_t *moved, struct error *error)
@@ -372,6 +381,8 @@ struct listing {
   size_t waiting;
   char (*own)[TYPE_BYTES_MAX + 1]; /* the types with own collections */
   size_t own_count, own_room, at;  /* at: the one that is read, from 1; 0: messages */
+  bool no_memory;
+  struct error malformed; /* says why a ledger cannot be used; "": all can be */
 };
 
 static bool listed(const struct listing *listing, const char *type)
@@ -410,12 +421,14 @@ static void list_copy(void *context, const bson_t *document)
 static void note_own(void *context, const char *type, const struct ledger *ledger, const char *problem)
 {
   struct listing *listing = context;
-  (void)problem;
-  if (!ledger->own || !type_name_valid(type) || !listed(listing, type))
+  if (problem != NULL && listed(listing, type))
+    error_set(&listing->malformed, "%s", problem);
+  if (problem != NULL || !ledger->own || !type_name_valid(type) || !listed(listing, type))
     return;
   if (listing->own_count == listing->own_room) {
     size_t room = listing->own_room > 0 ? 2 * listing->own_room : 16;
     void *own = realloc(listing->own, room * sizeof *listing->own);
+    listing->no_memory |= own == NULL;
     if (own == NULL)
       return;
     listing->own = own;
@@ -424,12 +437,20 @@ static void note_own(void *context, const char *type, const struct ledger *ledge
   snprintf(listing->own[listing->own_count++], sizeof *listing->own, "%s", type);
 }
 
-/* A user who may read the queue alone sees what is in that. */
+/* A user who may read the queue alone sees what is in that, and is told so. */
 static enum outcome list_own(struct listing *listing, struct error *error)
 {
   enum outcome outcome = ledger_list(listing->aside->store, NULL, note_own, listing, error);
-  if (outcome == OUTCOME_UNKNOWN && error->reason == ERROR_RIGHT)
+  if (outcome == OUTCOME_UNKNOWN && error->reason == ERROR_RIGHT) {
+    char text[sizeof error->text + 64];
+    snprintf(text, sizeof text, "own collections are left out: %s", error->text);
+    listing->aside->warn(listing->aside->context, text);
     return OUTCOME_YES;
+  }
+  if (outcome == OUTCOME_YES && listing->no_memory) {
+    error_set(error, "no memory for the list of own collections");
+    outcome = OUTCOME_UNKNOWN;
+  }
   for (listing->at = 1; listing->at <= listing->own_count && outcome == OUTCOME_YES; listing->at++)
     outcome = scan(listing->aside, "looking for documents that no worker can take", own_command(listing->own[listing->at - 1]),
                    list_waiting, listing, error);
@@ -447,5 +468,9 @@ enum aside_status aside_list(const struct aside *aside, size_t *waiting, struct 
   if (outcome == OUTCOME_YES)
     outcome = scan(aside, "reading " COPIES, copies_command(aside->type), list_copy, &listing, error);
   *waiting = listing.waiting;
+  if (outcome == OUTCOME_YES && listing.malformed.text[0] != '\0') {
+    *error = listing.malformed;
+    return ASIDE_UNTRUSTED;
+  }
   return outcome == OUTCOME_YES ? ASIDE_DONE : ASIDE_UNAVAILABLE;
 }

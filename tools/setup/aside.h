@@ -18,6 +18,7 @@ struct aside {
   bool (*confirm)(void *context, const char *text);
   /* Tells what became of one document, or lists one. */
   void (*tell)(void *context, const char *text);
+  void (*warn)(void *context, const char *text); /* what the list does without */
   void *context;
 };
 
@@ -26,14 +27,14 @@ enum aside_status {
   ASIDE_DECLINED,    /* confirm returned false */
   ASIDE_LEFT,        /* some were told and stay, e.g. because their type is not paused; the others are moved */
   ASIDE_BUSY,        /* others held the type's lock; or it is not settled; nothing was changed */
-  ASIDE_UNTRUSTED,   /* the type's ledger cannot be used */
+  ASIDE_UNTRUSTED,   /* the type's ledger cannot be used; listing: one of them, and its own collection is not listed */
   ASIDE_UNAVAILABLE, /* the database gave no answer, or a right is missing; a repeated run goes on where this one ended */
 };
 
 /* `error` is filled with BUSY, UNTRUSTED and UNAVAILABLE. *moved: how many documents. */
 MUST_CHECK enum aside_status aside_set(const struct aside *aside, size_t *moved, struct error *error);
 MUST_CHECK enum aside_status aside_back(const struct aside *aside, size_t *moved, struct error *error);
-/* Lists what no worker can take, and what was set aside. Only reads. DONE or UNAVAILABLE. *waiting: how many are in the queue. */
+/* Lists what no worker can take, and what was set aside. Only reads. DONE, UNTRUSTED or UNAVAILABLE. *waiting: how many are in the queue. */
 MUST_CHECK enum aside_status aside_list(const struct aside *aside, size_t *waiting, struct error *error);
 
 #endif

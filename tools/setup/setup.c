@@ -282,6 +282,12 @@ static void tell(void *context, const char *text)
   say(text);
 }
 
+static void warn(void *context, const char *text)
+{
+  (void)context;
+  fprintf(stderr, "%spawl-setup: %s\n", config_priority(CONFIG_LOG_WARN), text);
+}
+
 /* ---- the collection of a type ---- */
 
 static int switch_type(const struct config *config, struct lockstore *store, const char *type)
@@ -387,7 +393,7 @@ static int aside_run(struct setup *setup)
 {
   const struct config *config = &setup->config;
   struct error error;
-  struct aside aside = {.wait_ms = config->timeout_ms, .confirm = confirm, .tell = tell, .context = setup};
+  struct aside aside = {.wait_ms = config->timeout_ms, .confirm = confirm, .tell = tell, .warn = warn, .context = setup};
   aside.store = open_patient(config->uri, config->db, false, MOVE_MS, &error);
   aside.patient = aside.store ? open_patient(config->uri, config->db, false, SCAN_MS, &error) : NULL;
   if (!aside.patient)
