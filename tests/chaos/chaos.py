@@ -351,4 +351,8 @@ class Chaos:
             self.commands[name], more = judge_commands(self.commands_of(name))
             for problem in problems + more:
                 self.problem(problem)
+        if self.watch.looks == 0:
+            self.problem("committed bytes were never looked at")
+        if sum(self.commands.values()) == 0:
+            self.problem("pawl-lock ran no command")
         return counts

@@ -441,10 +441,10 @@ def test_the_journal_gets_priorities_and_no_second_time(tmp_path):
         if number > 0:
             assert journal == ["<3>" + line for line in plain]
         else:
-            assert all(re.match(r"2\d{3}-\d\d-\d\dT", line) for line in plain) and "T" not in journal[0].split()[0]
+            assert plain and all(re.match(r"2\d{3}-\d\d-\d\dT", line) for line in plain) and "T" not in journal[0].split()[0]
             assert all(line.startswith(levels[re.match(r"<\d>(\w+) ", line)[1]]) for line in journal)
         lines = said(tmp_path / "log", *command, "--log-format", "json", journal=True)
-        assert all(line.startswith(levels[json.loads(line[3:])["level"]]) for line in lines)
+        assert lines and all(line.startswith(levels[json.loads(line[3:])["level"]]) for line in lines)
     for name, arguments in (("pawl-dump", [tmp_path / "none.bin"]), ("pawl-status", ["--db", "a b"]), ("pawl-setup", ["x"]), ("pawl-lock", [])):
         lines = said(tmp_path / "log", name, *arguments, journal=True)
         assert lines and all(line.startswith("<3>") for line in lines), lines
