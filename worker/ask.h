@@ -27,13 +27,14 @@ static inline int64_t ask_count(const struct ask *ask, int64_t batch_messages)
 
 /*
  * Of `count`, so many as a batch has room for. A reply holds up to 16 MiB, and what is not in the first block of it waits in memory. A
- * sixteenth less: sizes differ, and what is left over makes a block of its own.
+ * sixteenth less: sizes differ, and what is left over makes a block of its own. The first reply says how large they are; it is smaller, so
+ * that its block is written, and deleted from the queue, while the next one is read.
  */
 static inline int64_t ask_fitting(const struct ask *ask, int64_t count, int64_t batch_bytes)
 {
-  enum { MARGIN_SHARE = 16 };
+  enum { MARGIN_SHARE = 16, FIRST = 2500 };
   if (ask->document_bytes == 0)
-    return count;
+    return count < FIRST ? count : FIRST;
   int64_t fitting = (batch_bytes - batch_bytes / MARGIN_SHARE) / ask->document_bytes;
   return fitting >= count ? count : fitting > 1 ? fitting : 1;
 }
