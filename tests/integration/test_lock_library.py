@@ -275,7 +275,7 @@ def test_a_file_refuses_who_woke_up_late(python, tmp_path, guard):
     holder = python(SLEEPER.format(checks="True", write=write), lease=2)
     wait_until(lambda: select.select([holder.stdout], [], [], 0)[0], lambda: "the holder")
     _, said = freeze_and_wake(holder, python(other, lease=2))
-    assert said.startswith("Lost ") == guard, said
+    assert ("\n" + said).count("\nLost ") == guard, said  # the driver may have said something before
     assert (tmp_path / "out").read_text() == ("new\n" if guard else "new\nlate\n")
 
 
