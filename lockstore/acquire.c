@@ -266,7 +266,7 @@ static void hand_on(struct lockstore *store, const char *type, const struct acqu
     return;
   if (seen.queue.count == 0 && seen.queue.has_last)
     (void)wait_queue_remove_empty(store, type, &ignored);
-  wait_queue_drop(&seen.queue, &mine->owner); /* a late copy of my own entry is no waiter */
+  wait_queue_drop(&seen.queue, &mine->owner); /* a late copy of my own entry does not wait */
   int next = mine->slots > 1 ? wait_queue_to_call(&seen.queue, &mine->owner, call_ms(mine), seen.free)
                              : wait_queue_next(&seen.queue, &mine->owner, call_ms(mine)); /* also one that is called already */
   if (next >= 0 && (same_kind || seen.queue.waiters[next].kind != mine->kind))

@@ -61,7 +61,7 @@ LOCK_TEST(a_document_that_is_answered_too_late)
 
 /* ---- answers that are lost ---- */
 
-/* Each request of a take and a release in turn, done and not done: it succeeds all the same, and nobody is kept off for good. */
+/* Each request of a take and a release in turn, done and not done: it succeeds all the same, and the next one can take it. */
 static void with_a_lost_answer(int skip, bool done, int slots)
 {
   char name[32];

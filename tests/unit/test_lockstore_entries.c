@@ -261,7 +261,7 @@ NEIGHBOUR_TEST(who_leaves_hands_it_on)
   has_its_turn(one);
 }
 
-/* A late copy of the releaser's own entry is no waiter. */
+/* A late copy of the releaser's own entry does not wait. */
 NEIGHBOUR_TEST(who_releases_does_not_call_himself)
 {
   const char *type = "own-entry";

@@ -402,7 +402,7 @@ TEST(test_rates_are_documents_a_second)
   track_free(track);
 }
 
-/* It was carried or adopted, or can be read again: that is no rate. */
+/* It was carried or adopted, or can be read again: nothing was committed meanwhile. */
 TEST(test_a_ledger_that_appears_is_no_rate)
 {
   struct track *track = track_new("t1");

@@ -129,58 +129,58 @@ static bool waiting(const struct board *board, const struct overview_row *row, d
 static bool epoch(const struct board *board, const struct overview_row *row, double *number)
 {
   (void)board;
-  return !row->ledger_malformed && known((double)row->ledger.epoch, number);
+  return known((double)row->ledger.epoch, number);
 }
 
 static bool committed(const struct board *board, const struct overview_row *row, double *number)
 {
   (void)board;
-  return !row->ledger_malformed && known((double)row->ledger.end.seq, number);
+  return known((double)row->ledger.end.seq, number);
 }
 
 static bool messages(const struct board *board, const struct overview_row *row, double *number)
 {
   (void)board;
-  return !row->ledger_malformed && known((double)row->ledger.end.items, number);
+  return known((double)row->ledger.end.items, number);
 }
 
 static bool settled(const struct board *board, const struct overview_row *row, double *number)
 {
   (void)board;
-  return !row->ledger_malformed && known((double)row->ledger.settled, number);
+  return known((double)row->ledger.settled, number);
 }
 
 static bool file_bytes(const struct board *board, const struct overview_row *row, double *number)
 {
   (void)board;
-  return !row->ledger_malformed && row->ledger.end.file[0] != '\0' && known((double)row->ledger.end.length, number);
+  return row->ledger.end.file[0] != '\0' && known((double)row->ledger.end.length, number);
 }
 
 static bool own(const struct board *board, const struct overview_row *row, double *number)
 {
   (void)board;
   *number = row->ledger.own;
-  return !row->ledger_malformed;
+  return true;
 }
 
 static bool refused(const struct board *board, const struct overview_row *row, double *number)
 {
   *number = (double)row->refused;
-  return !row->ledger_malformed && row->ledger.own && board->overview.queue_known && !row->own_unknown;
+  return row->ledger.own && board->overview.queue_known && !row->own_unknown;
 }
 
 static bool paused(const struct board *board, const struct overview_row *row, double *number)
 {
   (void)board;
   *number = row->ledger.paused;
-  return !row->ledger_malformed;
+  return true;
 }
 
 static bool moved(const struct board *board, const struct overview_row *row, double *number)
 {
   (void)board;
   *number = row->ledger.moved;
-  return !row->ledger_malformed;
+  return true;
 }
 
 static bool problem(const struct board *board, const struct overview_row *row, double *number)
@@ -193,28 +193,29 @@ static bool problem(const struct board *board, const struct overview_row *row, d
 static const struct {
   const char *name, *kind, *help;
   type_value *value;
+  bool by_ledger; /* absent where the ledger cannot be used */
 } type_metrics[] = {
-    {"pawl_queue_documents", "gauge", "Documents of the type in the queue, at the last count; a bundle is one.", documents},
-    {"pawl_queue_oldest_age_seconds", "gauge", "Age of the oldest document of the type in the queue; 0 if none waits.", oldest_age},
-    {"pawl_queue_in_rate", "gauge", "Documents inserted a second, between the last two counts.", in_rate},
-    {"pawl_queue_out_rate", "gauge", "Documents committed to the file a second.", out_rate},
+    {"pawl_queue_documents", "gauge", "Documents of the type in the queue, at the last count; a bundle is one.", documents, false},
+    {"pawl_queue_oldest_age_seconds", "gauge", "Age of the oldest document of the type in the queue; 0 if none waits.", oldest_age, false},
+    {"pawl_queue_in_rate", "gauge", "Documents inserted a second, between the last two counts.", in_rate, false},
+    {"pawl_queue_out_rate", "gauge", "Documents committed to the file a second.", out_rate, false},
     {"pawl_queue_backlog_seconds", "gauge", "Until the queue of the type is empty at the present rate; absent if none is committed.",
-     backlog},
-    {"pawl_type_held", "gauge", "1 if a process holds the lock of the type.", held},
+     backlog, false},
+    {"pawl_type_held", "gauge", "1 if a process holds the lock of the type.", held, false},
     {"pawl_type_lease_left_seconds", "gauge", "Until the holder's lease is over; below 0 if it is. Only where the type is held.",
-     lease_left},
-    {"pawl_type_waiting_workers", "gauge", "Processes that wait for the lock of the type.", waiting},
-    {"pawl_type_epoch", "gauge", "The epoch of the type; it rises with each holder.", epoch},
-    {"pawl_type_committed_documents_total", "counter", "Documents committed to the file: the seq of the ledger.", committed},
-    {"pawl_type_committed_messages_total", "counter", "Messages committed to the file, those in bundles one by one.", messages},
-    {"pawl_type_settled_documents_total", "counter", "Documents known to be deleted from the queue after their commit.", settled},
-    {"pawl_type_file_bytes", "gauge", "Committed bytes of the current segment.", file_bytes},
-    {"pawl_type_paused", "gauge", "1 if the type is paused.", paused},
-    {"pawl_type_moved", "gauge", "1 if the type was moved to another database: no worker takes it here.", moved},
-    {"pawl_type_own_collection", "gauge", "1 if the type has its own collection.", own},
+     lease_left, false},
+    {"pawl_type_waiting_workers", "gauge", "Processes that wait for the lock of the type.", waiting, false},
+    {"pawl_type_epoch", "gauge", "The epoch of the type; it rises with each holder.", epoch, true},
+    {"pawl_type_committed_documents_total", "counter", "Documents committed to the file: the seq of the ledger.", committed, true},
+    {"pawl_type_committed_messages_total", "counter", "Messages committed to the file, those in bundles one by one.", messages, true},
+    {"pawl_type_settled_documents_total", "counter", "Documents known to be deleted from the queue after their commit.", settled, true},
+    {"pawl_type_file_bytes", "gauge", "Committed bytes of the current segment.", file_bytes, true},
+    {"pawl_type_paused", "gauge", "1 if the type is paused.", paused, true},
+    {"pawl_type_moved", "gauge", "1 if the type was moved to another database: no worker takes it here.", moved, true},
+    {"pawl_type_own_collection", "gauge", "1 if the type has its own collection.", own, true},
     {"pawl_type_refused_documents", "gauge",
-     "Of the first documents in its own collection, those that no worker takes, for their type is another.", refused},
-    {"pawl_type_problem", "gauge", "1 if the ledger or the lock of the type cannot be used.", problem},
+     "Of the first documents in its own collection, those that no worker takes, for their type is another.", refused, true},
+    {"pawl_type_problem", "gauge", "1 if the ledger or the lock of the type cannot be used.", problem, false},
 };
 
 static void types_write(FILE *out, const struct board *board)
@@ -225,7 +226,8 @@ static void types_write(FILE *out, const struct board *board)
     for (size_t i = 0; i < overview->count; i++) {
       const struct overview_row *row = &overview->rows[i];
       double number;
-      if (row->kind != OVERVIEW_TYPE || !type_metrics[metric].value(board, row, &number))
+      bool told = !(type_metrics[metric].by_ledger && row->ledger_malformed);
+      if (row->kind != OVERVIEW_TYPE || !told || !type_metrics[metric].value(board, row, &number))
         continue;
       fprintf(out, "%s{", type_metrics[metric].name);
       label(out, "type", row->type);
