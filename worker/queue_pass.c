@@ -12,6 +12,7 @@ struct queue_reader {
   struct mongo *mongo;
   struct mongo_connection *connection; /* NULL: at rest, or none could be had */
   struct ask ask;
+  int64_t shared_read; /* of `messages`, by the last pass */
 };
 
 struct queue_pass {
@@ -198,24 +199,40 @@ static void pass_advance(struct queue_pass *pass, uint32_t bytes)
   pass->has_reply = false;
 }
 
-/* The messages of the part, by rising `_id`. */
-static void append_find(struct queue_pass *pass, bson_t *command)
+static void append_messages(struct queue_pass *pass, bson_t *command, int32_t order)
 {
-  const char *type = pass->type;
   bson_t filter, sort;
   BSON_APPEND_UTF8(command, "find", pass->collection.text);
   BSON_APPEND_DOCUMENT_BEGIN(command, "filter", &filter);
-  queue_append_part(&filter, type, pass->source);
+  queue_append_part(&filter, pass->type, pass->source);
   bson_append_document_end(command, &filter);
   BSON_APPEND_DOCUMENT_BEGIN(command, "sort", &sort);
-  BSON_APPEND_INT32(&sort, "_id", 1);
+  BSON_APPEND_INT32(&sort, "_id", order);
   bson_append_document_end(command, &sort);
   queue_append_part_hint(command, pass->source);
-  BSON_APPEND_INT64(command, "batchSize", documents_asked(pass));
   if (pass->source == SOURCE_OWN)
     queue_append_read_at(pass->mongo, command, pass->part_at);
   else
     mongo_append_read_concern(pass->mongo, command, "snapshot", true);
+}
+
+/* The messages of the part, by rising `_id`. */
+static void append_find(struct queue_pass *pass, bson_t *command)
+{
+  append_messages(pass, command, 1);
+  BSON_APPEND_INT64(command, "batchSize", documents_asked(pass));
+}
+
+/* Whether there is one: the `_id` of the last. */
+static void append_find_last(struct queue_pass *pass, bson_t *command)
+{
+  bson_t projection;
+  append_messages(pass, command, -1);
+  BSON_APPEND_DOCUMENT_BEGIN(command, "projection", &projection);
+  BSON_APPEND_INT32(&projection, "_id", 1);
+  bson_append_document_end(command, &projection);
+  BSON_APPEND_INT32(command, "limit", 1);
+  BSON_APPEND_BOOL(command, "singleBatch", true);
 }
 
 /* What is in an own collection and is none of its type's: the first of them, for the log. */
@@ -239,28 +256,44 @@ static void append_find_others(struct queue_pass *pass, bson_t *command)
   queue_append_read_at(pass->mongo, command, pass->part_at);
 }
 
-static enum outcome pass_find(struct queue_pass *pass, struct error *error)
+/* Sends a find that `append` makes. What is empty counts only at a cluster time. */
+static enum outcome pass_ask(struct queue_pass *pass, void (*append)(struct queue_pass *, bson_t *), struct error *error)
 {
   bson_t command = BSON_INITIALIZER;
-  enum outcome outcome = pass->session != NULL ? OUTCOME_YES : pass_connect(pass, error);
-  pass->begun = true;
-  if (outcome == OUTCOME_YES && pass->source == SOURCE_OWN && pass->part_at == 0 && mongo_is_replica_set(pass->mongo)) {
-    error_set(error, "reading the queue: the cluster time of the pass of messages is not known");
-    outcome = OUTCOME_UNKNOWN;
-  }
-  if (outcome == OUTCOME_YES) {
-    (pass->names ? append_find_others : append_find)(pass, &command);
-    mongo_connection_waits(pass->reader->connection, true);
-    outcome = pass_command(pass, &command, error);
-    if (outcome == OUTCOME_YES)
-      pass->read_at = queue_read_at(&pass->reply);
-    if (outcome == OUTCOME_YES && !pass->has_next && pass->read_at == 0 && mongo_is_replica_set(pass->mongo)) {
-      queue_no_snapshot(&pass->collection, error);
-      outcome = OUTCOME_UNKNOWN;
-    }
-  }
+  append(pass, &command);
+  mongo_connection_waits(pass->reader->connection, true);
+  enum outcome outcome = pass_command(pass, &command, error);
   bson_destroy(&command);
-  return outcome;
+  if (outcome != OUTCOME_YES)
+    return outcome;
+  pass->read_at = queue_read_at(&pass->reply);
+  if (pass->has_next || pass->read_at != 0 || !mongo_is_replica_set(pass->mongo))
+    return OUTCOME_YES;
+  queue_no_snapshot(&pass->collection, error);
+  return OUTCOME_UNKNOWN;
+}
+
+static enum outcome pass_find(struct queue_pass *pass, struct error *error)
+{
+  enum { MANY = 10000 };
+  enum outcome outcome = pass->session != NULL ? OUTCOME_YES : pass_connect(pass, error);
+  bool after_many = pass->source == SOURCE_SHARED && pass->reader->shared_read >= MANY;
+  pass->begun = true;
+  if (outcome != OUTCOME_YES)
+    return outcome;
+  if (pass->source == SOURCE_OWN && pass->part_at == 0 && mongo_is_replica_set(pass->mongo)) {
+    error_set(error, "reading the queue: the cluster time of the pass of messages is not known");
+    return OUTCOME_UNKNOWN;
+  }
+  if (pass->source == SOURCE_SHARED)
+    pass->reader->shared_read = 0;
+  /* What was deleted stays in the index for minutes. Where nothing came after it, backwards is once over it, and forwards twice. */
+  if (after_many) {
+    outcome = pass_ask(pass, append_find_last, error);
+    if (outcome != OUTCOME_YES || !pass->has_next)
+      return outcome;
+  }
+  return pass_ask(pass, pass->names ? append_find_others : append_find, error);
 }
 
 static enum outcome pass_more(struct queue_pass *pass, struct error *error)
@@ -332,6 +365,7 @@ static enum outcome pass_fill(struct queue_pass *pass, struct work_item *item, s
       break;
     queue_mark_set(pass->mark, &id);
     pass->any = true;
+    pass->reader->shared_read += pass->source == SOURCE_SHARED;
     pass_advance(pass, bytes);
   }
   return OUTCOME_YES;

@@ -133,6 +133,8 @@ def request(who, command, fenced, released, cut):
             return "begin a pass"
         if "$in" in command["filter"].get("_id", {}):
             return "look for deleted messages"
+        if command.get("sort") == {"_id": -1} and "batchSize" not in command:
+            return "look for the end after a long pass"
         if "type" in command.get("sort", {}):
             return "last poll of `--exit-when-empty`"
         once_more = command["limit"] == 1 and "sort" not in command and "_id" not in command["filter"]

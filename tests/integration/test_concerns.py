@@ -39,6 +39,8 @@ def everything(field, other, log):
     field.fill(250, size=1000)  # blocks of 100 go by their range, the rest by their _ids; the segments are full after each
     field.drain(*SMALL, *CALM, "--segment-bytes", 65536)
     assert len(field.segments()) > 1
+    field.fill(10_000)
+    field.drain(*CALM)
     field.fill(150)
     crash("block-written")
     note()

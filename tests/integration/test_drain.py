@@ -263,3 +263,28 @@ def test_roll_in_the_middle_of_a_reply(field):
     field.fill(2500, size=4000, chunk=500)
     field.drain(*CALM, "--batch-messages", 1000, "--batch-bytes", "1MiB", "--segment-bytes", "64KiB", deadline=40)
     assert len(field.compare()["t1"]) == 2500 and len(field.segments()) > 3
+
+
+def test_after_many_messages_the_end_is_looked_for_backwards(field):
+    """What was deleted stays in the index for minutes: a search for more, from the beginning, goes over it twice."""
+    field.fill(10_000)
+    field.db.command("profile", 2)
+    worker = field.worker("--exit-when-empty", *CALM, env={"PAWL_FAULT_STOP": "block-committed"})
+    worker.wait_frozen()
+    field.fill(5)  # the next pass has messages
+    worker.thaw()
+    assert worker.wait() == 0, str(worker)
+    first = finds_of_passes(field)
+    field.fill(10_000)
+    field.drain(*CALM)
+    field.db.command("profile", 0)
+    assert first[:4] == [("forwards", 2500), ("backwards", 1), ("forwards", 5), ("forwards", 0)], first
+    assert finds_of_passes(field)[len(first):][:2] == [("forwards", 2500), ("backwards", 0)], finds_of_passes(field)
+    assert len(field.compare()["t1"]) == 20_005
+
+
+def finds_of_passes(field):
+    """Each with the number of its documents. A poll has both a limit and a batch."""
+    return [("backwards" if found["command"]["sort"] == {"_id": -1} else "forwards", found["nreturned"])
+            for found in field.db["system.profile"].find({"op": "query", "ns": f"{field.name}.messages"})
+            if ("limit" in found["command"]) != ("batchSize" in found["command"])]
