@@ -155,6 +155,30 @@ static bool server_went(enum outcome outcome, int code)
                                         code == INTERRUPTED_AT_SHUTDOWN || code == INTERRUPTED);
 }
 
+bool mongo_reply_batch(const bson_t *reply, struct mongo_batch *batch)
+{
+  static const uint8_t nothing[] = {5, 0, 0, 0, 0};
+  bson_iter_t cursor, id, list;
+  bool has = bson_iter_init_find(&cursor, reply, "cursor") && bson_iter_recurse(&cursor, &id);
+  bool listed = has && ((list = id, bson_iter_find(&list, "firstBatch")) || (list = id, bson_iter_find(&list, "nextBatch")));
+  has = listed && bson_iter_find(&id, "id") && bson_iter_recurse(&list, &batch->documents);
+  batch->cursor = has ? bson_iter_as_int64(&id) : 0;
+  return has || !bson_iter_init_from_data(&batch->documents, nothing, sizeof nothing);
+}
+
+/* Without a list an answer says nothing, not that there is nothing. */
+static bool lacks_list(const bson_t *command, const bson_t *reply)
+{
+  static const char *const lists[] = {"find", "getMore", "aggregate", "listCollections", "listIndexes"};
+  struct mongo_batch batch;
+  bson_iter_t verb;
+  bool wanted = false;
+  if (bson_iter_init(&verb, command) && bson_iter_next(&verb))
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+      wanted |= strcmp(bson_iter_key(&verb), lists[i]) == 0;
+  return wanted && !mongo_reply_batch(reply, &batch);
+}
+
 /*
  * The driver's "write command", for reads too: it adds no `secondaryOk` to a direct connection, so that a node that is no primary
  * any more refuses instead of answering from an old state; and it is not sent twice.
@@ -166,6 +190,10 @@ enum outcome mongo_db_command(struct mongo *mongo, mongoc_client_t *client, cons
   bool ok = mongoc_client_write_command_with_opts(client, db, command, opts, reply, &driver);
   note_operation_time(mongo, reply);
   enum outcome outcome = reply_judge(ok, doing, reply, &driver, code, error);
+  if (outcome == OUTCOME_YES && lacks_list(command, reply)) {
+    error_set(error, "%s: the server's answer has no list", doing);
+    outcome = OUTCOME_UNKNOWN;
+  }
   if (outcome == OUTCOME_UNKNOWN && driver.domain == MONGOC_ERROR_SERVER_SELECTION)
     add_servers(client, error);
   if (server_went(outcome, *code))
@@ -259,17 +287,6 @@ bool mongo_reply_count(const bson_t *reply, const char *doing, int64_t *count, s
     return true;
   error_set(error, "%s: the reply has no count", doing);
   return false;
-}
-
-bool mongo_reply_batch(const bson_t *reply, struct mongo_batch *batch)
-{
-  static const uint8_t nothing[] = {5, 0, 0, 0, 0};
-  bson_iter_t cursor, id, list;
-  bool has = bson_iter_init_find(&cursor, reply, "cursor") && bson_iter_recurse(&cursor, &id);
-  bool listed = has && ((list = id, bson_iter_find(&list, "firstBatch")) || (list = id, bson_iter_find(&list, "nextBatch")));
-  has = listed && bson_iter_find(&id, "id") && bson_iter_recurse(&list, &batch->documents);
-  batch->cursor = has ? bson_iter_as_int64(&id) : 0;
-  return has || !bson_iter_init_from_data(&batch->documents, nothing, sizeof nothing);
 }
 
 bool mongo_batch_next(struct mongo_batch *batch, bson_t *document)

@@ -145,7 +145,7 @@ struct mongo_batch {
   int64_t cursor; /* 0: there are no more */
   bson_iter_t documents;
 };
-/* False: the reply does not have this form; the batch is empty then. */
+/* False: the reply has no list, which no answer that is YES to a command for one is; the batch is empty then. */
 bool mongo_reply_batch(const bson_t *reply, struct mongo_batch *batch);
 /* The next document, which borrows the reply's bytes. Elements that are no documents are skipped. */
 MUST_CHECK bool mongo_batch_next(struct mongo_batch *batch, bson_t *document);

@@ -155,12 +155,9 @@ enum outcome queue_find_ids(struct mongo *mongo, const struct queue_find *find, 
   if (find->source == SOURCE_SHARED)
     queue_explain(code, error);
   bson_destroy(command);
-  if (outcome == OUTCOME_YES && !mongo_reply_batch(reply, &batch)) {
-    error_set(error, "%s: the server's answer has no cursor", find->doing);
-    return OUTCOME_UNKNOWN;
-  }
   if (outcome != OUTCOME_YES)
     return OUTCOME_UNKNOWN;
+  mongo_reply_batch(reply, &batch);
   bson_iter_t first = *documents = batch.documents;
   if (!find->snapshot || !mongo_is_replica_set(mongo) || queue_read_at(reply) != 0 || bson_iter_next(&first))
     return OUTCOME_YES;

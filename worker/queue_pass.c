@@ -141,10 +141,7 @@ static enum outcome pass_command(struct queue_pass *pass, const bson_t *command,
   if (pass_send(pass, command, error) != OUTCOME_YES)
     return OUTCOME_UNKNOWN;
   ask_more(&pass->reader->ask, clock_boot_ms() - began_ms, mongo_timeout_ms(pass->mongo));
-  if (!mongo_reply_batch(&pass->reply, &batch)) {
-    error_set(error, "reading the queue: the server's answer has no cursor");
-    return OUTCOME_UNKNOWN;
-  }
+  mongo_reply_batch(&pass->reply, &batch);
   pass->cursor = batch.cursor;
   pass->next = batch.documents;
   pass->left_bytes = pass->reply.len;

@@ -143,8 +143,9 @@ static enum outcome next_key(const struct queue_types *types, const char *from, 
   hasten_end(&hasten);
   queue_explain(code, error);
   bson_destroy(&command);
-  if (outcome != OUTCOME_YES || !mongo_reply_batch(reply, &batch))
+  if (outcome != OUTCOME_YES)
     return OUTCOME_UNKNOWN;
+  mongo_reply_batch(reply, &batch);
   *key = mongo_batch_next(&batch, &document) && bson_iter_init_find(&at, &document, "type") ? type_text(&at, &length) : NULL;
   if (*key == NULL)
     return OUTCOME_NO;

@@ -90,7 +90,7 @@ def test_ledger_cannot_be_read(tmp_path, with_ledger):
 
 
 @pytest.mark.parametrize("answer, code, words", [
-    (LOST, 69, "reading the ledger: "), ({"code": 13, "errmsg": "not authorized"}, 2, "MongoDB does not permit it: "),
+    (LOST, 69, "reading the ledger: "), ({"ok": 1.0}, 69, "reading the ledger: the server's answer has no list"), ({"code": 13, "errmsg": "not authorized"}, 2, "MongoDB does not permit it: "),
     ({"code": 18, "errmsg": "Authentication failed"}, 69, "MongoDB refuses these credentials: ")])
 def test_ledger_cannot_be_asked(tmp_path, with_ledger, answer, code, words):
     made.Segment(tmp_path / "t1.bin").numbered(1)

@@ -35,7 +35,10 @@ static enum outcome find(struct mover *mover, const char *doing, bson_t *command
   mongo_append_max_time(mover->mongo, command);
   enum outcome outcome = mongo_find(mover->mongo, doing, command, note_found, found, error);
   bson_destroy(command);
-  return outcome;
+  if (outcome != OUTCOME_YES || found->count == 0 || found->copy != NULL)
+    return outcome;
+  error_set(error, "%s: no memory", doing);
+  return OUTCOME_UNKNOWN;
 }
 
 static bool same(const struct found *found, const uint8_t *bytes, size_t count)
