@@ -25,6 +25,18 @@ static bool own_check(const struct config *config, struct error *error)
   return own ? config->type_count > 0 : !typed;
 }
 
+/* A database that is given, most often by the environment, holds here in place of that in the URI, and not there. */
+static bool carry_dbs_check(const struct config *config, struct error *error)
+{
+  const struct config_setting *from = &config->settings[option_find(CONFIG_SETUP, "db")],
+                              *to = &config->settings[option_find(CONFIG_SETUP, "to-db")];
+  if (from->source <= SOURCE_DEFAULT || to->source > SOURCE_DEFAULT || to->value == NULL || strcmp(from->value, to->value) == 0)
+    return true;
+  error_set(error, "--carry: the database here is \"%s\" (from %.300s), and there it would be \"%s\" (from %s): takes --to-db, too",
+            from->value, from->origin, to->value, to->origin);
+  return false;
+}
+
 /* --carry needs a place to carry to, and nothing else does. */
 static bool carry_check(const struct config *config, struct error *error)
 {
@@ -34,7 +46,7 @@ static bool carry_check(const struct config *config, struct error *error)
   else if (config->carry == NULL && (to || config->to_db != NULL))
     error_set(error, "--%s: is only for --carry", to ? "to-uri" : "to-db");
   else
-    return true;
+    return config->carry == NULL || carry_dbs_check(config, error);
   return false;
 }
 

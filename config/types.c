@@ -123,6 +123,19 @@ bool types_resolve(struct config *config, struct error *error)
 
 /* ---- pawl-worker ---- */
 
+/* What matches the text of a pattern matches all that the pattern finds. */
+static bool patterns_left_check(const struct config *config, struct error *error)
+{
+  for (size_t i = 0; i < config->except_count; i++)
+    for (size_t pattern = 0; pattern < config->pattern_count; pattern++)
+      if (type_pattern_matches(config->excepts[i], config->patterns[pattern])) {
+        error_set(error, "--except: got \"%s\", which leaves nothing of --type \"%s\": takes a part of what that finds", config->excepts[i],
+                  config->patterns[pattern]);
+        return false;
+      }
+  return true;
+}
+
 static bool excepts_check(const struct config *config, struct error *error)
 {
   for (size_t i = 0; i < config->except_count; i++)
@@ -132,7 +145,9 @@ static bool excepts_check(const struct config *config, struct error *error)
                   config->types[type]);
         return false;
       }
-  if (config->except_count == 0 || config->pattern_count > 0)
+  if (config->except_count > 0 && config->pattern_count > 0)
+    return patterns_left_check(config, error);
+  if (config->except_count == 0)
     return true;
   error_set(error,
             "--except: got \"%s\", and no --type with a *: takes types that a pattern of --type would find, e.g. --type 'orders.*' "

@@ -139,14 +139,14 @@ static void append_end(bson_t *set, const struct ledger *from)
   BSON_APPEND_UTF8(set, "machine", from->machine[0] != '\0' ? from->machine : "$$REMOVE");
 }
 
-/* What else the new place needs stays; a pause that is there, too. */
-static void append_paused(bson_t *set, const struct ledger_pause *pause)
+/* What else the new place needs stays; a pause that is there, too, unless it is from before the type was moved away from there. */
+static void append_paused(bson_t *set, const struct ledger_pause *pause, bool was_away)
 {
   BCON_APPEND(set, "v", BCON_INT32(2), "needs", "{", "$concatArrays", "[", "{", "$setDifference", "[", "{", "$ifNull", "[",
               BCON_UTF8("$needs"), "[", "]", "]", "}", "[", BCON_UTF8(LEDGER_NEED_PAUSED), BCON_UTF8(LEDGER_NEED_MOVED), "]", "]", "}", "[",
               BCON_UTF8(LEDGER_NEED_PAUSED), "]", "]", "}", "moved", BCON_UTF8("$$REMOVE"), "paused", "{", "$ifNull", "[",
-              BCON_UTF8("$paused"), "{", "id", ID(pause->id), "by", "{", "$literal", BCON_UTF8(pause->by), "}", "reason", "{", "$literal",
-              BCON_UTF8(pause->reason), "}", "at", BCON_UTF8("$$NOW"), "}", "]", "}");
+              BCON_UTF8(was_away ? "$$REMOVE" : "$paused"), "{", "id", ID(pause->id), "by", "{", "$literal", BCON_UTF8(pause->by), "}",
+              "reason", "{", "$literal", BCON_UTF8(pause->reason), "}", "at", BCON_UTF8("$$NOW"), "}", "]", "}");
 }
 
 /* The very state that was seen. */
@@ -178,6 +178,6 @@ enum outcome ledger_carry_make(struct lockstore *store, const char *type, const 
   bson_t *set = BCON_NEW("epoch", BCON_INT64(below + 1), "owner", OWNER(owner), "carried", "{", "id", ID(from->move.id), "by", "{",
                          "$literal", BCON_UTF8(from->move.by), "}", "at", BCON_UTF8("$$NOW"), "}");
   append_end(set, from);
-  append_paused(set, pause);
+  append_paused(set, pause, there->moved);
   return send_set(store, "making the ledger at the new place", there_query(type, there, made.birth), set, error);
 }

@@ -3,6 +3,7 @@
 #include "lockstore/collections.h"
 #include "lockstore/document.h"
 #include "lockstore/queue_name.h"
+#include "lockstore/store.h"
 
 #include <stdlib.h>
 
@@ -177,8 +178,9 @@ enum outcome own_collection_types(struct lockstore *store, char (**list)[TYPE_BY
 {
   struct mongo *mongo = lockstore_mongo(store);
   struct types types = {.count = 0};
-  bson_t *command = BCON_NEW("find", "ledger", "filter", "{", "needs", BCON_UTF8("own"), "}", "sort", "{", "_id", BCON_INT32(1), "}",
-                             "projection", "{", "_id", BCON_INT32(1), "}");
+  bson_t *command =
+      BCON_NEW("find", "ledger", "filter", "{", "needs", "{", "$eq", BCON_UTF8(LEDGER_NEED_OWN), "$ne", BCON_UTF8(LEDGER_NEED_MOVED), "}",
+               "}", "sort", "{", "_id", BCON_INT32(1), "}", "projection", "{", "_id", BCON_INT32(1), "}");
   mongo_append_read_concern(mongo, command, "majority", false);
   mongo_append_max_time(mongo, command);
   enum outcome outcome = mongo_find(mongo, "asking which types have their own collection", command, types_add, &types, error);
@@ -207,6 +209,10 @@ static enum outcome inspect_found(struct mongo *mongo, const bson_t *reply, cons
   char name[QUEUE_NAME_SIZE];
   enum outcome outcome = OUTCOME_YES;
   mongo_reply_batch(reply, &batch);
+  if (batch.cursor != 0) {
+    error_set(error, "looking for own collections: there are more collections than the server lists at once");
+    return OUTCOME_UNKNOWN;
+  }
   while (outcome == OUTCOME_YES && mongo_batch_next(&batch, &found)) {
     if (!document_text(&found, "name", name, sizeof name))
       continue;
@@ -245,8 +251,12 @@ enum outcome own_collection_inspect(struct lockstore *store, struct error *error
 {
   struct types types = {.count = 0};
   enum outcome outcome = own_collection_types(store, &types.list, &types.count, error);
-  bool *there = types.count > 0 ? calloc(types.count, sizeof *there) : NULL;
-  if (there != NULL)
+  bool *there = calloc(types.count + 1, sizeof *there);
+  if (outcome == OUTCOME_YES && there == NULL) {
+    error_set(error, "looking for own collections: no memory");
+    outcome = OUTCOME_UNKNOWN;
+  }
+  if (outcome == OUTCOME_YES && types.count > 0)
     outcome = inspect(lockstore_mongo(store), &types, there, error);
   free(there);
   free(types.list);

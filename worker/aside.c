@@ -31,7 +31,7 @@ static struct aside_type *find(const struct aside *aside, const char *type)
 
 static void drop(struct aside *aside, size_t place)
 {
-  free(aside->types[place].mark.named);
+  queue_marks_deinit(&aside->types[place].marks);
   aside->count--;
   memmove(&aside->types[place], &aside->types[place + 1], (aside->count - place) * sizeof *aside->types);
 }
@@ -69,7 +69,7 @@ static struct aside_type *add(struct aside *aside, const char *type)
   return added;
 }
 
-void aside_put(struct aside *aside, const char *type, int64_t pause_ms, struct queue_mark *mark, int64_t now_ms)
+void aside_put(struct aside *aside, const char *type, int64_t pause_ms, struct queue_marks *marks, int64_t now_ms)
 {
   struct aside_type *put = find(aside, type);
   if (put == NULL && (put = add(aside, type)) == NULL)
@@ -78,9 +78,9 @@ void aside_put(struct aside *aside, const char *type, int64_t pause_ms, struct q
   put->pause_ms = pause_ms > 0 ? pause_ms : twice < ASIDE_MS ? ASIDE_MS : twice > ASIDE_MS_MAX ? ASIDE_MS_MAX : twice;
   put->since_ms = now_ms;
   put->until_ms = now_ms + put->pause_ms;
-  free(put->mark.named);
-  put->mark = *mark;
-  *mark = (struct queue_mark){.set = false};
+  queue_marks_deinit(&put->marks);
+  put->marks = *marks;
+  *marks = (struct queue_marks){.shared.set = false};
 }
 
 bool aside_has(const struct aside *aside, const char *type, int64_t now_ms)
@@ -97,13 +97,13 @@ bool aside_wake(struct aside *aside, const char *type, int64_t now_ms)
   return found == NULL || now_ms >= found->until_ms;
 }
 
-void aside_take_mark(struct aside *aside, const char *type, struct queue_mark *mark)
+void aside_take_marks(struct aside *aside, const char *type, struct queue_marks *marks)
 {
   struct aside_type *found = find(aside, type);
   if (found == NULL)
     return;
-  *mark = found->mark;
-  found->mark = (struct queue_mark){.set = false};
+  *marks = found->marks;
+  found->marks = (struct queue_marks){.shared.set = false};
 }
 
 void aside_calm(struct aside *aside, const struct type_list *found, const struct type_list *held, const struct type_range *covered)
@@ -118,6 +118,6 @@ void aside_calm(struct aside *aside, const struct type_list *found, const struct
 void aside_forget(struct aside *aside, int64_t now_ms)
 {
   for (size_t i = aside->count; i-- > 0;)
-    if (now_ms - aside->types[i].until_ms > (aside->types[i].mark.named_count > 0 ? NAMED_KEPT_MS : KEPT_MS))
+    if (now_ms - aside->types[i].until_ms > (queue_marks_name(&aside->types[i].marks) ? NAMED_KEPT_MS : KEPT_MS))
       drop(aside, i);
 }

@@ -17,8 +17,8 @@ enum {
 struct aside_type {
   type_name type;
   int64_t since_ms, until_ms;
-  int64_t pause_ms;       /* the last one, for the next */
-  struct queue_mark mark; /* so that a document that cannot be taken is named once */
+  int64_t pause_ms;         /* the last one, for the next */
+  struct queue_marks marks; /* so that a document that cannot be taken is named once */
 };
 
 struct aside {
@@ -26,13 +26,13 @@ struct aside {
   size_t count, room;
 };
 
-/* Not before `pause_ms` are over; 0: ASIDE_MS, and twice the last pause each time. What the mark has passes to it. */
-void aside_put(struct aside *aside, const char *type, int64_t pause_ms, struct queue_mark *mark, int64_t now_ms);
+/* Not before `pause_ms` are over; 0: ASIDE_MS, and twice the last pause each time. What the marks have passes to it. */
+void aside_put(struct aside *aside, const char *type, int64_t pause_ms, struct queue_marks *marks, int64_t now_ms);
 bool aside_has(const struct aside *aside, const char *type, int64_t now_ms);
 /* A wake-up: the pause ends, once it has lasted for ASIDE_MS. False: it goes on. */
 bool aside_wake(struct aside *aside, const char *type, int64_t now_ms);
-/* Gives the mark back, to an empty one. */
-void aside_take_mark(struct aside *aside, const char *type, struct queue_mark *mark);
+/* Gives the marks back, to empty ones. */
+void aside_take_marks(struct aside *aside, const char *type, struct queue_marks *marks);
 /* Of those that have no messages, or that another process holds, the next pause is a short one again. Nothing is known of what was not
  * looked for, outside of `covered`. Both lists are sorted. */
 void aside_calm(struct aside *aside, const struct type_list *found, const struct type_list *held, const struct type_range *covered);

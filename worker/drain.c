@@ -307,6 +307,7 @@ void drain_read(struct turn *turn, const struct completion *completion)
 {
   struct epoch *epoch = turn->epoch;
   epoch->pass_open = completion->result == RESULT_YES;
+  epoch->pass_took_ms += completion->took_ms;
   if (completion->result == RESULT_REFUSED)
     refused(turn, completion);
   turn_name_document(turn, completion);
@@ -319,12 +320,13 @@ void drain_read(struct turn *turn, const struct completion *completion)
   }
   if (pass_goes_on(epoch, completion))
     return;
-  epoch->read_unknown_row = 0;
+  if (completion->item != NULL || completion->result == RESULT_NO)
+    epoch->read_unknown_row = 0;
   if (completion->result != RESULT_NO || epoch->pass_documents > 0)
     return;
   if (epoch->empty_since_ms < 0)
     epoch->empty_since_ms = turn->moment->now_ms;
-  epoch->read_ms = turn->moment->now_ms + pace_passed_empty(turn, completion, epoch->empty_since_ms);
+  epoch->read_ms = turn->moment->now_ms + pace_passed_empty(turn, epoch->pass_took_ms, epoch->empty_since_ms);
 }
 
 static void read_step(struct turn *turn)
@@ -346,6 +348,7 @@ static void read_step(struct turn *turn)
     return;
   if (epoch->pass_source == SOURCE_SHARED) {
     epoch->pass_documents = 0;
+    epoch->pass_took_ms = 0;
     turn->core->woken = false;
   }
   struct action *action = turn_start(turn, ACTION_READ);

@@ -46,6 +46,7 @@ struct epoch {
   enum queue_source pass_source; /* what is read now, or next: an own collection follows on `messages`, at the same cluster time */
   uint64_t pass_at;              /* that time, once `messages` has been read to its end */
   int64_t pass_documents;        /* read in this pass, of both collections */
+  int64_t pass_took_ms;          /* and how long the server took for it */
   int64_t read_ms;               /* no pass begins before */
   int64_t read_unknown_row;
   int64_t empty_since_ms;                                 /* the queue has been empty since; -1: it is not */

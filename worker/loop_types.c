@@ -88,8 +88,8 @@ static void context_forget(struct loop *loop, size_t place)
   type_name type;
   bool woken = served->woken, placed = !served->placeless;
   memcpy(type, served->consumer.core.type, sizeof type);
-  if (served->pause_ms >= 0 || served->performer.mark.named_count > 0)
-    aside_put(&finder->aside, type, served->pause_ms < 0 ? 1 : served->pause_ms, &served->performer.mark, clock_boot_ms());
+  if (served->pause_ms >= 0 || queue_marks_name(&served->performer.marks))
+    aside_put(&finder->aside, type, served->pause_ms < 0 ? 1 : served->pause_ms, &served->performer.marks, clock_boot_ms());
   counts_add(&finder->forgotten, &served->consumer.core.counts);
   jobs_forget(&loop->jobs, &served->performer);
   performer_deinit(&served->performer);
@@ -123,7 +123,7 @@ static void context_begin(struct loop *loop, const char *type, bool looked)
   if (served == NULL)
     return; /* the next look finds it again */
   waiting_drop(&loop->finder->waiting, type);
-  aside_take_mark(&loop->finder->aside, type, &served->performer.mark);
+  aside_take_marks(&loop->finder->aside, type, &served->performer.marks);
   served->looked = looked;
   loop->finder->count++;
   if (loop->notified)
@@ -144,7 +144,7 @@ void loop_context_leave(struct type_context *served, int64_t pause_ms)
 static int64_t idle_pause_ms(const struct type_context *served)
 {
   const struct consumer_counts *counts = &served->consumer.core.counts;
-  if (counts->problems[PROBLEM_DOCUMENT] > 0 || served->performer.mark.named_count > 0)
+  if (counts->problems[PROBLEM_DOCUMENT] > 0 || queue_marks_name(&served->performer.marks))
     return ASIDE_MS_MAX;
   return counts->acquisitions > 0 ? -1 : served->looked ? 0 : ASIDE_MS;
 }

@@ -18,10 +18,9 @@ void pace_init(struct pace *pace)
  * A tail poll begins at the last `_id` that was read, and may miss a message with a smaller `_id`; until the rest is over, only tail polls
  * are made.
  */
-static int64_t rest_ms(const struct turn *turn, const struct completion *completion)
+static int64_t rest_ms(const struct turn *turn, int64_t took_ms, int64_t types)
 {
-  int64_t types = completion->took_types > 0 ? completion->took_types : 1;
-  int64_t rest = completion->took_ms * turn->core->options.poll_share / types;
+  int64_t rest = took_ms * turn->core->options.poll_share / (types > 0 ? types : 1);
   return rest < REST_MAX_MS ? rest : REST_MAX_MS;
 }
 
@@ -38,7 +37,7 @@ void pace_poll_start(struct turn *turn)
 int64_t pace_polled(struct turn *turn, const struct completion *completion)
 {
   struct pace *pace = turn->pace;
-  int64_t rest = rest_ms(turn, completion);
+  int64_t rest = rest_ms(turn, completion->took_ms, completion->took_types);
   bool unknown = completion->result == RESULT_UNKNOWN, timed_out = unknown && completion->took_ms >= POLL_LONG_MS;
   if (!completion->tail && (!unknown || timed_out))
     pace->poll_all_ms = turn->moment->now_ms + rest;
@@ -68,10 +67,10 @@ static int64_t empty_pause(const struct turn *turn, int64_t rest, int64_t empty_
   return turn_jitter(turn, pause > least ? pause : least);
 }
 
-int64_t pace_passed_empty(struct turn *turn, const struct completion *completion, int64_t empty_since_ms)
+int64_t pace_passed_empty(struct turn *turn, int64_t took_ms, int64_t empty_since_ms)
 {
   struct pace *pace = turn->pace;
-  int64_t now = turn->moment->now_ms, rest = rest_ms(turn, completion);
+  int64_t now = turn->moment->now_ms, rest = rest_ms(turn, took_ms, 1);
   bool woken = turn->core->woken;
   pace->poll_all_ms = now + rest;
   pace->empty_until_ms = woken ? -1 : now + turn_jitter(turn, turn->core->options.poll_ms);

@@ -289,7 +289,7 @@ static enum result perform_open(struct performer *performer, const struct action
 static enum outcome pass_begin(struct performer *performer, const struct action *action, struct completion *completion)
 {
   const struct queue_part part = {.type = performer->options.writer.type, .source = action->source, .read_at = action->read_at};
-  struct queue_mark *mark = action->source == SOURCE_OWN ? &performer->own_mark : &performer->mark;
+  struct queue_mark *mark = action->source == SOURCE_OWN ? &performer->marks.own : &performer->marks.shared;
   enum outcome outcome = perform_prepare_source(performer, action->source, &completion->error);
   queue_pass_close(performer->pass, !performer->unanswered);
   performer->pass = NULL;
@@ -446,6 +446,5 @@ void performer_deinit(struct performer *performer)
   }
   free(performer->writer);
   performer->writer = NULL;
-  queue_mark_deinit(&performer->mark);
-  queue_mark_deinit(&performer->own_mark);
+  queue_marks_deinit(&performer->marks);
 }

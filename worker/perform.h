@@ -45,7 +45,7 @@ struct performer {
   struct queue_reader *reader; /* of READ; NULL: no memory */
   struct queue_pass *pass;     /* of READ and CLOSE */
   /* Of POLL and READ, of which one runs at a time: of `messages`, and of the type's own collection. */
-  struct queue_mark mark, own_mark;
+  struct queue_marks marks;
 };
 
 void performer_init(struct performer *performer, const struct performer_options *options);

@@ -13,7 +13,7 @@ static enum outcome poll_own(struct performer *performer, const struct action *a
   enum outcome outcome = perform_prepare_source(performer, SOURCE_OWN, &own);
   if (outcome == OUTCOME_YES)
     outcome =
-        queue_poll_own(performer->options.store, performer->options.writer.type, named ? NULL : &performer->own_mark, action->tail, &own);
+        queue_poll_own(performer->options.store, performer->options.writer.type, named ? NULL : &performer->marks.own, action->tail, &own);
   if (!named || (outcome != OUTCOME_YES && outcome != OUTCOME_NO))
     *error = own;
   return outcome;
@@ -52,17 +52,20 @@ enum result perform_poll(struct performer *performer, const struct action *actio
   if (outcome != OUTCOME_YES)
     return perform_asked(completion, outcome);
   int64_t began_ms = clock_boot_ms();
-  completion->tail = action->tail && (performer->mark.set || (action->own && performer->own_mark.set));
-  outcome = queue_poll(performer->options.store, &type, 1, false, &performer->mark, action->tail, &completion->error);
+  int named_count = performer->marks.shared.named_count;
+  completion->tail = action->tail && (performer->marks.shared.set || (action->own && performer->marks.own.set));
+  outcome = queue_poll(performer->options.store, &type, 1, false, &performer->marks.shared, action->tail, &completion->error);
   if (outcome == OUTCOME_NO && action->asks_own)
     outcome = own_ask(performer, completion);
   if (outcome == OUTCOME_NO && (action->own || completion->own))
     outcome = poll_own(performer, action, &completion->error);
   completion->took_ms = clock_boot_ms() - began_ms;
   completion->took_types = 1;
-  completion->tail_next = performer->mark.set || (action->own && performer->own_mark.set);
+  completion->tail_next = performer->marks.shared.set || (action->own && performer->marks.own.set);
   if (outcome == OUTCOME_UNKNOWN) /* perhaps the index is gone with its database: it is made again */
     performer->rechecks = true;
+  if (outcome != OUTCOME_YES && outcome != OUTCOME_NO)
+    performer->marks.shared.named_count = named_count; /* the text is lost: it is named again */
   return perform_asked(completion, outcome);
 }
 

@@ -100,11 +100,6 @@ void queue_mark_set(struct queue_mark *mark, const struct element *id)
     bson_oid_init_from_data(&mark->id, id->value);
 }
 
-void queue_mark_deinit(struct queue_mark *mark)
-{
-  free(mark->named);
-}
-
 /* FNV-1a. */
 static uint64_t id_hash(const struct element *id)
 {

@@ -12,6 +12,8 @@
 #include "lockstore/lockstore.h"
 #include "worker/work_item.h"
 
+#include <stdlib.h>
+
 /* For the log, after a YES of lockstore_prepare: what the server is, and what follows from that. */
 void queue_describe(struct lockstore *store, struct error *text);
 
@@ -31,7 +33,19 @@ struct queue_mark {
   int named_count;
   bool refused_seen; /* SOURCE_OWN: what cannot be taken was looked for since the last message was read */
 };
-void queue_mark_deinit(struct queue_mark *mark);
+/* Of `messages`, and of the type's own collection. */
+struct queue_marks {
+  struct queue_mark shared, own;
+};
+static inline bool queue_marks_name(const struct queue_marks *marks)
+{
+  return marks->shared.named_count > 0 || marks->own.named_count > 0;
+}
+static inline void queue_marks_deinit(struct queue_marks *marks)
+{
+  free(marks->shared.named);
+  free(marks->own.named);
+}
 
 /*
  * Polls the queues of the types. YES: there is a message of one of them. NO: there is none, but perhaps documents that cannot

@@ -37,6 +37,7 @@ struct queue_pass {
   bool has_reply, has_next;
   bson_iter_t next;        /* the next of them */
   int64_t reply_documents; /* that were before it */
+  int64_t took_ms;         /* until that answer was there */
 };
 
 struct queue_reader *queue_reader_new(struct lockstore *store)
@@ -140,7 +141,7 @@ static enum outcome pass_command(struct queue_pass *pass, const bson_t *command,
   int64_t began_ms = clock_boot_ms();
   if (pass_send(pass, command, error) != OUTCOME_YES)
     return OUTCOME_UNKNOWN;
-  ask_more(&pass->reader->ask, clock_boot_ms() - began_ms, mongo_timeout_ms(pass->mongo));
+  pass->took_ms = clock_boot_ms() - began_ms;
   mongo_reply_batch(&pass->reply, &batch);
   pass->cursor = batch.cursor;
   pass->next = batch.documents;
@@ -190,8 +191,10 @@ static void pass_advance(struct queue_pass *pass, uint32_t bytes)
   pass->has_next = bson_iter_next(&pass->next);
   if (pass->has_next)
     return;
-  if (!pass->names)
+  if (!pass->names) {
     ask_got(&pass->reader->ask, pass->reply_documents, pass->reply.len);
+    ask_more(&pass->reader->ask, pass->took_ms, mongo_timeout_ms(pass->mongo));
+  }
   bson_destroy(&pass->reply);
   pass->has_reply = false;
 }

@@ -91,6 +91,8 @@ static bool has_stage(const bson_iter_t *at, const char *stage, int depth)
     bson_iter_t inner;
     if (BSON_ITER_HOLDS_UTF8(&child) && strcmp(bson_iter_key(&child), "stage") == 0 && strcmp(bson_iter_utf8(&child, NULL), stage) == 0)
       return true;
+    if (strcmp(bson_iter_key(&child), "rejectedPlans") == 0)
+      continue;
     if (depth > 0 && bson_iter_recurse(&child, &inner) && has_stage(&inner, stage, depth - 1))
       return true;
   }

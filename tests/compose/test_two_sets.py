@@ -1,7 +1,11 @@
 """Two replica sets over one volume: each type is on its own, and is drained from there."""
 import copy
+import re
+import shlex
 
 import pytest
+
+from harness import ROOT
 
 
 @pytest.mark.timeout(600)
@@ -26,3 +30,28 @@ def test_two_sets(make_stack):
         assert [word in said for word in ("t1", "t2")] == [name == "t1", name == "t2"], said
     first.compose("down")
     assert {("worker", "0"), ("worker-t2", "0")} <= set(first.events("die"))
+
+
+@pytest.mark.timeout(900)
+def test_a_type_is_moved(make_stack):
+    """By the page's own lines, from a stack of one set."""
+    page = (ROOT / "docs/containers.md").read_text().partition("## Two replica sets")[2].partition("\n## ")[0]
+    _, steps = re.findall(r"```sh\n(.*?)```", page, re.S)
+    one = make_stack("one", PAWL_WORKERS="1")
+    one.up("worker", "worker-t2")
+    one.wait_healthy()
+    first = b"".join(b"a %d\n" % n for n in range(500))
+    one.compose("run", "--rm", "-T", "pawl", "pawl-enqueue", "--type", "t2", stdin=first)
+    one.wait_settled("t2")
+    both = make_stack("two", PAWL_WORKERS="1")
+    both.env = {**both.env, "COMPOSE_PROJECT_NAME": one.name}
+    for line in steps.splitlines():
+        _, *words = shlex.split(line, comments=True)
+        both.compose(*words, *(["worker", "worker-t2"] if words == ["up", "-d"] else []))
+    more = b"".join(b"b %d\n" % n for n in range(500))
+    both.compose("run", "--rm", "-T", "pawl-b", "pawl-enqueue", "--type", "t2", stdin=more)
+    moved = copy.copy(both)
+    moved.nodes, moved.uri, moved.clients = ["mongo-b"], "mongodb://mongo-b/?replicaSet=rs1", {}
+    moved.wait_settled("t2")
+    assert moved.run("pawl-dump", "--uri", moved.uri, "--type", "t2", "--verify").returncode == 0
+    assert moved.run("pawl-dump", "--uri", moved.uri, "--type", "t2", "--format", "payload").stdout == first + more

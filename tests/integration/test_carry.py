@@ -101,6 +101,7 @@ def test_and_back(places):
         assert there.ledger()["epoch"] > here.ledger()["epoch"] > epoch, said
         epoch = there.ledger()["epoch"]
         assert here.ledger()["moved"] and "moved" not in there.ledger()
+        assert there.ledger()["paused"]["reason"] == "it was moved here"
         resume(there)
         there.fill(20, producer=f"turn {turn}")
         there.drain(*CALM)
@@ -137,7 +138,10 @@ def refused(old, new, text, code=1):
 
 def test_not_before_it_is_paused(places):
     old, new = places
-    refused(old, new, "has no file here")
+    old.fill(1)
+    refused(old, new, "has documents in the queue")
+    old.messages.delete_many({})
+    refused(old, new, r"has neither file nor messages in \S+/" + old.name)
     old.fill(10)
     old.drain(*CALM)
     refused(old, new, "is not paused here")
@@ -363,9 +367,9 @@ def test_credentials_are_not_shown(places):
     old, new = places
     drained(old)
     uri = new.server.uri.replace("mongodb://", "mongodb://carol:s3cret@")
-    done = old.run("pawl-setup", "--carry", "t1", "--to-uri", uri, "--yes", "--timeout", "1s")
+    done = old.run("pawl-setup", "--carry", "t1", "--to-uri", uri, "--to-db", "there", "--yes", "--timeout", "1s")
     assert done.returncode == 69 and b"s3cret" not in done.stdout + done.stderr, done
-    done = old.run("pawl-setup", "--carry", "t1", "--to-uri", uri, "--print-config")
+    done = old.run("pawl-setup", "--carry", "t1", "--to-uri", uri, "--to-db", "there", "--print-config")
     assert done.returncode == 0 and b"s3cret" not in done.stdout + done.stderr, done
 
 
@@ -377,6 +381,8 @@ def test_wrong_words(field, tmp_path):
     assert "--carry: takes --to-uri or --to-uri-file beside it" in said("--carry", "t1")
     assert "--to-uri: is only for --carry" in said("--to-uri", "mongodb://b")
     assert "--to-db: is only for --carry" in said("--to-db", "b")
+    there = ["--carry", "t1", "--to-uri", "mongodb://b/there"]
+    assert f'the database here is "{field.name}" (from ' in said(*there) and 'there it would be "there" (from the URI): takes --to-db, too' in said(*there)
     assert '--carry: got "-x"' in said("--carry=-x", "--to-uri", "mongodb://b")
     assert "takes one of them" in said("--carry", "t1", "--adopt", "t1", "--to-uri", "mongodb://b")
     (tmp_path / "uri").write_text("a\nb\n")

@@ -202,6 +202,17 @@ def test_a_document_is_named_again_when_its_text_was_lost(field):
     assert worker.stop()[0] == 0, str(worker)
 
 
+def test_a_document_is_named_again_when_the_own_collection_has_no_answer(field):
+    """The poll of `messages` finds it, and that of the own collection, which comes next, has no answer."""
+    assert field.run("pawl-setup", "--type", "t1", "--own-collection").returncode == 0
+    expressions(field, 1)
+    with field.failing(["find"], "alwaysOn", collection="messages.t1", errorCode=50):
+        worker = field.worker(*CALM)
+        worker.wait_log("database: MongoDB gives no answer: looking at the queue")
+    worker.wait_log("document: .*a regular expression")
+    assert worker.stop()[0] == 0, str(worker)
+
+
 # --- the index of the deletes ---
 
 

@@ -194,7 +194,7 @@ def test_page(tmp_path):
     """What the page tells to write: a third type with options of its own, one node, other places of MongoDB, secrets from files."""
     shutil.copytree(HERE, tmp_path, dirs_exist_ok=True)
     snippets = dict(re.findall(r"```yaml\n# ([^\n]*\.yaml)\n(.*?)```", PAGE, re.S))
-    assert set(snippets) == {"types/t3/kustomization.yaml", "types/kustomization.yaml", "shared/kustomization.yaml"}
+    assert set(snippets) == {"types/t3/kustomization.yaml", "types/orders/kustomization.yaml", "types/kustomization.yaml", "shared/kustomization.yaml"}
     for path, text in snippets.items():
         file = tmp_path / "example" / path
         file.parent.mkdir(exist_ok=True)
@@ -207,6 +207,10 @@ def test_page(tmp_path):
     check_types(types, "t1", "t2", "t3")
     third = of_kind(types, "Deployment")["pawl-t3"]
     assert {"name": "PAWL_BATCH_BYTES", "value": "16MiB"} in pod(third)["containers"][0]["env"] and third["spec"]["replicas"] == 3
+    (orders,) = of_kind(render(tmp_path / "example/types/orders"), "Deployment").values()
+    check_schema(orders)
+    [pattern] = [one for one in pod(orders)["containers"][0]["env"] if one["name"] == "PAWL_TYPE"]
+    assert pattern == {"name": "PAWL_TYPE", "value": "orders.*"}
     (secret,) = of_kind(types, "Secret")
     assert secret.startswith("pawl-worker-")
     assert {volume["secret"]["secretName"] for one in of_kind(types, "Deployment").values() for volume in pod(one)["volumes"] if "secret" in volume} == {secret}

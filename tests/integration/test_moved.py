@@ -3,6 +3,7 @@ import json
 import os
 import subprocess
 
+import bson
 import pytest
 from browser import Chromium
 from harness import CALM, environment, program, wait_until
@@ -52,6 +53,38 @@ def test_its_collection_is_left_alone(moved, option):
     done = moved.run("pawl-setup", "--type", "t1", option)
     assert done.returncode == 2 and b"t1 was moved to" in done.stderr, done
     assert moved.ledger() == before and "messages.t1" not in moved.db.list_collection_names()
+
+
+def test_its_own_collection_is_not_missed(field, make_field):
+    """What was emptied and moved away may be dropped: it is no fault of this database, and nothing makes it again."""
+    there = make_field(field.server)
+    there.dir = field.dir
+    assert field.run("pawl-setup", "--type", "t1", "--own-collection").returncode == there.run("pawl-setup").returncode == 0
+    field.fill(5, own=True)
+    field.drain(*CALM)
+    assert field.run("pawl-status", "--pause", "t1", "--reason", "it moves").returncode == 0
+    done = field.run("pawl-setup", "--carry", "t1", "--to-uri", there.server.uri, "--to-db", there.name, "--yes")
+    assert done.returncode == 0, done
+    field.db["messages.t1"].drop()
+    status(field, "--check")
+    assert field.run("pawl-setup").returncode == 0
+    assert "messages.t1" not in field.db.list_collection_names()
+
+
+def test_nothing_is_put_back_there(field, make_field):
+    """No worker would take it."""
+    there = make_field(field.server)
+    there.dir = field.dir
+    assert field.run("pawl-setup").returncode == there.run("pawl-setup").returncode == 0
+    field.fill(5)
+    field.drain(*CALM)
+    field.server.client.admin.command({"applyOps": [{"op": "i", "ns": f"{field.name}.messages", "o": {"_id": bson.Regex("^a$"), "type": "t1"}}]})
+    assert field.run("pawl-setup", "--set-aside", "t1", "--yes").returncode == 0
+    assert field.run("pawl-status", "--pause", "t1", "--reason", "it moves").returncode == 0
+    assert field.run("pawl-setup", "--carry", "t1", "--to-uri", there.server.uri, "--to-db", there.name, "--yes").returncode == 0
+    done = field.run("pawl-setup", "--put-back", "t1", "--yes")
+    assert b"t1 was moved to" in done.stdout + done.stderr and b"0 documents moved back" in done.stdout, done
+    assert field.db.refused.count_documents({}) == 1 and field.queued() == 0
 
 
 def test_check_knows_what_waits_for_nobody(moved):

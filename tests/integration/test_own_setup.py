@@ -109,6 +109,19 @@ def test_a_paused_type_stays_paused(field):
     assert "needs" not in field.ledger() and field.ledger()["v"] == 1
 
 
+def test_collection_of_a_type_whose_ledger_was_removed(field):
+    """As docs/recovery.md has it: nothing but the operator knows whose documents these are."""
+    own(field)
+    field.fill(5, own=True)
+    field.ledgers.delete_one({"_id": "t1"})
+    said = own(field, code=2)
+    assert "If they are messages of t1, whose ledger was removed, give --yes, too" in said, said
+    assert field.ledger() is None
+    assert "t1: has its own collection messages.t1 now" in setup(field, "--type", "t1", "--own-collection", "--yes")
+    field.drain(*CALM)
+    assert len(field.compare()["t1"]) == 5
+
+
 def test_collection_of_somebody_else(field):
     """GridFS's messages.files: neither with documents nor with its index is it taken."""
     setup(field)

@@ -343,10 +343,24 @@ def test_types_take_turns_one_by_one(field):
     field.compare(*every[:5])
 
 
+def test_what_an_own_collection_has_of_another_type_is_named_once(listening, field):
+    """Also where its type was forgotten in between."""
+    assert field.run("pawl-setup", "--type", "t1", "--own-collection").returncode == 0
+    field.db["messages.t1"].insert_one({"type": "t2", "n": 1})
+    worker, port = listening(types=["*"])
+    for turn in range(1, 3):
+        field.fill(5, own=True)
+        wait_until(lambda: field.db.wakeups.insert_one({"type": "t1", "about": "message"}) and field.seq() == 5 * turn, field.logs)
+        worker.wait_log("document: .*its type is not that of the collection")
+        wait_until(lambda: not any("t1" in key for key in port.metrics()), lambda: str(port.metrics()))
+    assert worker.log().count("its type is not that of the collection") == 1, str(worker)
+
+
 def test_patterns_that_go_together(field):
     for arguments, text in ((["--type", "a[bc]*"], 'got "a[bc]*"'), (["--type", "-*"], 'got "-*"'), (["--type", "a*", "--except", "b?"], 'got "b?"'),
                             (["--type", "a", "--except", "a*"], "--type lists"), (["--type", "a", "--except", "b"], "no --type with a *"),
-                            (["--type", "x" * 128 + "*"], "takes types")):
+                            (["--type", "x" * 128 + "*"], "takes types"),
+                            (["--type", "a,b*", "--except", "*b*"], 'got "*b*", which leaves nothing of --type "b*"')):
         done = field.run("pawl-worker", *arguments)
         assert done.returncode == 2 and text in done.stderr.decode(), done.stderr.decode()
 

@@ -18,7 +18,7 @@ def blocks(heading):
     return re.findall(r"^```(\w+)\n(.*?)^```", text, re.M | re.S)
 
 
-PREPARE, DRAIN, CARRY, RESUME, *_ = blocks("Moving a type")
+UNSET, PREPARE, DRAIN, CARRY, RESUME, *_ = blocks("Moving a type")
 REFUSE, PAUSE_LATE, MOVE_LATE, RESUME_LATE, PRELUDE = blocks("What comes late")
 
 

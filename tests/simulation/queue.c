@@ -236,11 +236,6 @@ void queue_reader_rest(struct queue_reader *reader)
   (void)reader;
 }
 
-void queue_mark_deinit(struct queue_mark *mark)
-{
-  (void)mark;
-}
-
 struct queue_pass *queue_pass_open(struct queue_reader *reader, const struct queue_part *part, int64_t batch_messages, int64_t batch_bytes,
                                    struct queue_mark *mark)
 {

@@ -39,6 +39,17 @@ STORY(test_own_collection_follows)
   STEP("READ NO; wait 6000", STATE_RELEASING, "CLOSE");
 }
 
+/* Polls take no more than a fifth of the time, and this pass is one: of both. */
+STORY(test_own_collection_after_a_slow_look_at_the_shared)
+{
+  rig.ledger.own = true;
+  rig.consumer.core.options.poll_share = 20;
+  play(TO_DRAINING "; READ NO; READ NO; wait 3; READ YES; READ NO; BEGIN YES; APPEND YES; DELETE YES; READ NO");
+  EXPECT(STATE_DRAINING, "READ");
+  play("wait 300; READ NO; READ NO");
+  assert_true(rig.consumer.epoch.read_ms - rig.moment.now_ms >= 900);
+}
+
 /* It has no time of its own: the next pass begins with `messages`. */
 STORY(test_own_collection_ends_early)
 {
@@ -298,6 +309,17 @@ STORY(test_gives_up_reading)
   STEP("CLOSE YES; UNLOCK YES", STATE_IDLE, "");
   assert_true(pause_ms() >= 500);
   STEP("wake", STATE_IDLE, "POLL");
+}
+
+/* Nor do documents count that cannot be taken: they are read again by each pass. */
+STORY(test_gives_up_reading_what_only_names)
+{
+  play(TO_DRAINING "; READ YES:named; READ UNKNOWN; wake");
+  for (int i = 0; i < 3; i++)
+    play("READ YES:named; READ UNKNOWN; wake");
+  EXPECT(STATE_DRAINING, "READ");
+  play("READ YES:named; READ UNKNOWN");
+  EXPECT(STATE_RELEASING, "CLOSE");
 }
 
 /* ---- counting ---- */

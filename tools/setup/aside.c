@@ -35,8 +35,8 @@ static bool judge(const struct one *one, struct refusal *refusal)
 
 struct round { /* as many documents as are kept in memory at a time */
   const struct aside *aside;
-  bool copies; /* those of refused, else those of a queue that no worker can take */
-  bool own;    /* they are in the own collection of the type */
+  bool copies;    /* those of refused, else those of a queue that no worker can take */
+  bool own;       /* they are in the own collection of the type */
   size_t skipped; /* the first of these stay, as an earlier round has told */
   struct one *list;
   size_t count, room, bytes;
@@ -318,13 +318,22 @@ enum aside_status aside_set(const struct aside *aside, size_t *moved, struct err
 
 /* ---- the way back ---- */
 
-/* YES, also where the copy is of `messages`. NO: the insert would make a collection that no worker looks at. */
+/* NO: no worker would look at what is put back. */
 static enum outcome queue_is_there(const struct aside *aside, const struct copy_view *view, struct error *error)
 {
-  enum outcome outcome = view->from == SOURCE_OWN ? is_own(aside, view->type, error) : OUTCOME_YES;
-  if (outcome == OUTCOME_NO)
-    error_set(error, "it is from %s, and %s has no own collection any more", queue_name_of(view->type, SOURCE_OWN).text, view->type);
-  return outcome == OUTCOME_REFUSED ? OUTCOME_NO : outcome;
+  struct ledger ledger = {.own = false};
+  bool own = view->from == SOURCE_OWN;
+  enum outcome outcome = untyped(view->type) ? OUTCOME_NO : ledger_read(aside->store, view->type, &ledger, error);
+  if (outcome == OUTCOME_UNKNOWN || (own && outcome == OUTCOME_REFUSED))
+    return outcome == OUTCOME_REFUSED ? OUTCOME_NO : outcome;
+  if (outcome == OUTCOME_YES && ledger.moved) {
+    error_set(error, "%s was moved to %s, and no worker takes it here", view->type, ledger.move.to);
+    return OUTCOME_NO;
+  }
+  if (!own || (outcome == OUTCOME_YES && ledger.own))
+    return OUTCOME_YES;
+  error_set(error, "it is from %s, and %s has no own collection any more", queue_name_of(view->type, SOURCE_OWN).text, view->type);
+  return OUTCOME_NO;
 }
 
 static enum outcome copy_back(const struct aside *aside, struct mover *mover, const struct one *one, struct error *error)

@@ -83,7 +83,7 @@ static enum carry_status places_look(struct course *course)
     return CARRY_UNAVAILABLE;
   if (!same_id(course->old_id, course->new_id))
     return CARRY_DONE;
-  error_set(course->error, "the database to carry to is this one, under another name");
+  error_set(course->error, "the database to carry to is this one, under another name, or has a copy of its ledger's files");
   return CARRY_WRONG_PLACE;
 }
 
@@ -156,12 +156,25 @@ static enum carry_status lock_look(struct course *course)
   return not_now(course, text);
 }
 
+/* It has no file, and perhaps messages. */
+static enum carry_status nothing_look(struct course *course)
+{
+  char place[256], text[400];
+  enum carry_status status = queue_look(course);
+  if (status != CARRY_DONE)
+    return status;
+  name_place(course->carry->from, place, sizeof place);
+  snprintf(text, sizeof text,
+           "has neither file nor messages in %s: there is nothing to carry. Pause it here, and serve it at the new place", place);
+  return not_now(course, text);
+}
+
 static enum carry_status old_look(struct course *course)
 {
   const struct ledger *old = &course->old;
   enum outcome outcome = read_patiently(course, course->carry->from, &course->old);
   if (outcome == OUTCOME_NO || (outcome == OUTCOME_YES && old->end.file[0] == '\0'))
-    return not_now(course, "has no file here: there is nothing to carry. Pause it here, and serve it at the new place");
+    return nothing_look(course);
   if (outcome != OUTCOME_YES)
     return of_outcome(outcome);
   if (old->moved)

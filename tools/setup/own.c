@@ -100,11 +100,12 @@ static void explain_documents(const struct own *own, struct error *error)
 {
   error_set(error,
             "the collection %s.%s is there already and holds documents, so it may be somebody else's (GridFS has such collections): it is "
-            "left as it is; move or drop it first",
-            mongo_db(lockstore_mongo(own->store)), queue_name_of(own->type, SOURCE_OWN).text);
+            "left as it is. If they are messages of %s, whose ledger was removed, give --yes, too: its workers will write them, and delete "
+            "them",
+            mongo_db(lockstore_mongo(own->store)), queue_name_of(own->type, SOURCE_OWN).text, own->type);
 }
 
-/* `mine`: the ledger says that it is the type's. A closed one was the type's before. */
+/* `mine`: the ledger says that it is the type's. A closed one was the type's before; of another one the operator may say so. */
 static enum own_status collection_ready(const struct own *own, bool mine, struct error *error)
 {
   struct own_collection collection;
@@ -113,7 +114,7 @@ static enum own_status collection_ready(const struct own *own, bool mine, struct
     outcome = own_collection_make(own->store, own->type, error);
     return outcome == OUTCOME_YES ? OWN_DONE : of_outcome(outcome);
   }
-  mine = mine || collection.closed;
+  mine = mine || collection.closed || own->yes;
   if (outcome == OUTCOME_YES && !mine && (outcome = own_collection_is_empty(own->store, own->type, error)) == OUTCOME_NO) {
     explain_documents(own, error);
     return OWN_REFUSED;
@@ -180,8 +181,9 @@ static enum own_status begin_under_lock(const struct own *own, struct error *err
   if (status != OWN_DONE)
     return status;
   wake(own);
-  error_set(&text, "%s: has its own collection %s now, at epoch %" PRId64 ": producers insert there from now on", own->type,
-            queue_name_of(own->type, SOURCE_OWN).text, ledger.epoch);
+  error_set(&text, "%s: has its own collection %s now, at epoch %" PRId64 ": producers insert there from now on%s", own->type,
+            queue_name_of(own->type, SOURCE_OWN).text, ledger.epoch,
+            ledger.end.file[0] == '\0' ? ". It has no file yet: is the name right?" : "");
   tell(own, &text);
   return OWN_DONE;
 }

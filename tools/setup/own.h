@@ -11,6 +11,7 @@
 struct own {
   struct lockstore *store; /* prepared */
   const char *type;        /* a valid type, fit for the name of a collection (own_collection_name_check) */
+  bool yes;                /* own_begin: documents that are in the collection already are the type's */
   int64_t wait_ms;         /* own_end: how long to wait for the lock; negative: for ever */
   void (*tell)(void *context, const char *text);
   void *context;
