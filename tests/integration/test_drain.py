@@ -283,8 +283,21 @@ def test_after_many_messages_the_end_is_looked_for_backwards(field):
     assert len(field.compare()["t1"]) == 20_005
 
 
-def finds_of_passes(field):
+def test_a_quick_look_tells_nothing_of_long_replies(field):
+    """After a lost reply a quarter is asked for, also where such a look comes before."""
+    field.fill(30_000)
+    field.db.command("profile", 2)
+    with field.failing(["getMore"], {"skip": 1}, collection="messages", closeConnection=True):
+        worker = field.worker("--exit-when-empty", *CALM)
+        wait_until(lambda: len(finds_of_passes(field)) >= 3, field.logs)
+    field.db.command("profile", 0)
+    assert worker.wait() == 0, str(worker)
+    assert finds_of_passes(field, "batchSize")[:3] == [("forwards", 2500), ("backwards", None), ("forwards", 2500)], finds_of_passes(field, "batchSize")
+    assert len(field.compare()["t1"]) == 30_000
+
+
+def finds_of_passes(field, what="nreturned"):
     """Each with the number of its documents. A poll has both a limit and a batch."""
-    return [("backwards" if found["command"]["sort"] == {"_id": -1} else "forwards", found["nreturned"])
+    return [("backwards" if found["command"]["sort"] == {"_id": -1} else "forwards", {**found["command"], **found}.get(what))
             for found in field.db["system.profile"].find({"op": "query", "ns": f"{field.name}.messages"})
             if ("limit" in found["command"]) != ("batchSize" in found["command"])]
