@@ -37,7 +37,7 @@ MUST_CHECK enum outcome own_collection_is_empty(struct lockstore *store, const c
 MUST_CHECK enum outcome own_collection_close(struct lockstore *store, const char *type, struct error *error);
 MUST_CHECK enum outcome own_collection_open(struct lockstore *store, const char *type, struct error *error);
 
-/* The types that have one, as the ledgers say, and were not moved away, in order; the caller frees *types, which is NULL if there are none. */
+/* The types that have one here, as the ledgers say, in order; the caller frees *types, which is NULL if there are none. */
 MUST_CHECK enum outcome own_collection_types(struct lockstore *store, char (**types)[TYPE_BYTES_MAX + 1], size_t *count,
                                              struct error *error);
 /* Whether each of them is there, and a plain one: two requests for all. REFUSED: `error` names the first that is not. */

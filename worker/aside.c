@@ -31,7 +31,7 @@ static struct aside_type *find(const struct aside *aside, const char *type)
 
 static void drop(struct aside *aside, size_t place)
 {
-  queue_marks_deinit(&aside->types[place].marks);
+  queue_marks_deinit(&aside->types[place].memory.marks);
   aside->count--;
   memmove(&aside->types[place], &aside->types[place + 1], (aside->count - place) * sizeof *aside->types);
 }
@@ -69,7 +69,7 @@ static struct aside_type *add(struct aside *aside, const char *type)
   return added;
 }
 
-void aside_put(struct aside *aside, const char *type, int64_t pause_ms, struct queue_marks *marks, int64_t now_ms)
+void aside_put(struct aside *aside, const char *type, int64_t pause_ms, struct aside_memory *memory, int64_t now_ms)
 {
   struct aside_type *put = find(aside, type);
   if (put == NULL && (put = add(aside, type)) == NULL)
@@ -78,9 +78,9 @@ void aside_put(struct aside *aside, const char *type, int64_t pause_ms, struct q
   put->pause_ms = pause_ms > 0 ? pause_ms : twice < ASIDE_MS ? ASIDE_MS : twice > ASIDE_MS_MAX ? ASIDE_MS_MAX : twice;
   put->since_ms = now_ms;
   put->until_ms = now_ms + put->pause_ms;
-  queue_marks_deinit(&put->marks);
-  put->marks = *marks;
-  *marks = (struct queue_marks){.shared.set = false};
+  queue_marks_deinit(&put->memory.marks);
+  put->memory = *memory;
+  *memory = (struct aside_memory){.told = STORAGE_UNSEEN};
 }
 
 bool aside_has(const struct aside *aside, const char *type, int64_t now_ms)
@@ -97,13 +97,15 @@ bool aside_wake(struct aside *aside, const char *type, int64_t now_ms)
   return found == NULL || now_ms >= found->until_ms;
 }
 
-void aside_take_marks(struct aside *aside, const char *type, struct queue_marks *marks)
+struct aside_memory aside_take_memory(struct aside *aside, const char *type)
 {
+  struct aside_memory nothing = {.told = STORAGE_UNSEEN}, taken;
   struct aside_type *found = find(aside, type);
   if (found == NULL)
-    return;
-  *marks = found->marks;
-  found->marks = (struct queue_marks){.shared.set = false};
+    return nothing;
+  taken = found->memory;
+  found->memory = nothing;
+  return taken;
 }
 
 void aside_calm(struct aside *aside, const struct type_list *found, const struct type_list *held, const struct type_range *covered)
@@ -118,6 +120,6 @@ void aside_calm(struct aside *aside, const struct type_list *found, const struct
 void aside_forget(struct aside *aside, int64_t now_ms)
 {
   for (size_t i = aside->count; i-- > 0;)
-    if (now_ms - aside->types[i].until_ms > (queue_marks_name(&aside->types[i].marks) ? NAMED_KEPT_MS : KEPT_MS))
+    if (now_ms - aside->types[i].until_ms > (queue_marks_name(&aside->types[i].memory.marks) ? NAMED_KEPT_MS : KEPT_MS))
       drop(aside, i);
 }

@@ -6,6 +6,7 @@
 #define PAWL_WORKER_ASIDE_H
 
 #include "worker/queue.h"
+#include "worker/trust.h"
 #include "worker/type_rules.h"
 
 enum {
@@ -14,11 +15,17 @@ enum {
   ASIDE_MS_MAX = 60000,
 };
 
+/* What was logged of a type, for the next time that it is taken up. */
+struct aside_memory {
+  struct queue_marks marks; /* documents that cannot be taken */
+  enum storage_view told;
+};
+
 struct aside_type {
   type_name type;
   int64_t since_ms, until_ms;
-  int64_t pause_ms;         /* the last one, for the next */
-  struct queue_marks marks; /* so that a document that cannot be taken is named once */
+  int64_t pause_ms; /* the last one, for the next */
+  struct aside_memory memory;
 };
 
 struct aside {
@@ -26,13 +33,13 @@ struct aside {
   size_t count, room;
 };
 
-/* Not before `pause_ms` are over; 0: ASIDE_MS, and twice the last pause each time. What the marks have passes to it. */
-void aside_put(struct aside *aside, const char *type, int64_t pause_ms, struct queue_marks *marks, int64_t now_ms);
+/* Not before `pause_ms` are over; 0: ASIDE_MS, and twice the last pause each time. What the memory has passes to it. */
+void aside_put(struct aside *aside, const char *type, int64_t pause_ms, struct aside_memory *memory, int64_t now_ms);
 bool aside_has(const struct aside *aside, const char *type, int64_t now_ms);
 /* A wake-up: the pause ends, once it has lasted for ASIDE_MS. False: it goes on. */
 bool aside_wake(struct aside *aside, const char *type, int64_t now_ms);
-/* Gives the marks back, to empty ones. */
-void aside_take_marks(struct aside *aside, const char *type, struct queue_marks *marks);
+/* Gives the memory back; an empty one, if there is none. */
+struct aside_memory aside_take_memory(struct aside *aside, const char *type);
 /* Of those that have no messages, or that another process holds, the next pause is a short one again. Nothing is known of what was not
  * looked for, outside of `covered`. Both lists are sorted. */
 void aside_calm(struct aside *aside, const struct type_list *found, const struct type_list *held, const struct type_range *covered);

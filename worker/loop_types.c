@@ -88,8 +88,10 @@ static void context_forget(struct loop *loop, size_t place)
   type_name type;
   bool woken = served->woken, placed = !served->placeless;
   memcpy(type, served->consumer.core.type, sizeof type);
-  if (served->pause_ms >= 0 || queue_marks_name(&served->performer.marks))
-    aside_put(&finder->aside, type, served->pause_ms < 0 ? 1 : served->pause_ms, &served->performer.marks, clock_boot_ms());
+  struct aside_memory memory = {.marks = served->performer.marks, .told = served->consumer.trust.told};
+  if (served->pause_ms >= 0 || queue_marks_name(&memory.marks))
+    aside_put(&finder->aside, type, served->pause_ms < 0 ? 1 : served->pause_ms, &memory, clock_boot_ms());
+  served->performer.marks = memory.marks;
   counts_add(&finder->forgotten, &served->consumer.core.counts);
   jobs_forget(&loop->jobs, &served->performer);
   performer_deinit(&served->performer);
@@ -123,7 +125,9 @@ static void context_begin(struct loop *loop, const char *type, bool looked)
   if (served == NULL)
     return; /* the next look finds it again */
   waiting_drop(&loop->finder->waiting, type);
-  aside_take_marks(&loop->finder->aside, type, &served->performer.marks);
+  struct aside_memory memory = aside_take_memory(&loop->finder->aside, type);
+  served->performer.marks = memory.marks;
+  served->consumer.trust.told = memory.told;
   served->looked = looked;
   loop->finder->count++;
   if (loop->notified)

@@ -24,8 +24,7 @@ void pace_poll_start(struct turn *turn);
 int64_t pace_polled(struct turn *turn, const struct completion *completion);
 /* Whether a poll was made so recently that another would tell nothing new. */
 bool pace_polled_lately(const struct turn *turn);
-/* A pass of so many ms found nothing: it counts as a poll. Returns the time until the next pass, for a queue that has been empty since
- * then. */
+/* A pass that took so long found nothing: it counts as a poll. Returns the time until the next one, for a queue empty since then. */
 int64_t pace_passed_empty(struct turn *turn, int64_t took_ms, int64_t empty_since_ms);
 /* A pass found something. */
 void pace_passed(struct turn *turn);

@@ -32,13 +32,13 @@ void trust_set(struct turn *turn, enum storage_view view, const struct error *wh
   struct trust *trust = turn->trust;
   if (view == STORAGE_AGREES && trust->view == STORAGE_DISAGREES)
     turn_log(turn, LEVEL_INFO, "trusted", "the storage agrees with the ledger again, of database %s", turn->core->options.database);
-  if (view == STORAGE_PAUSED && trust->view != STORAGE_PAUSED)
+  if (view == STORAGE_PAUSED && trust->told != STORAGE_PAUSED)
     turn_log(turn, LEVEL_INFO, "paused", "not competing for the lock: %s", why->text);
-  if (view != STORAGE_PAUSED && trust->view == STORAGE_PAUSED)
+  if (view != STORAGE_PAUSED && trust->told == STORAGE_PAUSED)
     turn_log(turn, LEVEL_INFO, "paused", "the type is not paused any more");
-  if (view == STORAGE_NEWER && trust->view != STORAGE_NEWER)
+  if (view == STORAGE_NEWER && trust->told != STORAGE_NEWER)
     turn_log(turn, LEVEL_WARN, "newer", "standing by: %s", why->text);
-  trust->view = view;
+  trust->view = trust->told = view;
   if (why != NULL)
     trust->why = *why;
   trust->due_ms = turn->moment->now_ms + (view == STORAGE_AGREES ? turn->core->options.distrust_ms : RECHECK_MS);

@@ -18,6 +18,7 @@ enum storage_view {
 
 struct trust {
   enum storage_view view;
+  enum storage_view told;        /* the last one that was set, by this consumer or by the one before it: PAUSED and NEWER are logged once */
   struct error why;              /* DISAGREES, NEWER, PAUSED */
   int64_t due_ms;                /* the next check, while idle or waiting; INT64_MAX: after the first poll */
   char file[FILE_NAME_SIZE];     /* DISAGREES: the current segment then */

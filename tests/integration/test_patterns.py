@@ -227,6 +227,23 @@ def test_a_paused_type(field):
     field.compare("t1", "t2")
 
 
+def test_a_pause_is_told_once(field):
+    """The type is looked at again and again, and its messages wait."""
+    field.fill(5)
+    field.drain()
+    assert field.run("pawl-status", "--pause", "t1", "--reason", "a test").returncode == 0
+    field.fill(5)
+    worker = field.worker(*CALM, "-v", types=["*"])
+    looks = lambda: worker.log().count(" t1 epoch=0 seq=0 state: idle -> checking")
+    wait_until(lambda: field.db.wakeups.insert_one({"type": "t1", "about": "message"}) and looks() >= 3, field.logs)
+    assert worker.log().count("not competing for the lock: t1 is paused") == 1, str(worker)
+    assert field.run("pawl-status", "--resume", "t1").returncode == 0
+    wait_drained(field, "t1")
+    assert worker.log().count("the type is not paused any more") == 1, str(worker)
+    field.stop()
+    field.compare()
+
+
 def test_a_type_that_another_holds_keeps_no_place(field):
     """Another was faster after the look: this one leaves the wait queue, and takes the next type."""
     worker = field.worker(*CALM, "-v", "--types-max", 1, types=["*"])

@@ -119,7 +119,7 @@ TEST(test_lists)
   type_list_free(&list);
 }
 
-static struct queue_marks nothing;
+static struct aside_memory nothing;
 
 /* While it is found so, the pauses double to a minute; a wake-up ends one that has lasted for a second. */
 TEST(test_aside)
@@ -204,16 +204,16 @@ TEST(test_aside_forgets)
 {
   struct aside aside = {.count = 0};
   aside_put(&aside, "a", 0, &nothing, 0);
-  struct queue_marks named = {.shared.named_count = 0}, taken = {.shared.set = false};
-  named.own = (struct queue_mark){.named_count = 1, .named = calloc(1, sizeof *named.own.named)};
+  struct aside_memory named = {.told = STORAGE_PAUSED}, taken;
+  named.marks.own = (struct queue_mark){.named_count = 1, .named = calloc(1, sizeof *named.marks.own.named)};
   aside_put(&aside, "n", 0, &named, 0);
-  assert_null(named.own.named);
+  assert_null(named.marks.own.named);
   aside_forget(&aside, 600000);
   assert_int_equal(aside.count, 1);
-  aside_take_marks(&aside, "a", &taken);
-  assert_false(queue_marks_name(&taken));
-  aside_take_marks(&aside, "n", &taken);
-  assert_int_equal(taken.own.named_count, 1);
+  taken = aside_take_memory(&aside, "a");
+  assert_true(!queue_marks_name(&taken.marks) && taken.told == STORAGE_UNSEEN);
+  taken = aside_take_memory(&aside, "n");
+  assert_true(taken.marks.own.named_count == 1 && taken.told == STORAGE_PAUSED);
   aside_put(&aside, "n", 0, &taken, 0);
   aside_forget(&aside, 7200000);
   assert_int_equal(aside.count, 0);
