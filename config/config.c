@@ -299,6 +299,8 @@ enum config_status config_load(struct config *config, enum config_program progra
     return CONFIG_WRONG;
   if (program == CONFIG_STATUS && !status_modes_check(config, error))
     return CONFIG_WRONG;
+  if (program == CONFIG_SETUP)
+    config->yes_typed = config->yes && config->settings[option_find(program, "yes")].source == SOURCE_FLAG;
   if ((program == CONFIG_SETUP && !setup_check(config, error)) || !path_check(config, "where", config->where, true, error))
     return CONFIG_WRONG;
   return status;

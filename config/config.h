@@ -116,6 +116,7 @@ struct config {
   const char *carry; /* a valid type, and then to_uri is set; NULL: none. At most one of this and the above is */
   const char *to_uri, *to_db; /* NULL: not given; to_db: the one in the URI, else pawl */
   bool yes;
+  bool yes_typed; /* it was a flag: it says more than that of the environment or a file, which may be for other tasks */
 
   /* pawl-dump */
   const char *format;    /* one of relaxed canonical payload bson hex blocks summary none */

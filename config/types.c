@@ -124,16 +124,24 @@ bool types_resolve(struct config *config, struct error *error)
 /* ---- pawl-worker ---- */
 
 /* What matches the text of a pattern matches all that the pattern finds. */
-static bool patterns_left_check(const struct config *config, struct error *error)
+static bool is_excepted(const struct config *config, const char *pattern)
 {
   for (size_t i = 0; i < config->except_count; i++)
-    for (size_t pattern = 0; pattern < config->pattern_count; pattern++)
-      if (type_pattern_matches(config->excepts[i], config->patterns[pattern])) {
-        error_set(error, "--except: got \"%s\", which leaves nothing of --type \"%s\": takes a part of what that finds", config->excepts[i],
-                  config->patterns[pattern]);
-        return false;
-      }
-  return true;
+    if (type_pattern_matches(config->excepts[i], pattern))
+      return true;
+  return false;
+}
+
+static bool patterns_left_check(const struct config *config, struct error *error)
+{
+  for (size_t i = 0; i < config->pattern_count; i++)
+    if (!is_excepted(config, config->patterns[i]))
+      return true;
+  if (config->type_count > 0)
+    return true;
+  error_set(error, "--except: got \"%s\", and nothing is left of --type \"%s\": takes a part of what that finds", config->excepts[0],
+            config->patterns[0]);
+  return false;
 }
 
 static bool excepts_check(const struct config *config, struct error *error)

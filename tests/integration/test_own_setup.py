@@ -117,6 +117,7 @@ def test_collection_of_a_type_whose_ledger_was_removed(field):
     said = own(field, code=2)
     assert "If they are messages of t1, whose ledger was removed, give --yes, too" in said, said
     assert field.ledger() is None
+    assert "give --yes, too" in own(field, code=2, env=environment(PAWL_YES="true"))
     assert "t1: has its own collection messages.t1 now" in setup(field, "--type", "t1", "--own-collection", "--yes")
     field.drain(*CALM)
     assert len(field.compare()["t1"]) == 5

@@ -292,7 +292,7 @@ static void warn(void *context, const char *text)
 
 static int switch_type(const struct config *config, struct lockstore *store, const char *type)
 {
-  struct own own = {.store = store, .type = type, .yes = config->yes, .wait_ms = config->timeout_ms, .tell = tell};
+  struct own own = {.store = store, .type = type, .yes = config->yes_typed, .wait_ms = config->timeout_ms, .tell = tell};
   struct error error = {.text = ""};
   enum own_status status = config->own_collection ? own_begin(&own, &error) : own_end(&own, &error);
   switch (status) {
