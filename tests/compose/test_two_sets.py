@@ -44,10 +44,11 @@ def test_a_type_is_moved(make_stack):
     one.compose("run", "--rm", "-T", "pawl", "pawl-enqueue", "--type", "t2", stdin=first)
     one.wait_settled("t2")
     both = make_stack("two", PAWL_WORKERS="1")
-    both.env = {**both.env, "COMPOSE_PROJECT_NAME": one.name}
+    both.name, both.env = one.name, {**both.env, "COMPOSE_PROJECT_NAME": one.name}
     for line in steps.splitlines():
         _, *words = shlex.split(line, comments=True)
-        both.compose(*words, *(["worker", "worker-t2"] if words == ["up", "-d"] else []))
+        more = {"up": ["worker", "worker-t2"]}.get(words[0], [])
+        both.compose(words[0], *(["-T"] if words[0] == "run" else []), *words[1:], *more)
     more = b"".join(b"b %d\n" % n for n in range(500))
     both.compose("run", "--rm", "-T", "pawl-b", "pawl-enqueue", "--type", "t2", stdin=more)
     moved = copy.copy(both)
