@@ -296,3 +296,35 @@ STORY(test_roll_and_nothing_to_write)
   STEP("READ NO; wait 6000", STATE_RELEASING, "CLOSE");
   assert_true(running(ACTIVITY_MAIN)->commit.clean); /* `clean` becomes true again */
 }
+
+/* ---- reading that fails ---- */
+
+/*
+ * After five passes in a row without a message the holder releases the lock, because another worker may have a better link. It does
+ * not compete again at once.
+ */
+STORY(test_gives_up_reading)
+{
+  play(TO_DRAINING "; READ UNKNOWN; wake; READ UNKNOWN; wake; READ UNKNOWN; wake; READ YES; BEGIN YES; "
+                   "APPEND YES; DELETE YES");
+  for (int i = 0; i < 4; i++)
+    play("READ UNKNOWN; wake");
+  EXPECT(STATE_DRAINING, "READ");
+  play("READ UNKNOWN");
+  assert_true(rig_logged(&rig, "pass"));
+  EXPECT(STATE_RELEASING, "CLOSE");
+  STEP("CLOSE YES; UNLOCK YES", STATE_IDLE, "");
+  assert_true(pause_ms() >= 500);
+  STEP("wake", STATE_IDLE, "POLL");
+}
+
+/* Nor do documents count that cannot be taken: they are read again by each pass. */
+STORY(test_gives_up_reading_what_only_names)
+{
+  play(TO_DRAINING "; READ YES:named; READ UNKNOWN; wake");
+  for (int i = 0; i < 3; i++)
+    play("READ YES:named; READ UNKNOWN; wake");
+  EXPECT(STATE_DRAINING, "READ");
+  play("READ YES:named; READ UNKNOWN");
+  EXPECT(STATE_RELEASING, "CLOSE");
+}
