@@ -418,7 +418,7 @@ void loop_types_wake(struct loop *loop, const char *type)
   finder->heard = true;
   if (type_list_has(&finder->held, type) || !aside_wake(&finder->aside, type, clock_boot_ms()))
     return;
-  if (!has_room(loop) || loop_others_first(loop, 0, clock_boot_ms())) {
+  if (finder->waiting.left > 0 || !has_room(loop) || loop_others_first(loop, 0, clock_boot_ms())) {
     type_look_hurry(&finder->look);
     return;
   }

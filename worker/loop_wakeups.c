@@ -42,7 +42,7 @@ static void wake_type(struct loop *loop, const struct wakeup *wakeup)
     struct type_context *served = loop->contexts[i];
     if (strcmp(served->consumer.core.type, wakeup->type) != 0)
       continue;
-    served->woken = true;
+    served->woken = served->woken || served->leaves;
     loop_dispatch(served, &event);
     return;
   }

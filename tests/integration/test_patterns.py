@@ -309,6 +309,19 @@ def test_types_take_turns(field, types):
     field.compare(*every)
 
 
+def test_types_take_turns_though_wakeups_come(field):
+    """Wake-ups for types that always have messages come all the time: the one that is let go does not get its place back."""
+    every = ["k1", "k2", "k3"]
+    for name in every:
+        field.fill(20000, name)
+    worker = field.worker("--types-max", 1, "--batch-messages", 2, types=["*"])
+    wake = lambda: field.db.wakeups.insert_many([{"type": name, "about": "message"} for name in every])
+    with field.repeating(wake, 0.002):
+        wait_until(lambda: all(field.seq(name) > 0 for name in every), field.logs)
+    assert all(field.queued(name) > 0 for name in every)
+    assert worker.stop()[0] == 0
+
+
 def test_own_collections_that_cannot_be_looked_into_hide_no_other_type(field):
     assert field.run("pawl-setup", "--type", "t1", "--own-collection").returncode == 0
     with field.failing(["aggregate"], collection="messages.t1", errorCode=50):  # a time-out
