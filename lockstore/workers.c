@@ -22,8 +22,9 @@ enum outcome workers_write(struct lockstore *store, const struct worker_row *row
                            struct error *error)
 {
   struct mongo *mongo = lockstore_mongo(store);
-  bson_t *set = BCON_NEW("group", BCON_INT64((int64_t)row->group), "held", BCON_INT64(row->held), "max", BCON_INT64(row->max), "lease_ms",
-                         BCON_INT64(row->lease_ms), "host", "{", "$literal", BCON_UTF8(host), "}", "pid", BCON_INT64(pid), "at", "$$NOW");
+  bson_t *set = BCON_NEW("group", BCON_INT64((int64_t)row->group), "held", BCON_INT64(row->held), "stopped", BCON_INT64(row->stopped),
+                         "max", BCON_INT64(row->max), "lease_ms", BCON_INT64(row->lease_ms), "host", "{", "$literal", BCON_UTF8(host), "}",
+                         "pid", BCON_INT64(pid), "at", "$$NOW");
   if (row->asks)
     BCON_APPEND(set, "asks", BCON_BIN(BSON_SUBTYPE_BINARY, row->asked.bytes, ADDRESS_BYTES));
   else
@@ -54,6 +55,8 @@ static void row_read(void *context, const bson_t *document)
   if (!sound || memcmp(row.id.bytes, reading->me->bytes, ADDRESS_BYTES) == 0 || *reading->count == WORKER_ROWS_MAX)
     return;
   row.group = (uint64_t)group;
+  if (!document_int64(document, "stopped", &row.stopped))
+    row.stopped = 0; /* a worker of before wrote it */
   row.asks = document_binary(document, "asks", row.asked.bytes, ADDRESS_BYTES);
   reading->rows[(*reading->count)++] = row;
 }
@@ -64,9 +67,10 @@ enum outcome workers_read(struct lockstore *store, uint64_t group, struct worker
   struct reading reading = {.me = &store->address, .rows = rows, .count = count};
   *count = 0;
   /* Dates since 1970 only: from an older one the difference may be no int64, which fails the whole reading. */
-  bson_t *command = BCON_NEW("find", "workers", "filter", "{", "group", BCON_INT64((int64_t)group), "at", "{", "$gt", BCON_DATE_TIME(0),
-                             "}", "}", "projection", "{", "group", BCON_INT32(1), "held", BCON_INT32(1), "max", BCON_INT32(1), "lease_ms",
-                             BCON_INT32(1), "asks", BCON_INT32(1), "age_ms", "{", "$subtract", "[", "$$NOW", "$at", "]", "}", "}");
+  bson_t *command =
+      BCON_NEW("find", "workers", "filter", "{", "group", BCON_INT64((int64_t)group), "at", "{", "$gt", BCON_DATE_TIME(0), "}", "}",
+               "projection", "{", "group", BCON_INT32(1), "held", BCON_INT32(1), "stopped", BCON_INT32(1), "max", BCON_INT32(1), "lease_ms",
+               BCON_INT32(1), "asks", BCON_INT32(1), "age_ms", "{", "$subtract", "[", "$$NOW", "$at", "]", "}", "}");
   mongo_append_read_concern(mongo, command, "local", false);
   mongo_append_max_time(mongo, command);
   enum outcome outcome = mongo_find(mongo, "reading the rows of the workers", command, row_read, &reading, error);

@@ -13,6 +13,7 @@ struct worker_row {
   struct address id; /* of the process's store */
   uint64_t group;    /* those that find the same types have the same */
   int64_t held, max; /* types; max: at the same time */
+  int64_t stopped;   /* of those that are held; they cannot be given to another process */
   int64_t lease_ms;  /* the process's --lease */
   int64_t age_ms;    /* since it was written, by the server's clock */
   bool asks;         /* `asked` is asked for a type */

@@ -6,16 +6,30 @@
 #include <stddef.h>
 
 enum {
+  GIVES_MS = 1000,  /* from one time to the next; a look that a wake-up hurries comes earlier */
   GIVEN_MS = 2000,  /* what was given to another process is left to it */
   UNFIT_MS = 60000, /* it asks for none, after one that it could not serve */
 };
 
 /* A stopped type keeps its place: otherwise a process whose types all stop would ask for more without end. */
+static bool keeps_place(const struct type_context *served)
+{
+  return !served->leaves && !served->placeless;
+}
+
 int64_t loop_held_count(const struct loop *loop)
 {
   int64_t count = 0;
   for (size_t i = loop->options->type_count; i < loop->context_count; i++)
-    count += !loop->contexts[i]->leaves && !loop->contexts[i]->placeless;
+    count += keeps_place(loop->contexts[i]);
+  return count;
+}
+
+static int64_t stopped_count(const struct loop *loop)
+{
+  int64_t count = 0;
+  for (size_t i = loop->options->type_count; i < loop->context_count; i++)
+    count += keeps_place(loop->contexts[i]) && loop->contexts[i]->consumer.core.state == STATE_STOPPED;
   return count;
 }
 
@@ -33,6 +47,8 @@ void loop_give_types(struct loop *loop)
   struct finder *finder = loop->finder;
   const struct address *me = lockstore_address(loop->options->performer.store);
   int64_t given = 0, now_ms = clock_boot_ms();
+  if (now_ms - finder->given_ms < GIVES_MS)
+    return;
   for (size_t i = 0; i < finder->row_count; i++) {
     const struct worker_row *row = &finder->rows[i];
     if (!spread_asks(row, finder->look.row.group) || memcmp(&row->asked, me, sizeof *me) != 0)
@@ -102,6 +118,7 @@ void loop_row_fill(const struct loop *loop, struct worker_row *row)
 {
   const struct finder *finder = loop->finder;
   row->held = loop_held_count(loop);
+  row->stopped = stopped_count(loop);
   row->max = (int64_t)loop->options->found_max;
   row->lease_ms = reload_config(loop->reload)->lease_ms;
   const struct worker_row *asked = spread_ask(row->held, row->max, row->group, finder->rows, finder->row_count);

@@ -45,7 +45,7 @@ const struct worker_row *spread_ask(int64_t mine, int64_t max, uint64_t group, c
 {
   const struct worker_row *richest = NULL;
   for (size_t i = 0; i < count; i++)
-    if (spread_counts(&rows[i], group) && (richest == NULL || rows[i].held > richest->held))
+    if (spread_counts(&rows[i], group) && rows[i].held > rows[i].stopped && (richest == NULL || rows[i].held > richest->held))
       richest = &rows[i];
   return richest != NULL && mine < max && richest->held - mine >= GAP ? richest : NULL;
 }

@@ -61,7 +61,7 @@ static void rows_exchange(struct type_look *look)
   const struct worker_row *now = &look->row, *then = &look->written;
   int64_t now_ms = clock_boot_ms(), passed_ms = now_ms - look->written_ms;
   bool asks_other = now->asks != then->asks || (now->asks && memcmp(&now->asked, &then->asked, sizeof now->asked) != 0);
-  bool differs = asks_other || now->held != then->held || now->lease_ms != then->lease_ms;
+  bool differs = asks_other || now->held != then->held || now->stopped != then->stopped || now->lease_ms != then->lease_ms;
   bool due = look->written_ms == 0 || passed_ms >= (differs || now->asks ? LOOK_MS / 2 : now->lease_ms / 3),
        clean = now_ms - look->cleaned_ms >= CLEAN_MS;
   enum outcome outcome = OUTCOME_YES;

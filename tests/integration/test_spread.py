@@ -121,8 +121,10 @@ def test_a_worker_without_the_files(field):
         other = field.worker(*SPREADING, types=["k*"], directory=folder, env=DISTRUST)
         other.wait_log("-> stopped|untrusted: .*not competing")
         settled(field, lambda: held(field)[first.pid] == len(types))
+        row = field.db.workers.find_one({"pid": other.pid})
         stopped = "-> stopped" in other.log()  # not, if the first one has taken the type back and emptied it while the other still looked
         assert other.stop()[0] == (74 if stopped else 0), str(other)
+        assert 0 <= row["held"] - row["stopped"] <= 1 and (row["stopped"] > 0) == stopped, f"{row}: {other}"
     field.stop()
     field.drain(types=["*"])
     field.compare(*types)
@@ -166,6 +168,45 @@ def test_somebody_who_always_asks(field):
     field.stop()
     field.drain(types=["*"])
     field.compare(*TYPES[:6])
+
+
+def test_gifts_are_counted_by_the_second(field):
+    """Wake-ups for types that nobody knows hurry the looks: types are given away no faster for that."""
+    with flowing(field):
+        worker = field.worker(*SPREADING, types=["*"])
+        settled(field, lambda: all_held(field, worker))
+        row = field.db.workers.find_one({"pid": worker.pid})
+        asker = {**row, "_id": b"somebody", "held": Int64(0), "asks": row["_id"], "host": "h", "pid": 1}
+        new = itertools.count()
+
+        def ask():
+            field.db.workers.update_one({"_id": b"somebody"}, [{"$set": {**asker, "at": "$$NOW"}}], upsert=True)
+            field.db.wakeups.insert_one({"type": f"new{next(new)}", "about": "message"})
+        begin = time.monotonic()
+        with field.repeating(ask, 0.02):
+            wait_until(lambda: "asked to stop" in worker.log(), field.logs)
+            time.sleep(4)
+        given = len(re.findall("draining -> .*: asked to stop", worker.log()))
+        assert given <= time.monotonic() - begin + 1, f"{given} types: {field.logs()}"
+    field.stop()
+    field.drain(types=["*"])
+    field.compare(*TYPES)
+
+
+def test_what_has_stopped_is_not_asked_for(field):
+    """A worker that holds most of all, and can give none of it, keeps nobody from asking the next one."""
+    with flowing(field):
+        first = field.worker(*SPREADING, types=["k*"])
+        settled(field, lambda: all_held(field, first))
+        row = field.db.workers.find_one({"pid": first.pid})
+        stuck = {**row, "_id": b"somebody", "held": Int64(1000), "stopped": Int64(1000), "host": "h", "pid": 1}
+        stuck.pop("asks", None)
+        with field.repeating(lambda: field.db.workers.update_one({"_id": b"somebody"}, [{"$set": {**stuck, "at": "$$NOW"}}], upsert=True), 0.3):
+            second = field.worker(*SPREADING, types=["k*"])
+            spread(field, first, second)
+    field.stop()
+    field.drain(types=["*"])
+    field.compare(*TYPES)
 
 
 def test_rows_that_make_no_sense(field):

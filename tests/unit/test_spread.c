@@ -399,3 +399,12 @@ TEST(room_counts)
   assert_int_equal(spread_wait_ms(10, 0, GROUP, &full, 1), 0);
   assert_true(spread_wait_ms(10, 0, GROUP, &poor, 1) > 0);
 }
+
+/* Who has nothing to give is not asked, or those who have are asked by nobody. */
+TEST(what_has_stopped_is_not_asked_for)
+{
+  const struct worker_row rows[] = {{.group = GROUP, .held = 50, .stopped = 50, .max = 99, .lease_ms = LEASE_MS},
+                                    {.group = GROUP, .held = 30, .stopped = 20, .max = 99, .lease_ms = LEASE_MS}};
+  assert_ptr_equal(spread_ask(0, 99, GROUP, rows, 2), &rows[1]);
+  assert_null(spread_ask(0, 99, GROUP, rows, 1));
+}
