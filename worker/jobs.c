@@ -146,8 +146,10 @@ static void poll_all(struct jobs *jobs)
   struct poll_together *together = &jobs->together;
   struct jobs_line *line = &jobs->polls;
   line_begin(line);
-  while (line->running_count > POLL_TOGETHER_MAX)
-    line_wait(line, line->running[--line->running_count]);
+  for (size_t i = POLL_TOGETHER_MAX; i < line->running_count; i++)
+    line_wait(line, line->running[i]); /* in their order: otherwise some would wait for ever */
+  if (line->running_count > POLL_TOGETHER_MAX)
+    line->running_count = POLL_TOGETHER_MAX;
   qsort(line->running, line->running_count, sizeof(struct action_job *), by_type);
   if (together->room < line->running_count) {
     free(together->polls);
