@@ -158,6 +158,12 @@ static void own_found(void *context, const bson_t *document)
   }
 }
 
+/* A type that was moved away has none any more. */
+static void append_has_own(bson_t *filter)
+{
+  BCON_APPEND(filter, "needs", "{", "$eq", BCON_UTF8(LEDGER_NEED_OWN), "$ne", BCON_UTF8(LEDGER_NEED_MOVED), "}");
+}
+
 enum outcome ledger_find_own(struct lockstore *store, const char *const *types, size_t count, bool *own, struct error *error)
 {
   struct mongo *mongo = lockstore_mongo(store);
@@ -172,7 +178,7 @@ enum outcome ledger_find_own(struct lockstore *store, const char *const *types, 
   }
   bson_append_array_end(&id, &in);
   bson_append_document_end(&filter, &id);
-  BSON_APPEND_UTF8(&filter, "needs", LEDGER_NEED_OWN);
+  append_has_own(&filter);
   bson_append_document_end(command, &filter);
   mongo_append_read_concern(mongo, command, "majority", true);
   mongo_append_max_time(mongo, command);
@@ -207,7 +213,7 @@ enum outcome ledger_list_own(struct lockstore *store, const char *from, const ch
   if (before[0] != '\0')
     BSON_APPEND_UTF8(&id, "$lt", before);
   bson_append_document_end(&filter, &id);
-  BSON_APPEND_UTF8(&filter, "needs", LEDGER_NEED_OWN);
+  append_has_own(&filter);
   bson_append_document_end(command, &filter);
   mongo_append_read_concern(mongo, command, "majority", true);
   mongo_append_max_time(mongo, command);

@@ -10,6 +10,10 @@
 bool own_collection_name_check(const char *type, struct error *error)
 {
   size_t length = strlen(type);
+  if (strcmp(type, "files") == 0 || strcmp(type, "chunks") == 0) {
+    error_set(error, "%s can have no own collection: messages.%s is what GridFS uses where a bucket is called messages", type, type);
+    return false;
+  }
   if (strstr(type, "..") == NULL && type[length - 1] != '.')
     return true;
   error_set(error,

@@ -69,6 +69,10 @@ def test_its_own_collection_is_not_missed(field, make_field):
     status(field, "--check")
     assert field.run("pawl-setup").returncode == 0
     assert "messages.t1" not in field.db.list_collection_names()
+    assert field.worker(*CALM, "--exit-when-empty", types=["*"]).wait() == 0, field.logs()
+    named = field.worker(*CALM, "--exit-when-empty")
+    field.fill(1, producer="late")
+    assert named.wait() == 2 and "t1 was moved to" in named.log(), str(named)
 
 
 def test_nothing_is_put_back_there(field, make_field):

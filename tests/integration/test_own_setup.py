@@ -124,13 +124,13 @@ def test_collection_of_a_type_whose_ledger_was_removed(field):
 
 
 def test_collection_of_somebody_else(field):
-    """GridFS's messages.files: neither with documents nor with its index is it taken."""
+    """Neither with documents nor with an index is it taken."""
     setup(field)
-    field.db["messages.files"].insert_one({"filename": "a"})
-    assert "holds documents, so it may be somebody else's" in own(field, "files", code=2)
-    field.db["messages.files"].delete_many({})
-    field.db["messages.files"].create_index([("filename", 1), ("uploadDate", 1)])
-    assert "has the index" in own(field, "files", code=2)
+    field.db["messages.orders"].insert_one({"filename": "a"})
+    assert "holds documents, so it may be somebody else's" in own(field, "orders", code=2)
+    field.db["messages.orders"].delete_many({})
+    field.db["messages.orders"].create_index([("filename", 1), ("uploadDate", 1)])
+    assert "has the index" in own(field, "orders", code=2)
     field.db.create_collection("messages.t1", capped=True, size=4096)
     assert "is capped" in own(field, code=2)
     field.db.drop_collection("messages.t1")
@@ -139,12 +139,12 @@ def test_collection_of_somebody_else(field):
     field.db.drop_collection("messages.t1")
     field.db.command("create", "messages.t1", viewOn="messages", pipeline=[])
     assert "is a view" in own(field, code=2)
-    assert field.ledger() is None and field.ledger("files") is None
-    assert field.db["messages.files"].count_documents({}) == 0
+    assert field.ledger() is None and field.ledger("orders") is None
+    assert field.db["messages.orders"].count_documents({}) == 0
 
 
-@pytest.mark.parametrize("name", ["a..b", "a."])
-def test_names_that_drivers_refuse(field, name):
+@pytest.mark.parametrize("name", ["a..b", "a.", "files", "chunks"])
+def test_names_that_drivers_refuse_or_gridfs_has(field, name):
     assert "can have no own collection" in own(field, name, code=2)
     done = field.run("pawl-setup", "--type", "t1", "--type", name, "--own-collection")
     assert done.returncode == 2 and field.db.list_collection_names() == [], done  # the other type is not switched either
@@ -186,6 +186,15 @@ def test_killed_in_between(field, command):
     own(field)
     enqueue(field, b"one\n")
     assert places(field) == (0, 1)
+
+
+def test_a_collection_that_cannot_be_used_is_its_own_types_alone(field):
+    own(field)
+    field.db["messages.t1"].create_index("more")
+    assert "has the index" in setup(field, code=2)
+    own(field, "t2")
+    enqueue(field, b"one\n", "--type", "t2")
+    assert places(field, "t2") == (0, 1)
 
 
 def test_side_by_side(field):

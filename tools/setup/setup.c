@@ -139,7 +139,13 @@ static void show(const struct mongo *mongo)
   fflush(stdout);
 }
 
-/* One that was dropped is made again: nothing else makes it as it must be. Where a type gives its own up, a missing one is refused. */
+/* It looks at these itself: others, of which one may have a collection that cannot be used, do not stand in its way. */
+static bool is_about_own_collections(const struct config *config)
+{
+  return config->own_collection || config->shared_collection || config->carry;
+}
+
+/* One that was dropped is made again: nothing else makes it as it must be. */
 static enum outcome prepare_own(struct lockstore *store, struct error *error)
 {
   char(*types)[TYPE_BYTES_MAX + 1];
@@ -169,7 +175,7 @@ static int prepare(struct setup *setup)
     outcome = lockstore_prepare(store, &error);
   if (outcome == OUTCOME_YES)
     show(lockstore_mongo(store));
-  if (outcome == OUTCOME_YES && !setup->config.shared_collection && !setup->config.carry)
+  if (outcome == OUTCOME_YES && !is_about_own_collections(&setup->config))
     outcome = prepare_own(store, &error);
   return outcome == OUTCOME_YES ? EXIT_DONE : fail(&error, mongo_exit_code(outcome, &error));
 }
