@@ -92,8 +92,9 @@ bool aside_has(const struct aside *aside, const char *type, int64_t now_ms)
 bool aside_wake(struct aside *aside, const char *type, int64_t now_ms)
 {
   struct aside_type *found = find(aside, type);
-  if (found != NULL && now_ms < found->until_ms && now_ms - found->since_ms >= ASIDE_MS)
-    found->until_ms = now_ms;
+  int64_t least_ms = found == NULL || now_ms - found->since_ms >= ASIDE_MS ? now_ms : found->since_ms + ASIDE_MS;
+  if (found != NULL && found->until_ms > least_ms)
+    found->until_ms = least_ms;
   return found == NULL || now_ms >= found->until_ms;
 }
 

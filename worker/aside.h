@@ -10,8 +10,8 @@
 #include "worker/type_rules.h"
 
 enum {
-  ASIDE_MAX = 4096, /* then the one whose time is over first is forgotten */
-  ASIDE_MS = 1000,  /* and doubling to */
+  ASIDE_MAX = 20000, /* as a look finds at most. Then the one whose time is over first is forgotten */
+  ASIDE_MS = 1000,   /* and doubling to */
   ASIDE_MS_MAX = 60000,
 };
 
@@ -36,7 +36,7 @@ struct aside {
 /* Not before `pause_ms` are over; 0: ASIDE_MS, and twice the last pause each time. What the memory has passes to it. */
 void aside_put(struct aside *aside, const char *type, int64_t pause_ms, struct aside_memory *memory, int64_t now_ms);
 bool aside_has(const struct aside *aside, const char *type, int64_t now_ms);
-/* A wake-up: the pause ends, once it has lasted for ASIDE_MS. False: it goes on. */
+/* A wake-up: the pause ends as soon as it has lasted for ASIDE_MS. False: it goes on until then. */
 bool aside_wake(struct aside *aside, const char *type, int64_t now_ms);
 /* Gives the memory back; an empty one, if there is none. */
 struct aside_memory aside_take_memory(struct aside *aside, const char *type);

@@ -1,6 +1,6 @@
 /*
- * loop_private: shared by loop.c, loop_types.c (the types that are served), loop_spread.c (those among the workers),
- * loop_wakeups.c and loop_commands.c (SIGHUP and SIGUSR1). Private to these files.
+ * loop_private: shared by loop.c, loop_types.c (the types that are served), loop_leave.c (when they are let go), loop_spread.c (those
+ * among the workers), loop_wakeups.c and loop_commands.c (SIGHUP and SIGUSR1). Private to these files.
  */
 #ifndef PAWL_WORKER_LOOP_PRIVATE_H
 #define PAWL_WORKER_LOOP_PRIVATE_H
@@ -28,8 +28,8 @@ struct type_context { /* what belongs to one type */
   size_t running;   /* actions */
   bool looked;      /* found by a look, not by a wake-up */
   bool leaves;      /* of those that were found: asked to leave, to be forgotten */
-  bool woken;       /* and a wake-up came meanwhile */
-  bool placeless;   /* and stopped because it is paused: it keeps no place */
+  bool woken;       /* and a wake-up came meanwhile, or was being seen to */
+  bool placeless;   /* it keeps no place: it has stopped because it is paused, or it hangs, and `leaves` */
   int64_t pause_ms; /* leaves: how long it is put aside; 0: as often before; below 0: not at all */
 };
 
@@ -46,6 +46,7 @@ struct finder { /* of types by patterns */
   size_t row_count;
   struct address given_to; /* the process that types were given to last, */
   int64_t given_ms, given; /* when, and how many: its row may be older */
+  int64_t failed_ms;       /* when one that fails made room for others */
   int64_t unfit_until_ms;  /* until then it asks for none: there was one that it could not serve */
   bool logged_unspread, logged_denied;
   struct job leave; /* removes the row of this worker */
@@ -114,7 +115,16 @@ bool loop_types_over(const struct loop *loop);
 /* The options of a consumer, as the configuration is now. */
 void loop_consumer_options(const struct loop *loop, struct consumer_options *options);
 
-/* loop_types.c, for loop_spread.c: the type that this process holds for longest, of those that were found; NULL: none. */
+/* loop_types.c, for the next two: whether a place is free. */
+bool loop_has_room(const struct loop *loop);
+
+/* loop_leave.c: a type that was found is let go where it has nothing to do, or nothing that it can do; the second: where it has nothing to
+ * write, because others wait for its place. */
+void loop_leave_if_needless(struct type_context *served, int64_t now_ms);
+void loop_leave_if_empty(struct loop *loop);
+/* Its disk hangs: it keeps a thread, and no place. */
+bool loop_is_hung(const struct type_context *served);
+/* The type that this process holds for longest, of those that were found; NULL: none. */
 struct type_context *loop_longest_held(const struct loop *loop);
 /* A type that was found is let go, and put aside for so long; 0: as aside.h says; below 0: not at all. */
 void loop_context_leave(struct type_context *served, int64_t pause_ms);
@@ -129,9 +139,10 @@ bool loop_others_first(struct loop *loop, int64_t free_ms, int64_t now_ms);
 void loop_rows_take(struct loop *loop);
 /* Lets types go, to those that ask for some. */
 void loop_give_types(struct loop *loop);
-/* The row of this process, as it is now; and its end, when the process stops. */
+/* The row of this process, as it is now; and its end, when the process stops: returns when it is to be called again, INT64_MAX: not by
+ * time. */
 void loop_row_fill(const struct loop *loop, struct worker_row *row);
-void loop_row_leave(struct loop *loop);
+int64_t loop_row_leave(struct loop *loop);
 
 /* loop_wakeups.c: begins to wait for wake-ups; takes those that came. */
 void loop_wakeups_start(struct loop *loop, void (*notify)(void *context));

@@ -8,20 +8,21 @@
 enum {
   GIVES_MS = 1000,  /* from one time to the next; a look that a wake-up hurries comes earlier */
   GIVEN_MS = 2000,  /* what was given to another process is left to it */
+  WAITED_MS = 1000, /* for a look, when the process ends */
   UNFIT_MS = 60000, /* it asks for none, after one that it could not serve */
 };
 
-/* A stopped type keeps its place: otherwise a process whose types all stop would ask for more without end. */
-static bool keeps_place(const struct type_context *served)
+/* Also one that has stopped, or hangs: otherwise a process whose types all do would ask for more without end. */
+static bool is_held(const struct type_context *served)
 {
-  return !served->leaves && !served->placeless;
+  return (!served->leaves && !served->placeless) || loop_is_hung(served);
 }
 
 int64_t loop_held_count(const struct loop *loop)
 {
   int64_t count = 0;
   for (size_t i = loop->options->type_count; i < loop->context_count; i++)
-    count += keeps_place(loop->contexts[i]);
+    count += is_held(loop->contexts[i]);
   return count;
 }
 
@@ -29,7 +30,7 @@ static int64_t stopped_count(const struct loop *loop)
 {
   int64_t count = 0;
   for (size_t i = loop->options->type_count; i < loop->context_count; i++)
-    count += keeps_place(loop->contexts[i]) && loop->contexts[i]->consumer.core.state == STATE_STOPPED;
+    count += loop_is_hung(loop->contexts[i]) || (is_held(loop->contexts[i]) && loop->contexts[i]->consumer.core.state == STATE_STOPPED);
   return count;
 }
 
@@ -95,21 +96,26 @@ static void leave_work(struct job *job)
     return;
 }
 
-/* So that the others do not wait for it. A look that may take long is not waited for. */
-void loop_row_leave(struct loop *loop)
+/* So that the others do not wait for it. A look that takes long is not waited for: the row ends by its age. */
+int64_t loop_row_leave(struct loop *loop)
 {
   struct finder *finder = loop->finder;
-  if (finder->own_row != ROW_STAYS || (finder->look.running && !finder->look.last))
-    return;
-  finder->own_row = finder->look.written_ms == 0 || finder->look.running ? ROW_GONE : ROW_GOES;
+  int64_t until_ms = finder->look.last ? 0 : finder->look.started_ms + WAITED_MS;
+  if (finder->own_row != ROW_STAYS)
+    return INT64_MAX;
+  if (finder->look.running && clock_boot_ms() < until_ms)
+    return until_ms;
+  finder->own_row = finder->look.running || finder->look.written_ms == 0 ? ROW_GONE : ROW_GOES;
   finder->leave.work = leave_work;
   if (finder->own_row == ROW_GOES)
     executor_submit(finder->executor, &finder->leave);
+  return INT64_MAX;
 }
 
 void loop_note_unfit(struct loop *loop, const struct consumer *consumer, int64_t now_ms)
 {
-  bool fails = consumer->trust.view == STORAGE_DISAGREES && consumer->core.state != STATE_STOPPED;
+  bool fails = consumer->core.failed_disks > 0 || consumer->lease.logged_stall ||
+               (consumer->trust.view == STORAGE_DISAGREES && consumer->core.state != STATE_STOPPED);
   if (fails || consumer->trust.view == STORAGE_NEWER)
     loop->finder->unfit_until_ms = now_ms + UNFIT_MS;
 }

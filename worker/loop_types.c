@@ -7,12 +7,12 @@
 #include <stdlib.h>
 
 enum {
-  POLL_SHARE = 20,   /* of one processor, for all types together */
-  UNKNOWN_MAX = 5,   /* polls in a row */
-  PAUSED_MS = 10000, /* until a type that is paused, or needs a newer pawl, is taken up again; a wake-up ends it */
-  LOST_MS = 1000,    /* the same for a type that another process took */
-  WAITED_MS = 1000,  /* then a type gets the place of another one */
+  POLL_SHARE = 20,  /* of one processor, for all types together */
+  WAITED_MS = 1000, /* then a type gets the place of another one */
 };
+
+/* Otherwise types whose documents cannot all be taken would be looked at for ever, and --exit-when-empty would wait for that. */
+_Static_assert((int)ASIDE_MAX >= (int)TYPE_LOOK_FOUND_MAX, "all that a look finds can be put aside");
 
 /* ---- contexts ---- */
 
@@ -49,7 +49,8 @@ static struct type_context *context_add(struct loop *loop, const char *type)
     return NULL;
   served->loop = loop;
   loop_consumer_options(loop, &options);
-  options.poll_share = POLL_SHARE * (int64_t)(loop->finder != NULL ? loop->context_count + 1 : loop->options->type_count);
+  size_t together = loop->context_count + 1 > loop->options->type_count ? loop->context_count + 1 : loop->options->type_count;
+  options.poll_share = POLL_SHARE * (int64_t)together;
   options.polls_in_step = loop->options->type_count >= POLL_TOGETHER_MIN;
   consumer_init(&served->consumer, type, &options);
   performer.writer.type = served->consumer.core.type;
@@ -61,7 +62,7 @@ static struct type_context *context_add(struct loop *loop, const char *type)
   return served;
 }
 
-static bool has_room(const struct loop *loop)
+bool loop_has_room(const struct loop *loop)
 {
   return loop->finder->count < loop->options->found_max;
 }
@@ -135,82 +136,7 @@ static void context_begin(struct loop *loop, const char *type, bool looked)
   loop_dispatch(served, &timer);
 }
 
-/* ---- leaving ---- */
-
-void loop_context_leave(struct type_context *served, int64_t pause_ms)
-{
-  struct event stop = {.kind = EVENT_STOP};
-  served->leaves = true;
-  served->pause_ms = pause_ms;
-  loop_dispatch(served, &stop);
-}
-
-static int64_t idle_pause_ms(const struct type_context *served)
-{
-  const struct consumer_counts *counts = &served->consumer.core.counts;
-  if (counts->problems[PROBLEM_DOCUMENT] > 0 || queue_marks_name(&served->performer.marks))
-    return ASIDE_MS_MAX;
-  return counts->acquisitions > 0 ? -1 : served->looked ? 0 : ASIDE_MS;
-}
-
-/* It has stopped for --exit-when-empty. */
-static void leave_place(struct type_context *served)
-{
-  const struct consumer *consumer = &served->consumer;
-  if (served->placeless || consumer->core.state != STATE_STOPPED || consumer->trust.view != STORAGE_PAUSED)
-    return;
-  served->placeless = true;
-  served->loop->finder->count--;
-}
-
-/*
- *   idle, and the queue is empty            forgotten; if it never held the lock there may be what nobody can take: put aside
- *   idle, and no poll is answered           put aside: others have answers, or there is an outage, and a look finds it again
- *   waiting for a lock that is not free     the looks see when it is
- *   the type is paused, or needs a newer pawl
- */
-static void leave_if_needless(struct type_context *served, int64_t now_ms)
-{
-  const struct consumer *consumer = &served->consumer;
-  const struct core *core = &consumer->core;
-  bool stays_out = consumer->trust.view == STORAGE_PAUSED || consumer->trust.view == STORAGE_NEWER;
-  if (served->leaves)
-    return;
-  leave_place(served);
-  loop_note_unfit(served->loop, consumer, now_ms);
-  if (core->state == STATE_CHECKING && stays_out && !core->activity[ACTIVITY_MAIN].running)
-    loop_context_leave(served, PAUSED_MS);
-  else if (core->state == STATE_IDLE && consumer_is_quiet(consumer))
-    loop_context_leave(served, idle_pause_ms(served));
-  else if (core->state == STATE_IDLE && core->unknown_row >= UNKNOWN_MAX && !core->activity[ACTIVITY_MAIN].running)
-    loop_context_leave(served, 0);
-  else if (core->state == STATE_WAITING && !consumer->seek.may_take && now_ms - core->entered_ms >= LOST_MS)
-    loop_context_leave(served, LOST_MS);
-}
-
-static bool is_draining(const struct type_context *served)
-{
-  return !served->leaves && served->consumer.core.state == STATE_DRAINING;
-}
-
-/* Types wait for room: who has nothing to write does not linger. */
-static void leave_if_empty(struct loop *loop)
-{
-  for (size_t i = loop->options->type_count; i < loop->context_count; i++)
-    if (is_draining(loop->contexts[i]) && consumer_sees_nothing(&loop->contexts[i]->consumer))
-      loop_context_leave(loop->contexts[i], -1);
-}
-
-struct type_context *loop_longest_held(const struct loop *loop)
-{
-  struct type_context *longest = NULL;
-  for (size_t i = loop->options->type_count; i < loop->context_count; i++) {
-    struct type_context *served = loop->contexts[i];
-    if (is_draining(served) && (longest == NULL || served->consumer.core.entered_ms < longest->consumer.core.entered_ms))
-      longest = served;
-  }
-  return longest;
-}
+/* ---- taking up ---- */
 
 /* An operator has asked for it: the next look finds them again. */
 void loop_types_retry(struct loop *loop)
@@ -225,13 +151,11 @@ void loop_types_retry(struct loop *loop)
   loop_types_hurry(loop);
 }
 
-/* ---- taking up ---- */
-
 static void fill(struct loop *loop)
 {
   struct finder *finder = loop->finder;
   finder->wait_until_ms = 0;
-  while (finder->waiting.left > 0 && has_room(loop) && !loop->stopping) {
+  while (finder->waiting.left > 0 && loop_has_room(loop) && !loop->stopping) {
     int64_t now_ms = clock_boot_ms();
     if (loop_others_first(loop, now_ms - waiting_next_since(&finder->waiting), now_ms))
       return;
@@ -242,14 +166,14 @@ static void fill(struct loop *loop)
     snprintf(finder->turn, sizeof finder->turn, "%s", type);
   }
   if (finder->waiting.left > 0)
-    leave_if_empty(loop);
+    loop_leave_if_empty(loop);
 }
 
 /* Without room, a type that has waited for so long gets the place of the one that has been held for longest. */
 static void give_turns(struct loop *loop, int64_t now_ms)
 {
   int64_t lease_ms = reload_config(loop->reload)->lease_ms;
-  for (size_t left = has_room(loop) ? 0 : waiting_count(&loop->finder->waiting, WAITED_MS, now_ms); left > 0; left--) {
+  for (size_t left = loop_has_room(loop) ? 0 : waiting_count(&loop->finder->waiting, WAITED_MS, now_ms); left > 0; left--) {
     struct type_context *served = loop_longest_held(loop);
     if (served == NULL || !spread_makes_room(now_ms - served->consumer.core.entered_ms, WAITED_MS, lease_ms))
       return; /* nor do the others */
@@ -397,12 +321,10 @@ int64_t loop_types_step(struct loop *loop)
   if (finder == NULL)
     return INT64_MAX;
   for (size_t i = loop->options->type_count; i < loop->context_count && !loop->stopping; i++)
-    leave_if_needless(loop->contexts[i], now_ms);
+    loop_leave_if_needless(loop->contexts[i], now_ms);
   contexts_forget(loop);
-  if (loop->stopping) {
-    loop_row_leave(loop);
-    return INT64_MAX;
-  }
+  if (loop->stopping)
+    return loop_row_leave(loop);
   fill(loop);
   if (type_look_due_ms(&finder->look) <= now_ms)
     look_start(loop);
@@ -418,7 +340,9 @@ void loop_types_wake(struct loop *loop, const char *type)
   finder->heard = true;
   if (type_list_has(&finder->held, type) || !aside_wake(&finder->aside, type, clock_boot_ms()))
     return;
-  if (finder->waiting.left > 0 || !has_room(loop) || loop_others_first(loop, 0, clock_boot_ms())) {
+  if (finder->waiting.left > 0 && !loop_has_room(loop))
+    return; /* the place that is free next is for one of those, and a look would say nothing new */
+  if (finder->waiting.left > 0 || !loop_has_room(loop) || loop_others_first(loop, 0, clock_boot_ms())) {
     type_look_hurry(&finder->look);
     return;
   }
@@ -440,7 +364,7 @@ bool loop_types_over(const struct loop *loop)
       return false;
   if (loop->finder == NULL)
     return true;
-  return loop->stopping ? loop->finder->own_row == ROW_GONE : !has_room(loop);
+  return loop->stopping ? loop->finder->own_row == ROW_GONE : !loop_has_room(loop);
 }
 
 /* ---- begin ---- */

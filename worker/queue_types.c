@@ -209,6 +209,8 @@ enum outcome queue_types_find(struct queue_types *types, queue_types_each *each,
     return outcome;
   outcome = types->one_by_one ? find_one_by_one(types, &giving, error)
                               : find_together(&all, types->linearizable ? "linearizable" : "local", &giving, error);
+  if (outcome == OUTCOME_UNKNOWN)
+    types->explained_ms = 0; /* perhaps the index has become unfit for it */
   if (outcome == OUTCOME_UNKNOWN || outcome == OUTCOME_REFUSED)
     return outcome;
   enum outcome own = queue_types_find_own(types, each, context, error);

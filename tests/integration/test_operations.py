@@ -131,7 +131,7 @@ def test_backup_while_everything_runs(field, operator, case):
 
 
 def test_backup_of_an_own_collection(field, operator):
-    """What waits there, perhaps without a type, is in no other collection."""
+    """What waits there, perhaps without a type, is in no other collection; nor is what was set aside."""
     operator.places["--type t2 --own-collection"] = "--type t1 --own-collection"  # the page's example is another type
     assert field.run("pawl-setup", "--type", "t1", "--own-collection").returncode == 0
     field.fill(20, own=True)
@@ -139,6 +139,9 @@ def test_backup_of_an_own_collection(field, operator):
     field.fill(5, producer="shared")
     field.fill(30, own=True)
     field.insert("odd", [bson.encode({"_id": bson.ObjectId(), "batch": [1, 2]})], own="t1")
+    field.own("t1").insert_one({"type": "t2"})
+    assert field.run("pawl-setup", "--set-aside", "t1", "--yes").returncode == 0
+    aside = list(field.db.refused.find())
     operator.follow("While everything runs")
     field.server.client.drop_database(field.name)
     shutil.rmtree(field.dir)
@@ -146,6 +149,7 @@ def test_backup_of_an_own_collection(field, operator):
     operator.follow("Restore")
     field.drain(*SMALL)
     assert len(field.compare()["t1"]) == 56
+    assert list(field.db.refused.find()) == aside != []
 
 
 def test_backup_with_the_type_held_still(field, operator):

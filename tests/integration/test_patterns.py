@@ -1,4 +1,5 @@
 """Types that are found by a pattern: --type 'orders.*', --except, --types-max."""
+import itertools
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import pytest
 from bson.raw_bson import RawBSONDocument
 
 import reader
+from disks import FaultyDisk
 from harness import CALM, DISTRUST, run, stays, wait_until
 from test_service import foreign_lock
 
@@ -262,6 +264,71 @@ def test_a_type_that_another_holds_keeps_no_place(field):
     assert not field.locks.find_one({"type": "t1", "slot": -1, "queue.0": {"$exists": True}})
 
 
+def test_a_type_is_taken_though_its_lock_is_looked_at_slowly(field):
+    """Others give the worker something to do meanwhile."""
+    numbers = itertools.count()
+    with field.repeating(lambda: field.insert("steady", [{"type": "t2", "n": next(numbers)}]), 0.05):
+        field.worker(*CALM, "--linger", "1h", types=["*"])
+        wait_until(lambda: field.seq("t2") > 5, field.logs)
+        with field.failing(["find"], collection="locks", blockConnection=True, blockTimeMS=1500):
+            field.fill(5, "t1")
+            wait_drained(field, "t1")
+    field.stop()
+
+
+def test_a_look_that_fails_asks_again_how_the_index_is_read(field):
+    """A document whose type is an array makes the index unfit: from then on a look may take too long."""
+    worker = field.worker(*CALM, types=["*"])
+    field.fill(5, "t1")
+    wait_drained(field, "t1")
+    field.messages.insert_one({"type": ["a", "b"]})
+    with field.failing(["aggregate"], collection="messages", errorCode=50):  # a time-out
+        field.fill(5, "t2")
+        wait_until(lambda: field.queued("t2") == 0, field.logs, 30)
+    assert worker.stop()[0] == 0, str(worker)
+
+
+def test_a_slow_look_does_not_keep_a_worker_that_is_to_end(field):
+    """One type a request, and each of these takes 0.2 s: more than the 8 s after which a worker that cannot end exits."""
+    field.messages.insert_one({"type": ["a", "b"]})
+    insert_many(field, [f"a/{n}" for n in range(150)])
+    worker = field.worker(*CALM, types=["*"])
+    worker.wait_log("MongoDB 6|MongoDB 5|MongoDB 7|MongoDB 8")
+    with field.failing(["find"], collection="messages", blockConnection=True, blockTimeMS=200) as look:
+        look.wait()
+        code, seconds = worker.stop()
+        assert code == 0 and seconds < 6, f"{seconds} s: {worker}"
+
+
+@pytest.mark.parametrize("fault", ["5", "hang"])
+def test_a_disk_that_fails_keeps_no_place(field, faulty_disk, tmp_path, fault):
+    disk = FaultyDisk(faulty_disk, tmp_path, field.dir)
+    disk.rule(f"pwrite t1.bin 0 {fault}")
+    field.fill(5, "t1")
+    field.worker("--types-max", 1, "--lease", "1s", "--stall", "3s", types=["*"], env=disk.env)
+    wait_until(lambda: disk.calls("t1.bin"), field.logs)
+    field.fill(5, "t2")
+    wait_drained(field, "t2")
+    assert field.queued("t1") == 5
+    disk.rule()
+    wait_drained(field, "t1")
+    field.stop()
+    field.compare("t1", "t2")
+
+
+def test_what_cannot_be_taken_slows_a_type_only_while_it_is_there(field):
+    assert field.run("pawl-setup", "--type", "t1", "--own-collection").returncode == 0
+    field.db["messages.t1"].insert_one({"type": "t2"})
+    field.fill(5, own=True)
+    worker = field.worker(*CALM, types=["*"])
+    worker.wait_log("its type is not that of the collection")
+    wait_until(lambda: field.seq("t1") == 5, field.logs)
+    field.db["messages.t1"].delete_many({})
+    time.sleep(1)  # it is idle, and was forgotten
+    field.fill(5, "t1")
+    wait_until(lambda: field.queued("t1") == 0, field.logs, 30)
+
+
 def test_an_empty_type_gives_its_place_up(field):
     """At once, whatever its --linger and its lease."""
     field.worker("--types-max", 1, "--linger", "1h", "--lease", "1h", types=["*"])
@@ -316,8 +383,12 @@ def test_types_take_turns_though_wakeups_come(field):
         field.fill(20000, name)
     worker = field.worker("--types-max", 1, "--batch-messages", 2, types=["*"])
     wake = lambda: field.db.wakeups.insert_many([{"type": name, "about": "message"} for name in every])
+    looks = lambda: field.server.client.admin.command("serverStatus")["metrics"]["commands"]["aggregate"]["total"]
     with field.repeating(wake, 0.002):
+        wait_until(lambda: field.seq("k1") > 0, field.logs)
+        begin, before = time.monotonic(), looks()
         wait_until(lambda: all(field.seq(name) > 0 for name in every), field.logs)
+        assert looks() - before < 2 * (time.monotonic() - begin) + 5, "wake-ups hurry looks that can do nothing"
     assert all(field.queued(name) > 0 for name in every)
     assert worker.stop()[0] == 0
 

@@ -10,6 +10,7 @@ from bson.datetime_ms import DatetimeMS
 from bson.int64 import Int64
 
 import segment as made
+from disks import FaultyDisk
 from harness import DISTRUST, wait_until
 
 TYPES = [f"k{n:02}" for n in range(24)]
@@ -125,6 +126,25 @@ def test_a_worker_without_the_files(field):
         stopped = "-> stopped" in other.log()  # not, if the first one has taken the type back and emptied it while the other still looked
         assert other.stop()[0] == (74 if stopped else 0), str(other)
         assert 0 <= row["held"] - row["stopped"] <= 1 and (row["stopped"] > 0) == stopped, f"{row}: {other}"
+    field.stop()
+    field.drain(types=["*"])
+    field.compare(*types)
+
+
+def test_a_worker_whose_disk_fails(field, faulty_disk, tmp_path):
+    """It asks for no more types after the first: one that it takes stands still."""
+    types = TYPES[:12]
+    disk = FaultyDisk(faulty_disk, tmp_path, field.dir)
+    disk.rule("pwrite k*.bin 0 5")
+    with flowing(field, types):
+        first = field.worker(*SPREADING, types=["k*"])
+        wait_until(lambda: held(field)[first.pid] == len(types), field.logs)
+        other = field.worker(*SPREADING, types=["k*"], env=disk.env)
+        other.wait_log("-> backing-off")
+        time.sleep(12)
+        failed = {line.split()[2] for line in other.log().splitlines() if "-> backing-off" in line}
+        assert len(failed) < len(types) // 2, f"{failed}: {other}"
+        disk.rule()
     field.stop()
     field.drain(types=["*"])
     field.compare(*types)

@@ -200,6 +200,17 @@ TEST(test_waiting)
   free(waiting.spare);
 }
 
+/* Otherwise the message that it tells of would wait for the whole pause. */
+TEST(a_wakeup_that_comes_early_shortens_the_pause)
+{
+  struct aside aside = {.count = 0};
+  aside_put(&aside, "a", ASIDE_MS_MAX, &nothing, 0);
+  assert_false(aside_wake(&aside, "a", 10));
+  assert_true(aside_has(&aside, "a", ASIDE_MS - 1));
+  assert_false(aside_has(&aside, "a", ASIDE_MS));
+  free(aside.types);
+}
+
 TEST(test_aside_forgets)
 {
   struct aside aside = {.count = 0};
