@@ -17,6 +17,7 @@ const struct program_text config_programs[CONFIG_PROGRAMS] = {
              "Start as many as you like, on any machines: one at a time writes a type, the others wait.",
     .examples = "  pawl-worker --type t1 --dir /srv/pawl\n"
                 "  pawl-worker --type t1,t2 --uri-file /etc/pawl/uri --lease 10s\n"
+                "  pawl-worker --type 'orders.*' --except 'orders.test*' --dir /srv/pawl\n"
                 "  PAWL_URI=mongodb://db1,db2/?replicaSet=rs0 pawl-worker --type t1 --exit-when-empty --timeout 1h",
     .exits = {{"0", "stopped as asked (SIGTERM, SIGINT), or with --exit-when-empty: nothing is left"},
               {"1", "it was told to stop twice, could not stop in 8 s, or could not start its threads; --health: the worker does not answer"},
@@ -69,8 +70,8 @@ const struct program_text config_programs[CONFIG_PROGRAMS] = {
     .brief = "prepares MongoDB, adopts files, sets aside, carries types",
     .usage = "[OPTION]...",
     .about = "Does what is needed once: makes collections and indexes, and initiates a replica set on request.\n"
-             "Run again, it changes nothing. When asked, it also adopts files, gives a type its own collection, and moves documents out of the\n"
-             "queue that no worker can take.",
+             "Run again, it changes nothing. When asked, it also adopts files, gives a type its own collection, carries a type to another\n"
+             "database, and moves documents out of the queue that no worker can take.",
     .examples = "  pawl-setup --uri mongodb://db1\n"
                 "  pawl-setup --replica-set rs0 --member 127.0.0.1:27017\n"
                 "  pawl-setup --adopt t1 --dir /srv/pawl\n"
