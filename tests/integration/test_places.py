@@ -1,0 +1,157 @@
+"""How many of the types that are found a worker serves at the same time: what gets a place, what keeps it, and what gives it up."""
+import re
+import time
+
+import pytest
+
+from disks import FaultyDisk
+from harness import CALM, DISTRUST, wait_until
+from test_patterns import wait_drained
+from test_service import foreign_lock
+
+
+def test_no_room_is_left_by_types_that_stopped(field):
+    for name in ("t1", "t2"):
+        field.fill(10, name)
+    field.drain(types=["t1", "t2"])
+    for name in ("t1", "t2"):
+        (field.dir / f"{name}.bin").rename(field.folder / name)
+        field.fill(10, name)
+    worker = field.worker("--types-max", 2, types=["*"], env=DISTRUST)
+    assert worker.wait() == 74, str(worker)
+
+
+def test_a_type_that_another_holds_keeps_no_place(field):
+    """Another was faster after the look: this one leaves the wait queue, and takes the next type."""
+    worker = field.worker(*CALM, "-v", "--types-max", 1, types=["*"])
+    worker.wait_log("MongoDB 6|MongoDB 5|MongoDB 7|MongoDB 8")
+    with field.failing(["find"], collection="ledger", errorCode=11600):
+        field.fill(1, "t1")
+
+        def begun():
+            field.db.wakeups.insert_one({"type": "t1", "about": "message"})
+            return re.search(r" t1 .*checking", worker.log())
+        wait_until(begun, field.logs)
+        foreign_lock(field)
+    field.fill(5, "t2")
+    wait_drained(field, "t2")
+    assert field.queued("t1") == 1
+    assert not field.locks.find_one({"type": "t1", "slot": -1, "queue.0": {"$exists": True}})
+
+
+@pytest.mark.parametrize("fault", ["5", "hang"])
+def test_a_disk_that_fails_keeps_no_place(field, faulty_disk, tmp_path, fault):
+    disk = FaultyDisk(faulty_disk, tmp_path, field.dir)
+    disk.rule(f"pwrite t1.bin 0 {fault}")
+    field.fill(5, "t1")
+    field.worker("--types-max", 1, "--lease", "1s", "--stall", "3s", types=["*"], env=disk.env)
+    wait_until(lambda: disk.calls("t1.bin"), field.logs)
+    field.fill(5, "t2")
+    wait_drained(field, "t2")
+    assert field.queued("t1") == 5
+    disk.rule()
+    wait_drained(field, "t1")
+    field.stop()
+    field.compare("t1", "t2")
+
+
+def test_an_empty_type_gives_its_place_up(field):
+    """At once, whatever its --linger and its lease."""
+    field.worker("--types-max", 1, "--linger", "1h", "--lease", "1h", types=["*"])
+    for name in ("t1", "t2", "t3"):
+        field.fill(5, name)
+        wait_drained(field, name)
+
+
+def test_paused_types_keep_no_place(field):
+    """With --exit-when-empty neither: all others are drained before the end, which a paused type makes an error."""
+    paused = [f"a{n}" for n in range(3)]
+    for name in (*paused, "t2", "t3"):
+        field.fill(5, name)
+    field.drain(types=["*"])
+    for name in paused:
+        assert field.run("pawl-status", "--pause", name, "--reason", "a test").returncode == 0
+    for name in (*paused, "t2", "t3"):
+        field.fill(5, name)
+    worker = field.worker("--exit-when-empty", "--types-max", 1, types=["*"])
+    assert worker.wait() == 2, str(worker)
+    field.compare("t2", "t3")
+    assert all(field.queued(name) == 5 for name in paused)
+
+
+@pytest.mark.parametrize("types", [["*"], ["k1", "k2", "k3", "k4", "k5", "k6", "k7"]])
+def test_types_take_turns(field, types):
+    """Seven types that always have messages, two places: each gets its turn, and no more are held than that."""
+    every = [f"k{n}" for n in range(1, 8)]
+    most = 0
+    for name in every:
+        field.fill(200, name)
+    worker = field.worker("--types-max", 2, "--batch-messages", 20, types=types)
+
+    def all_have_some():
+        nonlocal most
+        most = max(most, field.locks.count_documents({"slot": 0}))
+        for name in every:
+            if field.queued(name) < 100:
+                field.fill(100, name)
+        return all(field.seq(name) > 400 for name in every)
+    wait_until(all_have_some, field.logs)
+    assert most <= 2
+    assert worker.stop()[0] == 0
+    field.drain(types=["*"])
+    field.compare(*every)
+
+
+def test_types_take_turns_though_wakeups_come(field):
+    """Wake-ups for types that always have messages come all the time: the one that is let go does not get its place back."""
+    every = ["k1", "k2", "k3"]
+    for name in every:
+        field.fill(20000, name)
+    worker = field.worker("--types-max", 1, "--batch-messages", 2, types=["*"])
+    wake = lambda: field.db.wakeups.insert_many([{"type": name, "about": "message"} for name in every])
+    looks = lambda: field.server.client.admin.command("serverStatus")["metrics"]["commands"]["aggregate"]["total"]
+    with field.repeating(wake, 0.002):
+        wait_until(lambda: field.seq("k1") > 0, field.logs)
+        begin, before = time.monotonic(), looks()
+        wait_until(lambda: all(field.seq(name) > 0 for name in every), field.logs)
+        assert looks() - before < 2 * (time.monotonic() - begin) + 5, "wake-ups hurry looks that can do nothing"
+    assert all(field.queued(name) > 0 for name in every)
+    assert worker.stop()[0] == 0
+
+
+def test_a_type_that_has_no_answer_keeps_no_place(field):
+    """Its own collection is gone, and wake-ups for it go on to come."""
+    assert field.run("pawl-setup", "--type", "t1", "--own-collection").returncode == 0
+    field.db.drop_collection("messages.t1")
+    worker = field.worker("--types-max", 1, types=["*"])
+    wake = lambda: field.db.wakeups.insert_one({"type": "t1", "about": "message"})
+    with field.repeating(wake, 0.3):
+        worker.wait_log(r"messages\.t1 (is )?missing")
+        field.fill(20, "t2")
+        wait_until(lambda: field.seq("t2") == 20, field.logs)
+    assert worker.stop()[0] == 0
+    field.compare("t2")
+
+
+def test_types_take_turns_one_by_one(field):
+    """The index cannot be skipped, so a look sees a part of the types; two that always have messages have the two places."""
+    every = [f"k{n:03}" for n in range(150)]
+    field.messages.insert_one({"type": ["a", "b"]})
+
+    def keep_up():
+        for name in every[:2]:
+            if field.queued(name) < 2000:
+                field.fill(2000, name)
+    keep_up()
+    worker = field.worker("--types-max", 2, "--batch-messages", 2, types=["*"])
+    wait_until(lambda: all(field.seq(name) > 0 for name in every[:2]), field.logs)
+    for name in every[2:]:
+        field.fill(1, name)
+
+    def all_have_some():
+        keep_up()
+        return field.ledgers.count_documents({"_id": {"$in": every}, "seq": {"$gt": 0}}) == len(every)
+    wait_until(all_have_some, field.logs, 90)
+    assert worker.stop()[0] == 0
+    field.drain(types=["*"])
+    field.compare(*every[:5])
