@@ -341,7 +341,8 @@ def test_database_away_and_back(own_server, make_field, monitor):
     server.start()
     port.wait_answers()
     assert port.wait_row(lambda row: row["queued"] == 5) and port.metrics()[("pawl_queue_documents", "t1")] == 5
-    assert re.findall(r"(warn|info) +database: ", port.log_path.read_text()) == ["info", "warn", "info"]
+    said = lambda: re.findall(r"(warn|info) +database: ", port.log_path.read_text())
+    wait_until(lambda: said() == ["info", "warn", "info"], lambda: str(said()))
 
 
 def test_never_a_database(field, monitor):
