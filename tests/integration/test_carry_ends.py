@@ -98,7 +98,7 @@ def test_done_by_another_between_two_looks(places):
 
     def late(ms):
         return new.failing(["find"], {"times": 1}, program="pawl-setup", collection="ledger", blockConnection=True, blockTimeMS=ms)
-    with late(4000) as first:  # as it prepares the new place
+    with late(2000) as first:  # as it prepares the new place
         process = start(old, new)
         first.wait()
         with late(4000) as second:
