@@ -1,4 +1,5 @@
 /* bundle: what is a bundle, what only resembles one, and its messages. */
+#include "bson_array.h"
 #include "storage/bundle.h"
 #include "unit_test.h"
 
@@ -55,7 +56,7 @@ TEST(test_is_none)
 static void append_list(bson_t *bundle)
 {
   bson_t list, document;
-  BSON_APPEND_ARRAY_BEGIN(bundle, "batch", &list);
+  BSON_APPEND_ARRAY_UNSAFE_BEGIN(bundle, "batch", &list);
   BSON_APPEND_DOCUMENT_BEGIN(&list, "0", &document);
   bson_append_document_end(&list, &document);
   bson_append_array_end(bundle, &list);
