@@ -86,7 +86,7 @@ static bool is_held_by_another(const struct type_context *served, int64_t now_ms
 }
 
 /*
- *   idle, and the queue is empty            forgotten; if it never held the lock there may be what nobody can take: put aside
+ *   idle, and the queue is empty            forgotten; if it never held the lock there may be what cannot be taken: put aside
  *   idle, and no poll is answered           put aside: others have answers, or there is an outage, and a look finds it again
  *   waiting for a lock that is not free     the looks see when it is
  *   its disk or its takes fail              put aside, if other types wait for its place

@@ -129,7 +129,7 @@ struct type_context *loop_longest_held(const struct loop *loop);
 /* A type that was found is let go, and put aside for so long; 0: as aside.h says; below 0: not at all. */
 void loop_context_leave(struct type_context *served, int64_t pause_ms);
 
-/* loop_spread.c, for loop_types.c: how many types keep a place: it holds them, is about to, or they have stopped; and is not leaving. */
+/* loop_spread.c, for loop_types.c: how many types it holds, is about to hold, that have stopped, or that hang; not those that leave. */
 int64_t loop_held_count(const struct loop *loop);
 /* Whether the process could not serve a type that it has found; then it asks for none. */
 void loop_note_unfit(struct loop *loop, const struct consumer *consumer, int64_t now_ms);

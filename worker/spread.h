@@ -25,7 +25,7 @@ bool spread_asks(const struct worker_row *row, uint64_t group);
 /* How long a process that holds `mine` waits, after a look and after each take, before it takes one more, which it has seen free for
  * `free_ms`. */
 int64_t spread_wait_ms(int64_t mine, int64_t free_ms, uint64_t group, const struct worker_row *rows, size_t count);
-/* Whom a process that holds `mine` of at most `max` asks for a type; NULL: nobody. One whose types have all
+/* Whom a process that holds `mine` of at most `max` asks for a type; NULL: none. One whose types have all
  * stopped has none to give. */
 const struct worker_row *spread_ask(int64_t mine, int64_t max, uint64_t group, const struct worker_row *rows, size_t count);
 /* Whether a process that holds `mine` gives one to an asker that holds `asker`, after `given` in the same second. */

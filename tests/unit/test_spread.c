@@ -400,7 +400,7 @@ TEST(room_counts)
   assert_true(spread_wait_ms(10, 0, GROUP, &poor, 1) > 0);
 }
 
-/* Who has nothing to give is not asked, or those who have are asked by nobody. */
+/* A process that has nothing to give is not asked; otherwise those that have some would not be. */
 TEST(what_has_stopped_is_not_asked_for)
 {
   const struct worker_row rows[] = {{.group = GROUP, .held = 50, .stopped = 50, .max = 99, .lease_ms = LEASE_MS},
