@@ -20,7 +20,7 @@ void loop_context_leave(struct type_context *served, int64_t pause_ms)
 {
   struct event stop = {.kind = EVENT_STOP};
   served->leaves = true;
-  served->woken = asks_for_messages(&served->consumer.core);
+  served->woken = pause_ms <= 0 && asks_for_messages(&served->consumer.core); /* a pause of so long is meant */
   served->pause_ms = pause_ms;
   loop_dispatch(served, &stop);
 }

@@ -114,9 +114,8 @@ int64_t loop_row_leave(struct loop *loop)
 
 void loop_note_unfit(struct loop *loop, const struct consumer *consumer, int64_t now_ms)
 {
-  bool fails = consumer->core.failed_disks > 0 || consumer->lease.logged_stall ||
-               (consumer->trust.view == STORAGE_DISAGREES && consumer->core.state != STATE_STOPPED);
-  if (fails || consumer->trust.view == STORAGE_NEWER)
+  bool disk = consumer->core.failed_disks > 0 || consumer->lease.logged_stall || consumer->trust.view == STORAGE_DISAGREES;
+  if ((disk && consumer->core.state != STATE_STOPPED) || consumer->trust.view == STORAGE_NEWER)
     loop->finder->unfit_until_ms = now_ms + UNFIT_MS;
 }
 
