@@ -21,10 +21,16 @@ struct aside_memory {
   enum storage_view told;
 };
 
+/* For how long; 0 ms: ASIDE_MS, and twice the last pause each time. */
+struct aside_pause {
+  int64_t ms;
+  bool firm; /* no wake-up makes it shorter */
+};
+
 struct aside_type {
   type_name type;
   int64_t since_ms, until_ms;
-  int64_t pause_ms; /* the last one, for the next */
+  struct aside_pause pause; /* the last one, for the next */
   struct aside_memory memory;
 };
 
@@ -33,10 +39,10 @@ struct aside {
   size_t count, room;
 };
 
-/* Not before `pause_ms` are over; 0: ASIDE_MS, and twice the last pause each time. What the memory has passes to it. */
-void aside_put(struct aside *aside, const char *type, int64_t pause_ms, struct aside_memory *memory, int64_t now_ms);
+/* What the memory has passes to it. */
+void aside_put(struct aside *aside, const char *type, struct aside_pause pause, struct aside_memory *memory, int64_t now_ms);
 bool aside_has(const struct aside *aside, const char *type, int64_t now_ms);
-/* A wake-up: the pause ends as soon as it has lasted for ASIDE_MS. False: it goes on until then. */
+/* A wake-up: a pause that is not firm ends as soon as it has lasted for ASIDE_MS. False: it goes on. */
 bool aside_wake(struct aside *aside, const char *type, int64_t now_ms);
 /* Gives the memory back; an empty one, if there is none. */
 struct aside_memory aside_take_memory(struct aside *aside, const char *type);

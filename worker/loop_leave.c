@@ -2,12 +2,19 @@
 #include "worker/loop_private.h"
 
 enum {
-  UNKNOWN_MAX = 5,   /* polls in a row */
-  PAUSED_MS = 10000, /* until a type that is paused, or needs a newer pawl, is taken up again; a wake-up ends it */
-  LOST_MS = 1000,    /* the same for a type that another process took */
-  FAILED_MS = 1000,  /* from one type that fails, and makes room, to the next: where all fail, they are not all tried at once */
-  HUNG_MAX = 128,    /* that keep no place; each has a thread (worker/jobs.h) */
+  UNKNOWN_MAX = 5,  /* polls in a row */
+  LOST_MS = 1000,   /* so long it waits for a lock that another process took */
+  FAILED_MS = 1000, /* from one type that fails, and makes room, to the next: where all fail, they are not all tried at once */
+  HUNG_MAX = 128,   /* that keep no place; each has a thread (worker/jobs.h) */
+  UNFIT_MS = 60000, /* the process asks for no types, after one that it could not serve */
 };
+
+static const struct aside_pause none = {.ms = -1};
+static const struct aside_pause growing = {.ms = 0};
+static const struct aside_pause until_tried_again = {.ms = 0, .firm = true}; /* no message mends a disk */
+static const struct aside_pause lost_pause = {.ms = LOST_MS};
+static const struct aside_pause stays_out_pause = {.ms = 10000}; /* paused, or in need of a newer pawl; a wake-up ends it */
+static const struct aside_pause untaken_pause = {.ms = ASIDE_MS};
 
 /* What is under way is dropped, and may be what a wake-up was for. */
 static bool asks_for_messages(const struct core *core)
@@ -16,25 +23,32 @@ static bool asks_for_messages(const struct core *core)
   return polls || core->activity[ACTIVITY_READ].running;
 }
 
-void loop_context_leave(struct type_context *served, int64_t pause_ms)
+void loop_context_leave(struct type_context *served, struct aside_pause pause)
 {
   struct event stop = {.kind = EVENT_STOP};
   served->leaves = true;
-  served->woken = pause_ms <= 0 && asks_for_messages(&served->consumer.core); /* a pause of so long is meant */
-  served->pause_ms = pause_ms;
+  served->woken = asks_for_messages(&served->consumer.core);
+  served->pause = pause;
   loop_dispatch(served, &stop);
 }
 
-static int64_t idle_pause_ms(const struct type_context *served)
+static struct aside_pause idle_pause(const struct type_context *served)
 {
-  return served->consumer.core.counts.acquisitions > 0 ? -1 : served->looked ? 0 : ASIDE_MS;
+  return served->consumer.core.counts.acquisitions > 0 ? none : served->looked ? growing : untaken_pause;
 }
 
 static bool hangs(const struct consumer *consumer, int64_t now_ms)
 {
   const struct core *core = &consumer->core;
-  bool gone = consumer->lease.logged_stall || consumer->lease.lost;
-  return gone && core->activity[ACTIVITY_MAIN].running && now_ms - core->activity[ACTIVITY_MAIN].started_ms >= core->options.stall_ms;
+  bool without_lease = core->activity[ACTIVITY_MAIN].kind == ACTION_CHECK || consumer->lease.logged_stall || consumer->lease.lost;
+  int64_t ms = now_ms - core->activity[ACTIVITY_MAIN].started_ms;
+  return without_lease && core->activity[ACTIVITY_MAIN].running && ms >= core->options.stall_ms;
+}
+
+static bool is_unfit(const struct consumer *consumer, int64_t now_ms)
+{
+  bool disk = consumer->core.failed_disks > 0 || hangs(consumer, now_ms) || consumer->trust.view == STORAGE_DISAGREES;
+  return (disk && consumer->core.state != STATE_STOPPED) || consumer->trust.view == STORAGE_NEWER;
 }
 
 bool loop_is_hung(const struct type_context *served)
@@ -60,7 +74,7 @@ static void leave_place(struct type_context *served, int64_t now_ms)
   served->placeless = true;
   served->loop->finder->count--;
   if (!paused && !served->leaves)
-    loop_context_leave(served, 0);
+    loop_context_leave(served, until_tried_again);
 }
 
 /* It would try again after a pause, and others wait for its place. */
@@ -97,20 +111,21 @@ void loop_leave_if_needless(struct type_context *served, int64_t now_ms)
   const struct consumer *consumer = &served->consumer;
   const struct core *core = &consumer->core;
   bool stays_out = consumer->trust.view == STORAGE_PAUSED || consumer->trust.view == STORAGE_NEWER;
-  loop_note_unfit(served->loop, consumer, now_ms);
+  if (is_unfit(consumer, now_ms))
+    served->loop->finder->unfit_until_ms = now_ms + UNFIT_MS;
   leave_place(served, now_ms);
   if (served->leaves)
     return;
   if (core->state == STATE_CHECKING && stays_out && !core->activity[ACTIVITY_MAIN].running)
-    loop_context_leave(served, PAUSED_MS);
+    loop_context_leave(served, stays_out_pause);
   else if (core->state == STATE_IDLE && consumer_is_quiet(consumer))
-    loop_context_leave(served, idle_pause_ms(served));
+    loop_context_leave(served, idle_pause(served));
   else if (core->state == STATE_IDLE && core->unknown_row >= UNKNOWN_MAX && !core->activity[ACTIVITY_MAIN].running)
-    loop_context_leave(served, 0);
+    loop_context_leave(served, growing);
   else if (is_held_by_another(served, now_ms))
-    loop_context_leave(served, LOST_MS);
+    loop_context_leave(served, lost_pause);
   else if (makes_room(served, now_ms))
-    loop_context_leave(served, 0);
+    loop_context_leave(served, until_tried_again);
 }
 
 static bool is_draining(const struct type_context *served)
@@ -123,7 +138,7 @@ void loop_leave_if_empty(struct loop *loop)
 {
   for (size_t i = loop->options->type_count; i < loop->context_count; i++)
     if (is_draining(loop->contexts[i]) && consumer_sees_nothing(&loop->contexts[i]->consumer))
-      loop_context_leave(loop->contexts[i], -1);
+      loop_context_leave(loop->contexts[i], none);
 }
 
 struct type_context *loop_longest_held(const struct loop *loop)

@@ -25,12 +25,12 @@ struct type_context { /* what belongs to one type */
   struct loop *loop;
   struct consumer consumer;
   struct performer performer;
-  size_t running;   /* actions */
-  bool looked;      /* found by a look, not by a wake-up */
-  bool leaves;      /* of those that were found: asked to leave, to be forgotten */
-  bool woken;       /* and a wake-up came meanwhile, or was being seen to */
-  bool placeless;   /* it keeps no place: it has stopped because it is paused, or it hangs, and `leaves` */
-  int64_t pause_ms; /* leaves: how long it is put aside; 0: as often before; below 0: not at all */
+  size_t running;           /* actions */
+  bool looked;              /* found by a look, not by a wake-up */
+  bool leaves;              /* of those that were found: asked to leave, to be forgotten */
+  bool woken;               /* and a wake-up came meanwhile, or was being seen to */
+  bool placeless;           /* it keeps no place: it has stopped because it is paused, or it hangs, and `leaves` */
+  struct aside_pause pause; /* leaves: how long it is put aside; below 0 ms: not at all */
 };
 
 struct finder { /* of types by patterns */
@@ -126,13 +126,11 @@ void loop_leave_if_empty(struct loop *loop);
 bool loop_is_hung(const struct type_context *served);
 /* The type that this process holds for longest, of those that were found; NULL: none. */
 struct type_context *loop_longest_held(const struct loop *loop);
-/* A type that was found is let go, and put aside for so long; 0: as aside.h says; below 0: not at all. */
-void loop_context_leave(struct type_context *served, int64_t pause_ms);
+/* A type that was found is let go, and put aside for so long; below 0 ms: not at all. */
+void loop_context_leave(struct type_context *served, struct aside_pause pause);
 
 /* loop_spread.c, for loop_types.c: how many types it holds, is about to hold, that have stopped, or that hang; not those that leave. */
 int64_t loop_held_count(const struct loop *loop);
-/* Whether the process could not serve a type that it has found; then it asks for none. */
-void loop_note_unfit(struct loop *loop, const struct consumer *consumer, int64_t now_ms);
 /* Whether a process that has fewer is to take a type first, that has been free for so long. */
 bool loop_others_first(struct loop *loop, int64_t free_ms, int64_t now_ms);
 /* Takes the rows of the others from a look. */

@@ -7,10 +7,11 @@
 
 enum {
   GIVES_MS = 1000,  /* from one time to the next; a look that a wake-up hurries comes earlier */
-  GIVEN_MS = 2000,  /* what was given to another process is left to it */
   WAITED_MS = 1000, /* for a look, when the process ends */
-  UNFIT_MS = 60000, /* it asks for none, after one that it could not serve */
 };
+
+/* What was given to another process is left to it. */
+static const struct aside_pause given_pause = {.ms = 2000, .firm = true};
 
 /* Also one that has stopped, or hangs: otherwise a process whose types all do would ask for more without end. */
 static bool is_held(const struct type_context *served)
@@ -60,7 +61,7 @@ void loop_give_types(struct loop *loop)
       struct type_context *served = loop_longest_held(loop);
       if (served == NULL)
         break;
-      loop_context_leave(served, GIVEN_MS);
+      loop_context_leave(served, given_pause);
     }
     if (given > before) {
       finder->given = given - before + (older ? finder->given : 0);
@@ -110,13 +111,6 @@ int64_t loop_row_leave(struct loop *loop)
   if (finder->own_row == ROW_GOES)
     executor_submit(finder->executor, &finder->leave);
   return INT64_MAX;
-}
-
-void loop_note_unfit(struct loop *loop, const struct consumer *consumer, int64_t now_ms)
-{
-  bool disk = consumer->core.failed_disks > 0 || consumer->lease.logged_stall || consumer->trust.view == STORAGE_DISAGREES;
-  if ((disk && consumer->core.state != STATE_STOPPED) || consumer->trust.view == STORAGE_NEWER)
-    loop->finder->unfit_until_ms = now_ms + UNFIT_MS;
 }
 
 void loop_row_fill(const struct loop *loop, struct worker_row *row)

@@ -90,8 +90,9 @@ static void context_forget(struct loop *loop, size_t place)
   bool woken = served->woken, placed = !served->placeless;
   memcpy(type, served->consumer.core.type, sizeof type);
   struct aside_memory memory = {.marks = served->performer.marks, .told = served->consumer.trust.told};
-  if (served->pause_ms >= 0 || queue_marks_name(&memory.marks))
-    aside_put(&finder->aside, type, served->pause_ms < 0 ? 1 : served->pause_ms, &memory, clock_boot_ms());
+  struct aside_pause pause = {.ms = served->pause.ms < 0 ? 1 : served->pause.ms, .firm = served->pause.firm};
+  if (served->pause.ms >= 0 || queue_marks_name(&memory.marks))
+    aside_put(&finder->aside, type, pause, &memory, clock_boot_ms());
   served->performer.marks = memory.marks;
   counts_add(&finder->forgotten, &served->consumer.core.counts);
   jobs_forget(&loop->jobs, &served->performer);
@@ -145,7 +146,7 @@ void loop_types_retry(struct loop *loop)
     struct type_context *served = loop->contexts[i];
     if (served->consumer.core.state == STATE_STOPPED) {
       served->leaves = true;
-      served->pause_ms = -1;
+      served->pause.ms = -1;
     }
   }
   loop_types_hurry(loop);
@@ -177,7 +178,7 @@ static void give_turns(struct loop *loop, int64_t now_ms)
     struct type_context *served = loop_longest_held(loop);
     if (served == NULL || !spread_makes_room(now_ms - served->consumer.core.entered_ms, WAITED_MS, lease_ms))
       return; /* nor do the others */
-    loop_context_leave(served, -1);
+    loop_context_leave(served, (struct aside_pause){.ms = -1});
   }
 }
 
@@ -268,6 +269,8 @@ static void looked(struct loop *loop)
   int64_t now_ms = clock_boot_ms();
   type_look_done(&finder->look);
   look_log(loop, look);
+  if (loop->stopping && !look->last && finder->own_row == ROW_GONE)
+    finder->own_row = ROW_STAYS; /* it was not waited for, and may have written the row since */
   if (loop->stopping || look->outcome == OUTCOME_UNKNOWN)
     return;
   if (look->outcome == OUTCOME_REFUSED) { /* somebody has to see to that, and waiting does not help */
@@ -337,12 +340,13 @@ void loop_types_wake(struct loop *loop, const char *type)
   struct finder *finder = loop->finder;
   if (finder == NULL || loop->stopping || !type_rules_find(loop->options->rules, type))
     return;
+  size_t room = loop_has_room(loop) ? loop->options->found_max - finder->count : 0;
   finder->heard = true;
   if (type_list_has(&finder->held, type) || !aside_wake(&finder->aside, type, clock_boot_ms()))
     return;
-  if (finder->waiting.left > 0 && !loop_has_room(loop))
-    return; /* the place that is free next is for one of those, and a look would say nothing new */
-  if (finder->waiting.left > 0 || !loop_has_room(loop) || loop_others_first(loop, 0, clock_boot_ms())) {
+  if (finder->waiting.left > 0 && finder->waiting.left >= room)
+    return; /* the places that are free are for those, and a look would say nothing new */
+  if (finder->waiting.left > 0 || room == 0 || loop_others_first(loop, 0, clock_boot_ms())) {
     type_look_hurry(&finder->look);
     return;
   }

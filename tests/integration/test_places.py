@@ -1,4 +1,5 @@
 """How many of the types that are found a worker serves at the same time: what gets a place, what keeps it, and what gives it up."""
+import datetime
 import re
 import time
 
@@ -39,13 +40,15 @@ def test_a_type_that_another_holds_keeps_no_place(field):
     assert not field.locks.find_one({"type": "t1", "slot": -1, "queue.0": {"$exists": True}})
 
 
-@pytest.mark.parametrize("fault", ["5", "hang"])
+@pytest.mark.parametrize("fault", ["pwrite t1.bin 0 5", "pwrite t1.bin 0 hang", "open t1.bin 0 hang"])
 def test_a_disk_that_fails_keeps_no_place(field, faulty_disk, tmp_path, fault):
     disk = FaultyDisk(faulty_disk, tmp_path, field.dir)
-    disk.rule(f"pwrite t1.bin 0 {fault}")
     field.fill(5, "t1")
-    field.worker("--types-max", 1, "--lease", "1s", "--stall", "3s", types=["*"], env=disk.env)
-    wait_until(lambda: disk.calls("t1.bin"), field.logs)
+    field.drain()
+    disk.rule(fault)
+    field.fill(5, "t1")
+    worker = field.worker("--types-max", 1, "--lease", "1s", "--stall", "3s", types=["*"], env=disk.env)
+    worker.wait_log(" t1 .*checking")
     field.fill(5, "t2")
     wait_drained(field, "t2")
     assert field.queued("t1") == 5
@@ -53,6 +56,22 @@ def test_a_disk_that_fails_keeps_no_place(field, faulty_disk, tmp_path, fault):
     wait_drained(field, "t1")
     field.stop()
     field.compare("t1", "t2")
+
+
+def test_no_message_mends_a_disk(field, faulty_disk, tmp_path):
+    """Wake-ups for a type whose disk fails come all the time: it is tried again after 1 s, 2 s, 4 s, and not when they come."""
+    disk = FaultyDisk(faulty_disk, tmp_path, field.dir)
+    disk.rule("pwrite t1.bin 0 5")
+    for name in ("t1", "t2"):
+        field.fill(20000, name)
+    worker = field.worker("--types-max", 1, "--batch-messages", 2, types=["*"], env=disk.env)
+    tries = lambda: re.findall(r"T(\S+)Z \S+ +t1 .* takeover:", worker.log())
+    wake = lambda: field.db.wakeups.insert_one({"type": "t1", "about": "message"})
+    with field.repeating(wake, 0.1):
+        wait_until(lambda: len(tries()) >= 4, field.logs)
+    third, fourth = (datetime.datetime.strptime(at, "%H:%M:%S.%f") for at in tries()[2:4])
+    assert (fourth - third).total_seconds() % 86400 >= 4, worker.log()
+    assert field.seq("t2") > 0
 
 
 def test_an_empty_type_gives_its_place_up(field):

@@ -120,6 +120,7 @@ TEST(test_lists)
 }
 
 static struct aside_memory nothing;
+static const struct aside_pause growing = {.ms = 0};
 
 /* While it is found so, the pauses double to a minute; a wake-up ends one that has lasted for a second. */
 TEST(test_aside)
@@ -127,22 +128,22 @@ TEST(test_aside)
   struct aside aside = {.count = 0};
   struct type_list found = {.count = 0}, held = {.count = 0};
   assert_true(aside_wake(&aside, "a", 0));
-  aside_put(&aside, "a", 0, &nothing, 1000);
+  aside_put(&aside, "a", growing, &nothing, 1000);
   assert_true(aside_has(&aside, "a", 1999) && !aside_has(&aside, "a", 2000) && !aside_has(&aside, "b", 1000));
-  aside_put(&aside, "a", 0, &nothing, 3000);
+  aside_put(&aside, "a", growing, &nothing, 3000);
   assert_true(aside_has(&aside, "a", 4999) && !aside_has(&aside, "a", 5000));
   assert_false(aside_wake(&aside, "a", 3999));
   assert_true(aside_wake(&aside, "a", 4000) && !aside_has(&aside, "a", 4000));
   for (int i = 0; i < 10; i++)
-    aside_put(&aside, "a", 0, &nothing, 10000);
+    aside_put(&aside, "a", growing, &nothing, 10000);
   assert_true(aside_has(&aside, "a", 69999) && !aside_has(&aside, "a", 70000));
   aside_calm(&aside, &found, &held, &(struct type_range){.from = "b"}); /* not looked for */
-  aside_put(&aside, "a", 0, &nothing, 70000);
+  aside_put(&aside, "a", growing, &nothing, 70000);
   assert_true(aside_has(&aside, "a", 129999));
   aside_calm(&aside, &found, &held, &(struct type_range){.from = "a"}); /* its messages are gone */
-  aside_put(&aside, "a", 0, &nothing, 80000);
+  aside_put(&aside, "a", growing, &nothing, 80000);
   assert_false(aside_has(&aside, "a", 81000));
-  aside_put(&aside, "p", 10000, &nothing, 80000);
+  aside_put(&aside, "p", (struct aside_pause){.ms = 10000}, &nothing, 80000);
   assert_true(aside_has(&aside, "p", 89999) && !aside_has(&aside, "p", 90000));
   free(aside.types);
 }
@@ -204,20 +205,34 @@ TEST(test_waiting)
 TEST(a_wakeup_that_comes_early_shortens_the_pause)
 {
   struct aside aside = {.count = 0};
-  aside_put(&aside, "a", ASIDE_MS_MAX, &nothing, 0);
+  aside_put(&aside, "a", (struct aside_pause){.ms = ASIDE_MS_MAX}, &nothing, 0);
   assert_false(aside_wake(&aside, "a", 10));
   assert_true(aside_has(&aside, "a", ASIDE_MS - 1));
   assert_false(aside_has(&aside, "a", ASIDE_MS));
   free(aside.types);
 }
 
+/* A message mends no disk, and what was given to another process is left to it. */
+TEST(no_wakeup_shortens_a_firm_pause)
+{
+  struct aside aside = {.count = 0};
+  aside_put(&aside, "a", (struct aside_pause){.ms = 2000, .firm = true}, &nothing, 0);
+  assert_false(aside_wake(&aside, "a", 10));
+  assert_false(aside_wake(&aside, "a", 1999));
+  assert_true(aside_has(&aside, "a", 1999) && !aside_has(&aside, "a", 2000));
+  aside_put(&aside, "a", growing, &nothing, 2000); /* firm no more, and twice as long */
+  assert_true(aside_has(&aside, "a", 5999));
+  assert_true(aside_wake(&aside, "a", 3000));
+  free(aside.types);
+}
+
 TEST(test_aside_forgets)
 {
   struct aside aside = {.count = 0};
-  aside_put(&aside, "a", 0, &nothing, 0);
+  aside_put(&aside, "a", growing, &nothing, 0);
   struct aside_memory named = {.told = STORAGE_PAUSED}, taken;
   named.marks.own = (struct queue_mark){.named_count = 1, .named = calloc(1, sizeof *named.marks.own.named)};
-  aside_put(&aside, "n", 0, &named, 0);
+  aside_put(&aside, "n", growing, &named, 0);
   assert_null(named.marks.own.named);
   aside_forget(&aside, 600000);
   assert_int_equal(aside.count, 1);
@@ -225,13 +240,13 @@ TEST(test_aside_forgets)
   assert_true(!queue_marks_name(&taken.marks) && taken.told == STORAGE_UNSEEN);
   taken = aside_take_memory(&aside, "n");
   assert_true(taken.marks.own.named_count == 1 && taken.told == STORAGE_PAUSED);
-  aside_put(&aside, "n", 0, &taken, 0);
+  aside_put(&aside, "n", growing, &taken, 0);
   aside_forget(&aside, 7200000);
   assert_int_equal(aside.count, 0);
   for (int i = 0; i < ASIDE_MAX + 10; i++) {
     type_name name;
     snprintf(name, sizeof name, "t%d", i);
-    aside_put(&aside, name, 0, &nothing, i);
+    aside_put(&aside, name, growing, &nothing, i);
   }
   assert_int_equal(aside.count, ASIDE_MAX);
   assert_false(aside_has(&aside, "t9", 100));
@@ -255,9 +270,9 @@ TEST(test_aside_while_another_holds_it)
   struct type_list found = {.count = 0}, held = {.count = 0};
   assert_true(type_list_add(&found, "a") && type_list_add(&held, "a"));
   for (int i = 0; i < 10; i++)
-    aside_put(&aside, "a", 0, &nothing, 0);
+    aside_put(&aside, "a", growing, &nothing, 0);
   aside_calm(&aside, &found, &held, &(struct type_range){.from = ""});
-  aside_put(&aside, "a", 0, &nothing, 1000);
+  aside_put(&aside, "a", growing, &nothing, 1000);
   assert_true(aside_has(&aside, "a", 1999) && !aside_has(&aside, "a", 2000));
   free(aside.types);
   type_list_free(&found);
