@@ -85,6 +85,13 @@ void aside_put(struct aside *aside, const char *type, struct aside_pause pause, 
   *memory = (struct aside_memory){.told = STORAGE_UNSEEN};
 }
 
+void aside_served(struct aside *aside, const char *type)
+{
+  struct aside_type *found = find(aside, type);
+  if (found != NULL)
+    found->pause.ms = 0;
+}
+
 bool aside_has(const struct aside *aside, const char *type, int64_t now_ms)
 {
   const struct aside_type *found = find(aside, type);

@@ -41,6 +41,8 @@ struct aside {
 
 /* What the memory has passes to it. */
 void aside_put(struct aside *aside, const char *type, struct aside_pause pause, struct aside_memory *memory, int64_t now_ms);
+/* It did what it was taken up for: the next pause is a short one again. */
+void aside_served(struct aside *aside, const char *type);
 bool aside_has(const struct aside *aside, const char *type, int64_t now_ms);
 /* A wake-up: a pause that is not firm ends as soon as it has lasted for ASIDE_MS. False: it goes on. */
 bool aside_wake(struct aside *aside, const char *type, int64_t now_ms);

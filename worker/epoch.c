@@ -144,10 +144,13 @@ static void settled(struct turn *turn, const struct completion *completion)
   }
 }
 
-static void takeover_count(struct turn *turn)
+static void takeover_note(struct turn *turn)
 {
-  if (!turn->epoch->rolling)
-    latency_count(&turn->core->counts.latencies, LATENCY_TAKEOVER, 1000 * (turn->moment->now_ms - turn->core->turn_ms));
+  struct core *core = turn->core;
+  if (turn->epoch->rolling)
+    return;
+  core->drains_ms = turn->moment->now_ms;
+  latency_count(&core->counts.latencies, LATENCY_TAKEOVER, 1000 * (core->drains_ms - core->turn_ms));
 }
 
 static void settle_step(struct turn *turn)
@@ -160,7 +163,7 @@ static void settle_step(struct turn *turn)
   } else if (leave_for_tool(turn)) {
     leave_release(turn, STATE_IDLE, "a tool waits for the lock");
   } else if (turn->core->settled >= epoch->committed.seq) {
-    takeover_count(turn);
+    takeover_note(turn);
     turn_enter(turn, STATE_DRAINING, "all committed messages are settled");
   } else if (turn_main_ready(turn) && lease_alive(turn)) {
     struct action *action = turn_start(turn, ACTION_SETTLE);

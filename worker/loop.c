@@ -186,8 +186,7 @@ static void last_poll_step(struct loop *loop)
     last_poll_start(&loop->last, loop->jobs.executor);
 }
 
-/* A message is there, perhaps in an own collection of which the type has not heard. */
-static void last_poll_tell(struct loop *loop)
+void loop_wake_all(struct loop *loop)
 {
   struct event event = {.kind = EVENT_WAKE, .about = WAKEUP_MESSAGE};
   for (size_t i = 0; i < loop->context_count && !loop->stopping; i++)
@@ -198,7 +197,7 @@ static void last_poll_handle(struct loop *loop)
 {
   if (!last_poll_done(&loop->last)) {
     if (loop->last.outcome == OUTCOME_YES)
-      last_poll_tell(loop);
+      loop_wake_all(loop);
     return;
   }
   loop_say(CONFIG_LOG_INFO, "empty", "no message is left");

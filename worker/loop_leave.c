@@ -2,7 +2,7 @@
 #include "worker/loop_private.h"
 
 enum {
-  UNKNOWN_MAX = 5,  /* polls in a row */
+  UNKNOWN_MAX = 5,  /* requests in a row */
   LOST_MS = 1000,   /* so long it waits for a lock that another process took */
   FAILED_MS = 1000, /* from one type that fails, and makes room, to the next: where all fail, they are not all tried at once */
   HUNG_MAX = 128,   /* that keep no place; each has a thread (worker/jobs.h) */
@@ -40,7 +40,8 @@ static struct aside_pause idle_pause(const struct type_context *served)
 static bool hangs(const struct consumer *consumer, int64_t now_ms)
 {
   const struct core *core = &consumer->core;
-  bool without_lease = core->activity[ACTIVITY_MAIN].kind == ACTION_CHECK || consumer->lease.logged_stall || consumer->lease.lost;
+  const struct lease *lease = &consumer->lease;
+  bool without_lease = core->activity[ACTIVITY_MAIN].kind == ACTION_CHECK || (lease->held && (lease->logged_stall || lease->lost));
   int64_t ms = now_ms - core->activity[ACTIVITY_MAIN].started_ms;
   return without_lease && core->activity[ACTIVITY_MAIN].running && ms >= core->options.stall_ms;
 }
@@ -82,7 +83,9 @@ static bool makes_room(const struct type_context *served, int64_t now_ms)
 {
   const struct core *core = &served->consumer.core;
   struct finder *finder = served->loop->finder;
-  bool tries = core->state == STATE_IDLE && core->failed_holds > 0 && !core->activity[ACTIVITY_MAIN].running;
+  bool failed =
+      (core->state == STATE_IDLE && core->failed_holds > 0) || (core->state == STATE_SETTLING && core->unknown_row >= UNKNOWN_MAX);
+  bool tries = failed && !core->activity[ACTIVITY_MAIN].running;
   bool waited = finder->waiting.left > 0 && !loop_has_room(served->loop);
   if (!waited || !(tries || core->state == STATE_BACKING_OFF) || now_ms - finder->failed_ms < FAILED_MS)
     return false;
@@ -103,7 +106,7 @@ static bool is_held_by_another(const struct type_context *served, int64_t now_ms
  *   idle, and the queue is empty            forgotten; if it never held the lock there may be what cannot be taken: put aside
  *   idle, and no poll is answered           put aside: others have answers, or there is an outage, and a look finds it again
  *   waiting for a lock that is not free     the looks see when it is
- *   its disk or its takes fail              put aside, if other types wait for its place
+ *   its disk, takes or deletes fail         put aside, if other types wait for its place
  *   the type is paused, or needs a newer pawl
  */
 void loop_leave_if_needless(struct type_context *served, int64_t now_ms)
@@ -146,7 +149,7 @@ struct type_context *loop_longest_held(const struct loop *loop)
   struct type_context *longest = NULL;
   for (size_t i = loop->options->type_count; i < loop->context_count; i++) {
     struct type_context *served = loop->contexts[i];
-    if (is_draining(served) && (longest == NULL || served->consumer.core.entered_ms < longest->consumer.core.entered_ms))
+    if (is_draining(served) && (longest == NULL || served->consumer.core.drains_ms < longest->consumer.core.drains_ms))
       longest = served;
   }
   return longest;

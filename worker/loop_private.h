@@ -91,6 +91,8 @@ struct loop {
 void loop_say(enum config_log_level level, const char *event, const char *text);
 /* Hands an event to the type's consumer, and its actions to the threads. */
 void loop_dispatch(struct type_context *served, const struct event *event);
+/* A message is there, perhaps in an own collection of which its type has not heard. */
+void loop_wake_all(struct loop *loop);
 /* Fills in what the process knows of itself; `context` is the loop. */
 void loop_look(void *context, struct metrics_view *view);
 /* The same in a line for people. */
@@ -131,8 +133,8 @@ void loop_context_leave(struct type_context *served, struct aside_pause pause);
 
 /* loop_spread.c, for loop_types.c: how many types it holds, is about to hold, that have stopped, or that hang; not those that leave. */
 int64_t loop_held_count(const struct loop *loop);
-/* Whether a process that has fewer is to take a type first, that has been free for so long. */
-bool loop_others_first(struct loop *loop, int64_t free_ms, int64_t now_ms);
+/* Whether a process that has fewer is to take a type first, that has been seen free since then. */
+bool loop_others_first(struct loop *loop, int64_t free_since_ms, int64_t now_ms);
 /* Takes the rows of the others from a look. */
 void loop_rows_take(struct loop *loop);
 /* Lets types go, to those that ask for some. */

@@ -35,12 +35,13 @@ static int64_t stopped_count(const struct loop *loop)
   return count;
 }
 
-bool loop_others_first(struct loop *loop, int64_t free_ms, int64_t now_ms)
+bool loop_others_first(struct loop *loop, int64_t free_since_ms, int64_t now_ms)
 {
   struct finder *finder = loop->finder;
-  int64_t wait_ms = spread_wait_ms(loop_held_count(loop), free_ms, finder->look.row.group, finder->rows, finder->row_count);
-  finder->wait_until_ms = finder->begun_ms + wait_ms > now_ms ? finder->begun_ms + wait_ms : 0;
-  return finder->wait_until_ms > 0;
+  struct spread_take take = {.mine = loop_held_count(loop), .taken_ms = finder->begun_ms, .free_since_ms = free_since_ms};
+  int64_t until_ms = spread_take_ms(&take, now_ms, finder->look.row.group, finder->rows, finder->row_count);
+  finder->wait_until_ms = until_ms > now_ms ? until_ms : 0;
+  return until_ms > now_ms;
 }
 
 /* To those that ask for some. */

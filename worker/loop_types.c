@@ -93,6 +93,8 @@ static void context_forget(struct loop *loop, size_t place)
   struct aside_pause pause = {.ms = served->pause.ms < 0 ? 1 : served->pause.ms, .firm = served->pause.firm};
   if (served->pause.ms >= 0 || queue_marks_name(&memory.marks))
     aside_put(&finder->aside, type, pause, &memory, clock_boot_ms());
+  else
+    aside_served(&finder->aside, type);
   served->performer.marks = memory.marks;
   counts_add(&finder->forgotten, &served->consumer.core.counts);
   jobs_forget(&loop->jobs, &served->performer);
@@ -145,6 +147,7 @@ void loop_types_retry(struct loop *loop)
   for (size_t i = loop->options->type_count; i < loop->context_count; i++) {
     struct type_context *served = loop->contexts[i];
     if (served->consumer.core.state == STATE_STOPPED) {
+      loop->finder->quiet = false; /* a last look that is under way has left it out */
       served->leaves = true;
       served->pause.ms = -1;
     }
@@ -158,7 +161,7 @@ static void fill(struct loop *loop)
   finder->wait_until_ms = 0;
   while (finder->waiting.left > 0 && loop_has_room(loop) && !loop->stopping) {
     int64_t now_ms = clock_boot_ms();
-    if (loop_others_first(loop, now_ms - waiting_next_since(&finder->waiting), now_ms))
+    if (loop_others_first(loop, waiting_next_since(&finder->waiting), now_ms))
       return;
     finder->begun_ms = now_ms;
     const char *type = waiting_next(&finder->waiting);
@@ -170,13 +173,23 @@ static void fill(struct loop *loop)
     loop_leave_if_empty(loop);
 }
 
+/* Places that will be free. */
+static size_t leaving_count(const struct loop *loop)
+{
+  size_t count = 0;
+  for (size_t i = loop->options->type_count; i < loop->context_count; i++)
+    count += loop->contexts[i]->leaves && !loop->contexts[i]->placeless;
+  return count;
+}
+
 /* Without room, a type that has waited for so long gets the place of the one that has been held for longest. */
 static void give_turns(struct loop *loop, int64_t now_ms)
 {
   int64_t lease_ms = reload_config(loop->reload)->lease_ms;
-  for (size_t left = loop_has_room(loop) ? 0 : waiting_count(&loop->finder->waiting, WAITED_MS, now_ms); left > 0; left--) {
+  size_t waited = loop_has_room(loop) ? 0 : waiting_count(&loop->finder->waiting, WAITED_MS, now_ms);
+  for (size_t left = leaving_count(loop); left < waited; left++) {
     struct type_context *served = loop_longest_held(loop);
-    if (served == NULL || !spread_makes_room(now_ms - served->consumer.core.entered_ms, WAITED_MS, lease_ms))
+    if (served == NULL || !spread_makes_room(now_ms - served->consumer.core.drains_ms, WAITED_MS, lease_ms))
       return; /* nor do the others */
     loop_context_leave(served, (struct aside_pause){.ms = -1});
   }
@@ -269,7 +282,7 @@ static void looked(struct loop *loop)
   int64_t now_ms = clock_boot_ms();
   type_look_done(&finder->look);
   look_log(loop, look);
-  if (loop->stopping && !look->last && finder->own_row == ROW_GONE)
+  if (loop->stopping && finder->own_row == ROW_GONE)
     finder->own_row = ROW_STAYS; /* it was not waited for, and may have written the row since */
   if (loop->stopping || look->outcome == OUTCOME_UNKNOWN)
     return;
@@ -278,18 +291,20 @@ static void looked(struct loop *loop)
     finder->refused = true;
     return;
   }
-  finder->empty = look->last && look->empty;
+  finder->empty = look->last && look->empty && finder->quiet;
   finder->quiet = false;
   aside_forget(&finder->aside, now_ms);
-  if (look->last)
+  if (look->last) {
+    if (!look->empty)
+      loop_wake_all(loop);
     return;
+  }
   denied_log(loop, &look->types.denied);
   struct type_list held = finder->held;
   finder->held = finder->look.held;
   finder->look.held = held;
   aside_calm(&finder->aside, &look->found, &finder->held, &look->types.seen);
   loop_rows_take(loop);
-  finder->begun_ms = now_ms;
   waiting_make(loop, now_ms);
   loop_give_types(loop);
   fill(loop);
@@ -340,17 +355,18 @@ void loop_types_wake(struct loop *loop, const char *type)
   struct finder *finder = loop->finder;
   if (finder == NULL || loop->stopping || !type_rules_find(loop->options->rules, type))
     return;
+  int64_t now_ms = clock_boot_ms();
   size_t room = loop_has_room(loop) ? loop->options->found_max - finder->count : 0;
   finder->heard = true;
-  if (type_list_has(&finder->held, type) || !aside_wake(&finder->aside, type, clock_boot_ms()))
+  if (type_list_has(&finder->held, type) || !aside_wake(&finder->aside, type, now_ms))
     return;
   if (finder->waiting.left > 0 && finder->waiting.left >= room)
     return; /* the places that are free are for those, and a look would say nothing new */
-  if (finder->waiting.left > 0 || room == 0 || loop_others_first(loop, 0, clock_boot_ms())) {
+  if (finder->waiting.left > 0 || room == 0 || loop_others_first(loop, now_ms, now_ms)) {
     type_look_hurry(&finder->look);
     return;
   }
-  finder->begun_ms = clock_boot_ms();
+  finder->begun_ms = now_ms;
   context_begin(loop, type, false);
 }
 

@@ -7,8 +7,7 @@ enum {
   WAIT_MS = 10,
   WAIT_MS_MAX = 500,
   ASKS_MS = 12000, /* a row that asks is written with each look, and these are ten seconds apart where they take long */
-  ASKED_MS = 1500, /* to the next look, and longer: what is let go is for the one that has asked */
-  FREE_MS = 15000, /* who asks and does not take it in that time, will not */
+  FREE_MS = 15000, /* what is let go is for the process that asks; one that does not take it in that time, will not */
   GAP = 2,
   GIFT_SHARE = 16,
   TURN_MS = 1000,
@@ -26,19 +25,26 @@ bool spread_asks(const struct worker_row *row, uint64_t group)
   return row->asks && row->age_ms < ASKS_MS && spread_counts(row, group);
 }
 
-int64_t spread_wait_ms(int64_t mine, int64_t free_ms, uint64_t group, const struct worker_row *rows, size_t count)
+static int64_t wait_ms(int64_t mine, int64_t free_ms, uint64_t group, const struct worker_row *rows, size_t count)
 {
   int64_t least = mine;
   for (size_t i = 0; i < count; i++) {
     if (!spread_counts(&rows[i], group) || rows[i].held >= rows[i].max)
       continue;
     if (free_ms < FREE_MS && spread_asks(&rows[i], group) && mine - rows[i].held >= GAP)
-      return ASKED_MS;
+      return FREE_MS;
     if (rows[i].held < least)
       least = rows[i].held;
   }
-  int64_t wait_ms = WAIT_MS * (mine - least - 1);
-  return wait_ms < 0 ? 0 : wait_ms < WAIT_MS_MAX ? wait_ms : WAIT_MS_MAX;
+  int64_t ms = WAIT_MS * (mine - least - 1);
+  return ms < 0 ? 0 : ms < WAIT_MS_MAX ? ms : WAIT_MS_MAX;
+}
+
+/* Not from the look: these come seldom on a slow link, and often where wake-ups do. */
+int64_t spread_take_ms(const struct spread_take *take, int64_t now_ms, uint64_t group, const struct worker_row *rows, size_t count)
+{
+  int64_t from_ms = take->taken_ms > take->free_since_ms ? take->taken_ms : take->free_since_ms;
+  return from_ms + wait_ms(take->mine, now_ms - take->free_since_ms, group, rows, count);
 }
 
 const struct worker_row *spread_ask(int64_t mine, int64_t max, uint64_t group, const struct worker_row *rows, size_t count)

@@ -22,9 +22,13 @@
 bool spread_counts(const struct worker_row *row, uint64_t group);
 /* Whether it asks for types now. */
 bool spread_asks(const struct worker_row *row, uint64_t group);
-/* How long a process that holds `mine` waits, after a look and after each take, before it takes one more, which it has seen free for
- * `free_ms`. */
-int64_t spread_wait_ms(int64_t mine, int64_t free_ms, uint64_t group, const struct worker_row *rows, size_t count);
+struct spread_take {
+  int64_t mine;          /* the types that the process holds */
+  int64_t taken_ms;      /* when it took the last one */
+  int64_t free_since_ms; /* when it first saw this one free */
+};
+/* When it may take one more, by what is known now. */
+int64_t spread_take_ms(const struct spread_take *take, int64_t now_ms, uint64_t group, const struct worker_row *rows, size_t count);
 /* Whom a process that holds `mine` of at most `max` asks for a type; NULL: none. One whose types have all
  * stopped has none to give. */
 const struct worker_row *spread_ask(int64_t mine, int64_t max, uint64_t group, const struct worker_row *rows, size_t count);

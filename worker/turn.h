@@ -136,6 +136,7 @@ struct core {
   struct consumer_counts counts;
   int64_t commit_ms; /* when a block was last committed; -1: none was */
   int64_t turn_ms;   /* when the turn to take the mutex last came */
+  int64_t drains_ms; /* when it began to drain under this lock; a roll to the next segment changes nothing */
 
   /* the last warning or error in the notes, for a report */
   int64_t problem_ms;        /* 0: there was none */

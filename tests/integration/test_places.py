@@ -59,18 +59,21 @@ def test_a_disk_that_fails_keeps_no_place(field, faulty_disk, tmp_path, fault):
 
 
 def test_no_message_mends_a_disk(field, faulty_disk, tmp_path):
-    """Wake-ups for a type whose disk fails come all the time: it is tried again after 1 s, 2 s, 4 s, and not when they come."""
+    """Wake-ups for a type whose disk fails come all the time: it gets a place again after 1 s, 2 s, 4 s, and not when they come."""
     disk = FaultyDisk(faulty_disk, tmp_path, field.dir)
     disk.rule("pwrite t1.bin 0 5")
     for name in ("t1", "t2"):
         field.fill(20000, name)
     worker = field.worker("--types-max", 1, "--batch-messages", 2, types=["*"], env=disk.env)
-    tries = lambda: re.findall(r"T(\S+)Z \S+ +t1 .* takeover:", worker.log())
+
+    def pauses():
+        steps = re.findall(r"T(\S+)Z \S+ +t1 .*state: (idle -> checking|backing-off -> done)", worker.log())
+        at = [datetime.datetime.strptime(time, "%H:%M:%S.%f") for time, step in steps]
+        return [(after - before).total_seconds() % 86400 for before, after, (_, step) in zip(at, at[1:], steps) if step.startswith("backing")]
     wake = lambda: field.db.wakeups.insert_one({"type": "t1", "about": "message"})
     with field.repeating(wake, 0.1):
-        wait_until(lambda: len(tries()) >= 4, field.logs)
-    third, fourth = (datetime.datetime.strptime(at, "%H:%M:%S.%f") for at in tries()[2:4])
-    assert (fourth - third).total_seconds() % 86400 >= 4, worker.log()
+        wait_until(lambda: len(pauses()) >= 3, field.logs)
+    assert pauses()[1] >= 2 and pauses()[2] >= 4, worker.log()
     assert field.seq("t2") > 0
 
 

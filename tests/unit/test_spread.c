@@ -18,6 +18,7 @@ struct virtual_type {
 };
 struct virtual_worker {
   bool alive;
+  bool takes_none, asks_a_third;
   int64_t held, max, look_ms, take_ms, written_ms, given_ms, given, stale;
   int64_t waits[TYPES]; /* since when a look sees it free; -1: it does not */
   struct worker_row row;
@@ -28,6 +29,7 @@ static struct {
   enum plant plant;
   uint64_t seed;
   int64_t now_ms, takes, most_given;
+  int64_t pause_ms; /* from one look to the next */
   int types, workers;
   bool gave_away; /* a gift that makes the spread no better, as far as both could know */
   struct virtual_type type[TYPES];
@@ -46,6 +48,7 @@ static void world_begin(enum plant plant, uint64_t seed, int workers, int types,
 {
   memset(&world, 0, sizeof world);
   world.plant = plant;
+  world.pause_ms = LOOK_MS;
   world.seed = seed * 2654435761u + 1;
   world.workers = workers;
   world.types = types;
@@ -112,6 +115,9 @@ static void row_write(int index, const struct worker_row *ask)
 /* What the plants replace. */
 static const struct worker_row *ask(const struct virtual_worker *worker, const struct worker_row *rows, size_t count)
 {
+  static const struct worker_row third = {.id.bytes = {WORKERS + 1}};
+  if (worker->takes_none)
+    return worker->asks_a_third ? &third : NULL;
   if (world.plant == SPREADONE)
     for (size_t i = 0; i < count; i++)
       if (spread_counts(&rows[i], GROUP) && rows[i].held > worker->held && worker->held < worker->max)
@@ -193,8 +199,7 @@ static void look(int index)
   give_types(index, rows, count);
   make_room(index);
   row_write(index, ask(worker, rows, count));
-  worker->look_ms = world.now_ms + LOOK_MS;
-  worker->take_ms = world.now_ms;
+  worker->look_ms = world.now_ms + world.pause_ms;
 }
 
 /* One after the other, those that were served longest ago first; each after its wait. */
@@ -203,7 +208,7 @@ static void take_types(int index)
   struct virtual_worker *worker = &world.worker[index];
   struct worker_row rows[WORKERS];
   size_t count = rows_of(index, rows);
-  while (worker->held < worker->max && world.now_ms - worker->take_ms >= spread_wait_ms(worker->held, 0, GROUP, rows, count)) {
+  while (worker->held < worker->max && !worker->takes_none) {
     int taken = -1, from = (int)draw((uint64_t)world.types);
     for (int n = 0; n < world.types; n++) {
       int i = (from + n) % world.types;
@@ -212,6 +217,9 @@ static void take_types(int index)
         taken = i;
     }
     if (taken < 0)
+      return;
+    struct spread_take take = {.mine = worker->held, .taken_ms = worker->take_ms, .free_since_ms = worker->waits[taken]};
+    if (world.now_ms < spread_take_ms(&take, world.now_ms, GROUP, rows, count))
       return;
     world.type[taken].owner = index;
     world.type[taken].since_ms = world.type[taken].served_ms = world.now_ms;
@@ -312,6 +320,34 @@ static const char *too_many_types(enum plant plant, uint64_t seed)
   return NULL;
 }
 
+/* The rich one looks at that pace. The poor one has room, and takes none: another version, or one that is about to end. */
+static int64_t taken_after_ms(int64_t pause_ms, bool asks)
+{
+  world_begin(PLANT_NONE, 1, 2, 100, 1000);
+  world.pause_ms = pause_ms;
+  worker_start(0);
+  pass_time(30000);
+  world.worker[1].takes_none = true;
+  world.worker[1].asks_a_third = asks;
+  worker_start(1);
+  pass_time(20000);
+  int64_t from_ms = world.now_ms;
+  int type = held_at(0, 0);
+  let_go(0, type, 0);
+  while (world.type[type].owner < 0 && world.now_ms - from_ms < 120000)
+    pass_time(TICK_MS);
+  return world.now_ms - from_ms;
+}
+
+TEST(the_pace_of_looks_changes_no_wait)
+{
+  assert_true(taken_after_ms(100, false) <= 100 + 500 + TICK_MS);
+  assert_true(taken_after_ms(LOOK_MS, false) <= LOOK_MS + 500 + TICK_MS);
+  assert_true(taken_after_ms(100, true) >= 15000);
+  assert_true(taken_after_ms(100, true) <= 15000 + 100 + 500 + TICK_MS);
+  assert_true(taken_after_ms(10000, true) >= 15000);
+}
+
 static const char *every(enum plant plant, uint64_t seed)
 {
   const char *wrong = two_workers(plant, seed);
@@ -329,24 +365,31 @@ TEST(test_types_spread)
   }
 }
 
+/* From when it is seen free. */
+static int64_t take_after_ms(int64_t mine, int64_t free_ms, const struct worker_row *row)
+{
+  const struct spread_take take = {.mine = mine, .taken_ms = -1000000};
+  return spread_take_ms(&take, free_ms, GROUP, row, 1);
+}
+
 static int64_t wait_for(int64_t mine, int64_t free_ms, struct worker_row row)
 {
   row.group = GROUP;
   row.max = 1000;
-  return spread_wait_ms(mine, free_ms, GROUP, &row, 1);
+  return take_after_ms(mine, free_ms, &row);
 }
 
 /* Written by any of these: an asker that was killed, a primary whose clock is ahead, somebody else. */
 TEST(test_no_row_is_waited_for_without_end)
 {
   enum { HOUR_MS = 3600000 };
-  assert_int_equal(wait_for(9, 0, (struct worker_row){.lease_ms = HOUR_MS, .asks = true, .age_ms = 11999}), 1500);
+  assert_int_equal(wait_for(9, 0, (struct worker_row){.lease_ms = HOUR_MS, .asks = true, .age_ms = 11999}), 15000);
   assert_int_equal(wait_for(9, 0, (struct worker_row){.lease_ms = HOUR_MS, .asks = true, .age_ms = 12000}), 80);
-  assert_int_equal(wait_for(9, 0, (struct worker_row){.lease_ms = HOUR_MS, .asks = true, .age_ms = -500}), 1500);
+  assert_int_equal(wait_for(9, 0, (struct worker_row){.lease_ms = HOUR_MS, .asks = true, .age_ms = -500}), 15000);
   assert_int_equal(wait_for(9, 0, (struct worker_row){.lease_ms = HOUR_MS, .asks = true, .age_ms = -1001}), 0);
   assert_int_equal(wait_for(9, 0, (struct worker_row){.lease_ms = INT64_MAX, .age_ms = HOUR_MS / 2 - 1}), 80);
   assert_int_equal(wait_for(9, 0, (struct worker_row){.lease_ms = INT64_MAX, .age_ms = HOUR_MS / 2}), 0);
-  assert_int_equal(wait_for(9, 14999, (struct worker_row){.lease_ms = HOUR_MS, .asks = true}), 1500);
+  assert_int_equal(wait_for(9, 14999, (struct worker_row){.lease_ms = HOUR_MS, .asks = true}), 15000);
   assert_int_equal(wait_for(9, 15000, (struct worker_row){.lease_ms = HOUR_MS, .asks = true}), 80);
   assert_int_equal(wait_for(900, 0, (struct worker_row){.lease_ms = HOUR_MS}), 500);
 }
@@ -396,8 +439,8 @@ TEST(room_counts)
                           poor = {.group = GROUP, .held = 2, .max = 3, .lease_ms = LEASE_MS};
   assert_null(spread_ask(2, 2, GROUP, &rich, 1));
   assert_ptr_equal(spread_ask(2, 3, GROUP, &rich, 1), &rich);
-  assert_int_equal(spread_wait_ms(10, 0, GROUP, &full, 1), 0);
-  assert_true(spread_wait_ms(10, 0, GROUP, &poor, 1) > 0);
+  assert_int_equal(take_after_ms(10, 0, &full), 0);
+  assert_true(take_after_ms(10, 0, &poor) > 0);
 }
 
 /* A process that has nothing to give is not asked; otherwise those that have some would not be. */
