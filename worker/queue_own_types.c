@@ -23,7 +23,10 @@ static void note(void *context, const char *type)
     listing->memory = listing->memory && type_list_add(&listing->types, type);
 }
 
-/* [{$match: the type's}, {$limit: 1}, {$project: {_id: the type}}], from the place on. Returns the place after it. */
+/*
+ * [{$match: the type's}, {$sort: {_id: -1}}, {$limit: 1}, {$project: {_id: the type}}], from the place on. Returns the place after it.
+ * Backwards, as a poll does: at the front there is what was deleted.
+ */
 static int append_stages(bson_t *pipeline, int place, const char *type)
 {
   char key[16];
@@ -34,6 +37,8 @@ static int append_stages(bson_t *pipeline, int place, const char *type)
   queue_append_part(&match, type, SOURCE_OWN);
   bson_append_document_end(&stage, &match);
   bson_append_document_end(pipeline, &stage);
+  snprintf(key, sizeof key, "%d", place++);
+  BCON_APPEND(pipeline, key, "{", "$sort", "{", "_id", BCON_INT32(-1), "}", "}");
   snprintf(key, sizeof key, "%d", place++);
   BCON_APPEND(pipeline, key, "{", "$limit", BCON_INT32(1), "}");
   snprintf(key, sizeof key, "%d", place++);
@@ -75,17 +80,24 @@ static enum outcome ask(struct queue_types *types, const char *const *names, siz
   return outcome;
 }
 
-/* Where the right on one of them is lacking the server tells of none: then each is asked, and that one left out. */
+/*
+ * Where a right on one of them is lacking, or one takes too long, the server tells of none: then each is asked, and that one left out.
+ * Where two have no answer, the others would have none.
+ */
 static enum outcome ask_each(struct queue_types *types, const char *const *names, size_t count, const struct queue_types_giving *giving,
                              struct error *error)
 {
+  enum { UNANSWERED_MAX = 2 };
   enum outcome outcome = OUTCOME_YES;
+  int unanswered = 0;
   for (size_t i = 0; i < count && outcome == OUTCOME_YES; i++) {
     outcome = ask(types, &names[i], 1, "local", giving, error);
-    if (outcome != OUTCOME_UNKNOWN || error->reason != ERROR_RIGHT)
+    if (outcome != OUTCOME_UNKNOWN)
       continue;
     error_set(&types->denied, "%s: %.800s", queue_name_of(names[i], SOURCE_OWN).text, error->text);
-    outcome = OUTCOME_YES;
+    unanswered += error->reason != ERROR_RIGHT;
+    if (unanswered < UNANSWERED_MAX)
+      outcome = OUTCOME_YES;
   }
   return outcome;
 }
@@ -108,7 +120,7 @@ static enum outcome ask_part(struct queue_types *types, const struct type_list *
     while (count < TOGETHER && at < own->count)
       names[count++] = own->names[at++];
     outcome = ask(types, names, count, "local", giving, error);
-    if (outcome == OUTCOME_UNKNOWN && error->reason == ERROR_RIGHT)
+    if (outcome == OUTCOME_UNKNOWN)
       outcome = ask_each(types, names, count, giving, error);
     snprintf(types->next_own, sizeof types->next_own, "%s", at < own->count ? own->names[at - 1] : "");
   }

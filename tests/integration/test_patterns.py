@@ -295,6 +295,18 @@ def test_own_collections_that_cannot_be_looked_into_hide_no_other_type(field):
     field.compare("t1", "t2")
 
 
+def test_one_own_collection_without_an_answer_hides_no_other(field):
+    """They are asked in one request."""
+    assert field.run("pawl-setup", "--type", "t1,t2", "--own-collection").returncode == 0
+    with field.failing(["aggregate"], collection="messages.t1", errorCode=50):
+        worker = field.worker(types=["*"])
+        worker.wait_log(r"own-collection: a type is not found by its own collection: messages\.t1: ")
+        field.fill(20, "t2", own=True)
+        wait_until(lambda: field.seq("t2") == 20, field.logs)
+    assert worker.stop()[0] == 0
+    field.compare("t2")
+
+
 def test_what_an_own_collection_has_of_another_type_is_named_once(listening, field):
     """Also where its type was forgotten in between."""
     assert field.run("pawl-setup", "--type", "t1", "--own-collection").returncode == 0
