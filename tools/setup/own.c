@@ -20,8 +20,7 @@
  * producer inserts a message after the look, and nobody reads it. Killed in between it leaves a closed collection of a type that still has
  * it: producers wait or get errors, and either call repairs that.
  *
- * No lock and no epoch keeps a late collMod from a collection. So a run that has opened one reads the ledger once more, and closes it again
- * if the type has been given back meanwhile.
+ * Each run ends when it has seen ledger and collection agree (agree).
  */
 
 enum { LEASE_MS = 60000, TRIES_MS = 15000 };
@@ -60,38 +59,81 @@ static void wake(const struct own *own)
     return;
 }
 
-/* ---- opening ---- */
+/* ---- the collection as the ledger says ---- */
 
-static enum own_status open_for_good(const struct own *own, struct error *error)
+static enum own_status close_it(const struct own *own, struct error *error)
 {
-  struct ledger ledger;
-  struct error later;
-  enum outcome outcome = own_collection_open(own->store, own->type, error);
-  if (outcome == OUTCOME_REFUSED)
-    return OWN_REFUSED;
-  enum own_status status = read_ledger(own, &ledger, &later);
-  if (status == OWN_DONE && ledger.own)
-    return outcome == OUTCOME_YES ? OWN_DONE : OWN_UNAVAILABLE;
-  *error = later;
-  if (status != OWN_DONE)
-    return status;
-  outcome = own_collection_close(own->store, own->type, error);
-  if (outcome != OUTCOME_YES)
-    return of_outcome(outcome);
-  error_set(error, "another pawl-setup has given %s back to the shared collection meanwhile", own->type);
-  return OWN_BUSY;
+  enum outcome outcome = own_collection_close(own->store, own->type, error);
+  return outcome == OUTCOME_YES ? OWN_DONE : of_outcome(outcome);
 }
 
-/* Where the ledger says that the type has it: a collection that was closed is open after this. */
-static enum own_status open_if_closed(const struct own *own, struct error *error)
+/* In a new epoch: another run that has closed it, and seen it empty, cannot take it away any more. */
+static enum own_status open_it(const struct own *own, const struct owner *owner, const struct ledger *ledger, struct error *error)
+{
+  struct ledger before;
+  enum outcome outcome = ledger_own_begin(own->store, own->type, ledger->epoch, owner, &before, error);
+  if (outcome == OUTCOME_REFUSED)
+    return OWN_UNTRUSTED;
+  if (outcome == OUTCOME_YES)
+    outcome = own_collection_open(own->store, own->type, error);
+  return outcome == OUTCOME_YES || outcome == OUTCOME_NO ? OWN_DONE : of_outcome(outcome);
+}
+
+/* A message may have come while it was open, and no worker looks there: then the type has it again. */
+static enum own_status empty_or_begin(const struct own *own, const struct owner *owner, const struct ledger *ledger, bool *changed,
+                                      struct error *error)
+{
+  enum outcome outcome = own_collection_is_empty(own->store, own->type, error);
+  *changed = outcome == OUTCOME_NO;
+  if (outcome == OUTCOME_NO)
+    return open_it(own, owner, ledger, error);
+  return outcome == OUTCOME_YES ? OWN_DONE : of_outcome(outcome);
+}
+
+static enum own_status agree_once(const struct own *own, const struct owner *owner, struct ledger *ledger, bool *changed,
+                                  struct error *error)
 {
   struct own_collection collection;
+  *changed = false;
+  enum own_status status = read_ledger(own, ledger, error);
+  if (status != OWN_DONE)
+    return status;
   enum outcome outcome = own_collection_look(own->store, own->type, &collection, error);
-  if (outcome == OUTCOME_YES)
-    return collection.closed ? open_for_good(own, error) : OWN_DONE;
-  if (outcome == OUTCOME_NO)
+  if (outcome == OUTCOME_NO && ledger->own) {
     error_set(error, "the collection %s is gone again", queue_name_of(own->type, SOURCE_OWN).text);
-  return outcome == OUTCOME_NO ? OWN_BUSY : of_outcome(outcome);
+    return OWN_BUSY;
+  }
+  if (outcome != OUTCOME_YES)
+    return outcome == OUTCOME_NO ? OWN_DONE : of_outcome(outcome);
+  if (!ledger->own && collection.closed)
+    return empty_or_begin(own, owner, ledger, changed, error);
+  *changed = ledger->own == collection.closed;
+  if (!*changed)
+    return OWN_DONE;
+  return ledger->own ? open_it(own, owner, ledger, error) : close_it(own, error);
+}
+
+/*
+ * Neither lock nor epoch keeps a late collMod from a collection. So a run that may have opened or closed one goes on until it has seen it
+ * as the ledger says: open if the type has it, else closed and empty. *ledger is as it was read then.
+ */
+static enum own_status agree(const struct own *own, const struct owner *owner, struct ledger *ledger, struct error *error)
+{
+  int64_t until_ms = clock_boot_ms() + TRIES_MS;
+  for (;;) {
+    bool changed;
+    enum own_status status = agree_once(own, owner, ledger, &changed, error);
+    bool again = status == OWN_UNAVAILABLE || (status == OWN_DONE && changed);
+    if (!again)
+      return status;
+    if (clock_boot_ms() >= until_ms) {
+      if (status == OWN_DONE)
+        error_set(error, "the ledger of %s moves again and again; run it again", own->type);
+      return status == OWN_DONE ? OWN_BUSY : status;
+    }
+    if (status != OWN_DONE)
+      turn_rest();
+  }
 }
 
 /* ---- there ---- */
@@ -106,10 +148,11 @@ static void explain_documents(const struct own *own, struct error *error)
 }
 
 /* `mine`: the ledger says that it is the type's. A closed one was the type's before; of another one the operator may say so. */
-static enum own_status collection_ready(const struct own *own, bool mine, struct error *error)
+static enum own_status collection_ready(const struct own *own, bool mine, bool *closed, struct error *error)
 {
   struct own_collection collection;
   enum outcome outcome = own_collection_look(own->store, own->type, &collection, error);
+  *closed = outcome == OUTCOME_YES && collection.closed;
   if (outcome == OUTCOME_NO) {
     outcome = own_collection_make(own->store, own->type, error);
     return outcome == OUTCOME_YES ? OWN_DONE : of_outcome(outcome);
@@ -174,7 +217,11 @@ static enum own_status begin_under_lock(const struct own *own, struct error *err
   bool locked = lock_in_time(own, &lock);
   enum own_status status = ledger_begin(own, &lock.owner, &ledger, error);
   if (status == OWN_DONE)
-    status = open_if_closed(own, error);
+    status = agree(own, &lock.owner, &ledger, error);
+  if (status == OWN_DONE && !ledger.own) {
+    error_set(error, "another pawl-setup has given %s back to the shared collection meanwhile", own->type);
+    status = OWN_BUSY;
+  }
   if (locked && acquire_release(own->store, own->type, &lock, status == OWN_DONE ? ledger.epoch : 0, &text) == OUTCOME_UNKNOWN) {
     /* The lease ends by itself. */
   }
@@ -192,13 +239,12 @@ enum own_status own_begin(const struct own *own, struct error *error)
 {
   struct ledger ledger;
   struct error text;
+  bool closed;
   enum own_status status = read_ledger(own, &ledger, error);
   if (status == OWN_DONE)
-    status = collection_ready(own, ledger.own, error);
-  if (status == OWN_DONE && !ledger.own)
+    status = collection_ready(own, ledger.own, &closed, error);
+  if (status == OWN_DONE && (!ledger.own || closed))
     return begin_under_lock(own, error);
-  if (status == OWN_DONE)
-    status = open_if_closed(own, error);
   if (status != OWN_DONE)
     return status;
   error_set(&text, "%s: has its own collection %s already", own->type, queue_name_of(own->type, SOURCE_OWN).text);
@@ -257,22 +303,10 @@ static enum own_status ledger_end(const struct own *own, struct hold *hold, stru
   return OWN_BUSY;
 }
 
-/* It was closed, and the type may still have it. */
-static void open_again(const struct own *own)
+static enum own_status end_under_lock(const struct own *own, struct hold *hold, struct error *error)
 {
   struct ledger ledger;
   struct error text;
-  enum own_status status = read_ledger(own, &ledger, &text);
-  if (status == OWN_DONE && ledger.own)
-    status = open_for_good(own, &text);
-  if (status == OWN_DONE || status == OWN_BUSY)
-    return;
-  error_set(&text, "%s: its collection refuses inserts: pawl-setup --type %s --own-collection ends that", own->type, own->type);
-  tell(own, &text);
-}
-
-static enum own_status end_under_lock(const struct own *own, struct hold *hold, struct error *error)
-{
   if (!hold_settled(hold, error))
     return OWN_BUSY;
   enum outcome closed = own_collection_close(own->store, own->type, error);
@@ -281,8 +315,24 @@ static enum own_status end_under_lock(const struct own *own, struct hold *hold, 
   enum own_status status = closed == OUTCOME_YES ? empty(own, error) : OWN_UNAVAILABLE;
   if (status == OWN_DONE)
     status = ledger_end(own, hold, error);
-  if (status != OWN_DONE)
-    open_again(own);
+  enum own_status agreed = agree(own, &hold->lock.owner, &ledger, &text);
+  if (status == OWN_DONE && agreed == OWN_DONE && !ledger.own)
+    return OWN_DONE;
+  hold->epoch = 0; /* it may not be the last one any more */
+  if (status == OWN_DONE && agreed == OWN_DONE) {
+    error_set(error, "%s has its own collection again: a message, or another pawl-setup, came meanwhile; run it again", own->type);
+    return OWN_BUSY;
+  }
+  if (status == OWN_DONE) {
+    *error = text;
+    return agreed;
+  }
+  if (agreed != OWN_DONE) {
+    struct error why = text;
+    error_set(&text, "%s: its collection may refuse inserts (%.600s): pawl-setup --type %s --own-collection ends that", own->type, why.text,
+              own->type);
+    tell(own, &text);
+  }
   return status;
 }
 
