@@ -237,6 +237,5 @@ enum outcome ledger_parse(const bson_t *document, const char *type, struct ledge
     ok = parse_pause(document, &ledger->pause, error);
   ok = ok && parse_moved(document, ledger, error);
   ledger->paused = ledger->paused && ok;
-  ledger->moved = ledger->moved && ok;
   return ok ? OUTCOME_YES : OUTCOME_REFUSED;
 }

@@ -221,23 +221,43 @@ def test_not_while_its_lock_is_held(places):
         carry(old, new)
 
 
+def asked(old, new):
+    """It has looked at both places, and waits for the answer."""
+    process, said = start(old, new, yes=()), b""
+    while b"[y/N]" not in said:
+        said += process.stdout.read1()
+    return process
+
+
+def answered(process, text):
+    said = process.communicate(b"y\n", timeout=DEADLINE)[0].decode()
+    assert process.returncode == 1 and text in said, said
+
+
 def test_not_when_it_was_taken_up_meanwhile(places):
-    """After the look, and before the answer, by a pawl-lock: its command relies on it."""
+    """By a pawl-lock, whose command relies on it; also where that is over: others may have read the ledger under that epoch."""
     old, new = places
     drained(old)
-    process = start(old, new, yes=())
-    asked = b""
-    while b"[y/N]" not in asked:
-        asked += process.stdout.read1()
+    first, second = asked(old, new), asked(old, new)
     with locker(old) as lock:
         held = lock("t1", *until(old.folder / "end"))
         held.command()
         before = old.ledger()
-        said = process.communicate(b"y\n", timeout=DEADLINE)[0].decode()
-        assert process.returncode == 1 and "t1 was taken up meanwhile" in said, said
-        assert old.ledger() == before and new.ledger() is None
+        answered(first, "t1 is locked here by")
         (old.folder / "end").touch()
         assert held.wait() == 0
+    answered(second, "t1 was taken up meanwhile")
+    assert old.ledger() == before and new.ledger() is None
+
+
+def test_a_message_that_comes_before_the_answer(places):
+    """A person thinks about it for long: the queue is looked at again, for what is there would be written after what comes later."""
+    old, new = places
+    drained(old)
+    process = asked(old, new)
+    old.fill(1, producer="late")
+    answered(process, "has documents in the queue")
+    assert "moved" not in old.ledger() and new.ledger() is None
 
 
 def test_not_when_the_new_place_gets_a_file_meanwhile(places, tmp_path):

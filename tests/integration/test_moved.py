@@ -55,6 +55,15 @@ def test_its_collection_is_left_alone(moved, option):
     assert moved.ledger() == before and "messages.t1" not in moved.db.list_collection_names()
 
 
+def test_a_damaged_ledger_is_not_adopted_there(moved):
+    """The mark counts, whatever else is wrong: the files belong to the ledger at the new place."""
+    moved.ledgers.update_one({"_id": "t1"}, {"$set": {"length": "long"}})
+    before = moved.ledger()
+    done = moved.run("pawl-setup", "--adopt", "t1", "--dir", moved.dir, "--yes")
+    assert done.returncode == 1 and b"t1 was moved to another database" in done.stderr, done
+    assert moved.ledger() == before
+
+
 def test_its_own_collection_is_not_missed(field, make_field):
     """What was emptied and moved away may be dropped: it is no fault of this database, and nothing makes it again."""
     there = make_field(field.server)

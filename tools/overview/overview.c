@@ -53,6 +53,7 @@ static void add_ledger(void *context, const char *type, const struct ledger *led
     return;
   row->ledger = *ledger;
   row->ledger_malformed = problem != NULL;
+  row->ledger.moved &= problem == NULL;
   row->ledger.paused &= !ledger->moved; /* the pause of a type that was moved away stays in its ledger, and nobody can end it */
   add_problem(context, row, problem);
 }

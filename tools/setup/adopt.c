@@ -287,6 +287,11 @@ static enum adopt_status ledger_before(struct lockstore *store, const struct ado
   }
   if (ledger_moved(old->had, adoption->type, &old->ledger, error) != old->had) /* its files belong to the ledger there */
     return ADOPT_BUSY;
+  if (old->had == OUTCOME_REFUSED && old->ledger.moved) {
+    error_set(error, "%s was moved to another database, and is served there; its ledger here is damaged besides: %.700s", adoption->type,
+              old->problem.text);
+    return ADOPT_BUSY;
+  }
   if (old->had == OUTCOME_YES && old->ledger.slots > 0) {
     error_set(error, "%s is a lock with %d slots, and no type", adoption->type, old->ledger.slots);
     return ADOPT_BUSY;

@@ -233,11 +233,21 @@ static void describe(struct course *course, struct error *text)
             course->carry->type, old->moved ? "was marked as moved at" : "is paused at", from, old->epoch, old->end.seq, old->end.file, to);
 }
 
+/* A person may have thought about it for long. */
+static enum carry_status look_again(struct course *course)
+{
+  enum carry_status status = lock_look(course);
+  return status == CARRY_DONE ? queue_look(course) : status;
+}
+
 /* The old place first: between the two nobody serves the type. */
 static enum carry_status mark(struct course *course)
 {
   const struct carry *carry = course->carry;
   while (!course->old.moved) {
+    enum carry_status status = look_again(course);
+    if (status != CARRY_DONE)
+      return status;
     enum outcome outcome = ledger_carry_mark(carry->from, carry->type, &course->old, &course->owner, &course->move, course->error);
     if (outcome == OUTCOME_REFUSED || (outcome == OUTCOME_UNKNOWN && !rest(course)))
       return of_outcome(outcome);
@@ -262,6 +272,8 @@ static enum carry_status make(struct course *course)
   enum carry_status status = there_look(course, &done);
   while (status == CARRY_DONE && !done) {
     enum outcome outcome = ledger_carry_make(carry->to, carry->type, &course->there, &course->old, &course->owner, &pause, course->error);
+    if (outcome == OUTCOME_NO && !rest(course))
+      return not_now(course, "is used at the new place, again and again: run it again");
     if (outcome == OUTCOME_REFUSED || (outcome == OUTCOME_UNKNOWN && !rest(course)))
       return of_outcome(outcome);
     status = there_look(course, &done);
@@ -301,8 +313,11 @@ enum carry_status carry(const struct carry *carry, struct error *text, struct er
     status = mark(&course);
   if (status == CARRY_DONE && !done)
     status = make(&course);
-  if (status == CARRY_DONE)
-    error_set(text, "%s: moved to %s, at epoch %" PRId64 " and seq %" PRId64 "%s", carry->type, course.move.to, course.there.epoch,
-              course.there.end.seq, course.there.paused ? ". It is paused there: pawl-status --resume lets its workers go on" : "");
+  const struct ledger *there = &course.there;
+  if (status == CARRY_DONE && there->moved)
+    error_set(text, "%s: moved to %s, and from there to %s", carry->type, course.move.to, there->move.to);
+  else if (status == CARRY_DONE)
+    error_set(text, "%s: moved to %s, at epoch %" PRId64 " and seq %" PRId64 "%s", carry->type, course.move.to, there->epoch,
+              there->end.seq, there->paused ? ". It is paused there: pawl-status --resume lets its workers go on" : "");
   return status;
 }
