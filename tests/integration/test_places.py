@@ -1,6 +1,7 @@
 """How many of the types that are found a worker serves at the same time: what gets a place, what keeps it, and what gives it up."""
 import datetime
 import re
+import signal
 import time
 
 import pytest
@@ -139,6 +140,49 @@ def test_types_take_turns_though_wakeups_come(field):
         assert looks() - before < 2 * (time.monotonic() - begin) + 5, "wake-ups hurry looks that can do nothing"
     assert all(field.queued(name) > 0 for name in every)
     assert worker.stop()[0] == 0
+
+
+def test_a_type_that_begins_segment_after_segment_has_turns_too(field):
+    """It enters the state draining anew with each; what counts is since when it drains under this lock."""
+    for name in ("k1", "k2"):
+        field.fill(4000, name, size=4000)
+    worker = field.worker("--types-max", 1, "--segment-bytes", "64KiB", "--batch-messages", 10, types=["*"])
+
+    def both():
+        for name in ("k1", "k2"):
+            if field.queued(name) < 2000:
+                field.fill(2000, name, size=4000)
+        return field.seq("k1") > 0 and field.seq("k2") > 0
+    wait_until(both, field.logs, 30)
+    assert worker.stop()[0] == 0
+
+
+def test_a_type_that_cannot_be_settled_keeps_no_place(field):
+    """Its deletes get no answer."""
+    assert field.run("pawl-setup", "--type", "t1", "--own-collection").returncode == 0
+    field.fill(30, own=True)
+    field.crash("block-committed:3", "--batch-messages", 10, "--lease", "1s")
+    with field.failing(["delete"], collection="messages.t1", errorCode=50):
+        worker = field.worker("--types-max", 1, "--lease", "1s", types=["*"])
+        worker.wait_log(" t1 .*-> settling")
+        field.fill(5, "t2")
+        wait_drained(field, "t2")
+    wait_drained(field, "t1")
+    assert worker.stop()[0] == 0
+    field.compare("t1", "t2")
+
+
+def test_a_sighup_while_it_looks_for_the_last_time(field):
+    """A type that is paused is looked at again, and its messages are not forgotten: the exit code says that some are left."""
+    field.fill(5, "t1")
+    field.drain()
+    assert field.run("pawl-status", "--pause", "t1", "--reason", "a test").returncode == 0
+    field.fill(5, "t1")
+    with field.failing(["aggregate"], blockConnection=True, blockTimeMS=1000) as looks:
+        worker = field.worker(*CALM, "--exit-when-empty", types=["*"])
+        looks.wait(3)  # the first finds it, the second nothing to wait for, the third is the last
+        worker.signal(signal.SIGHUP)
+    assert worker.wait() == 2, str(worker)
 
 
 def test_a_type_that_has_no_answer_keeps_no_place(field):
