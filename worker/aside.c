@@ -98,6 +98,14 @@ bool aside_has(const struct aside *aside, const char *type, int64_t now_ms)
   return found != NULL && now_ms < found->until_ms;
 }
 
+size_t aside_count(const struct aside *aside, int64_t now_ms)
+{
+  size_t count = 0;
+  for (size_t i = 0; i < aside->count; i++)
+    count += now_ms < aside->types[i].until_ms;
+  return count;
+}
+
 bool aside_wake(struct aside *aside, const char *type, int64_t now_ms)
 {
   struct aside_type *found = find(aside, type);

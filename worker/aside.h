@@ -44,6 +44,8 @@ void aside_put(struct aside *aside, const char *type, struct aside_pause pause, 
 /* It did what it was taken up for: the next pause is a short one again. */
 void aside_served(struct aside *aside, const char *type);
 bool aside_has(const struct aside *aside, const char *type, int64_t now_ms);
+/* How many have a pause that is not over. */
+size_t aside_count(const struct aside *aside, int64_t now_ms);
 /* A wake-up: a pause that is not firm ends as soon as it has lasted for ASIDE_MS. False: it goes on. */
 bool aside_wake(struct aside *aside, const char *type, int64_t now_ms);
 /* Gives the memory back; an empty one, if there is none. */

@@ -87,6 +87,7 @@ void loop_look(void *context, struct metrics_view *view)
   view->clock_seen = mongo_clock_offset(lockstore_mongo(loop->options->performer.store), &view->clock_offset_us);
   if (loop->space != NULL)
     space_look(loop->space, view->now_ms, &view->space);
+  loop_types_look(loop, view);
 }
 
 const char *loop_summary(struct loop *loop)

@@ -40,7 +40,7 @@ struct finder { /* of types by patterns */
   struct waiting waiting;  /* found, and neither served nor held by others */
   struct type_list held;   /* by other processes, as the last look found them; sorted */
   int64_t begun_ms;        /* when the last one was begun */
-  int64_t looked_ms;       /* while a look is judged */
+  int64_t looked_ms;       /* when the last look that was answered came back; 0: none was */
   int64_t wait_until_ms;   /* when the next one may be; 0: now */
   struct worker_row *rows; /* of the other workers, WORKER_ROWS_MAX */
   size_t row_count;
@@ -114,6 +114,8 @@ void loop_types_hurry(struct loop *loop);
 void loop_types_retry(struct loop *loop);
 /* Whether nothing is to be done any more: no type is served, and none is looked for. */
 bool loop_types_over(const struct loop *loop);
+/* Fills in what is known of the types that were found. */
+void loop_types_look(const struct loop *loop, struct metrics_view *view);
 /* The options of a consumer, as the configuration is now. */
 void loop_consumer_options(const struct loop *loop, struct consumer_options *options);
 

@@ -376,6 +376,18 @@ void loop_types_hurry(struct loop *loop)
     type_look_hurry(&loop->finder->look);
 }
 
+void loop_types_look(const struct loop *loop, struct metrics_view *view)
+{
+  const struct finder *finder = loop->finder;
+  if (finder == NULL)
+    return;
+  view->found = (struct found_view){.held = finder->count,
+                                    .max = loop->options->found_max,
+                                    .waiting = finder->waiting.left,
+                                    .aside = aside_count(&finder->aside, view->now_ms),
+                                    .looked_ms = finder->looked_ms};
+}
+
 /* All the places are taken by types that have stopped: nothing will be done any more. */
 bool loop_types_over(const struct loop *loop)
 {

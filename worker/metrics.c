@@ -48,6 +48,21 @@ static void shared_write(FILE *out, const struct metrics_view *view)
   known_write(out, true, "pawl_actions_waiting", "gauge", "Actions that wait for a thread.", view->jobs_waiting);
 }
 
+/* What patterns find. */
+static void found_write(FILE *out, const struct metrics_view *view)
+{
+  const struct found_view *found = &view->found;
+  if (view->forgotten == NULL)
+    return;
+  known_write(out, true, "pawl_types_held", "gauge", "Types that patterns found and that have a place.", (double)found->held);
+  known_write(out, true, "pawl_types_max", "gauge", "How many there may be: --types-max.", (double)found->max);
+  known_write(out, found->looked_ms > 0, "pawl_types_waiting", "gauge",
+              "Types with messages that no process served at the last look, and that have no place yet.", (double)found->waiting);
+  known_write(out, true, "pawl_types_put_aside", "gauge", "Types that are not taken up before a pause is over.", (double)found->aside);
+  known_write(out, found->looked_ms > 0, "pawl_types_look_age_seconds", "gauge", "Since the last look for types that was answered.",
+              (double)(view->now_ms - found->looked_ms) / 1000);
+}
+
 /* What the machine says; what it does not say is left out. */
 static void machine_write(FILE *out, const struct metrics_view *view)
 {
@@ -264,6 +279,7 @@ char *metrics_text(const struct metrics_view *view, size_t *bytes)
     return NULL;
   process_write(out, view);
   shared_write(out, view);
+  found_write(out, view);
   machine_write(out, view);
   latencies_write(out, view);
   counters_write(out, view);

@@ -11,12 +11,21 @@
 #include "worker/consumer.h"
 #include "worker/space.h"
 
+/* The types that patterns find. */
+struct found_view {
+  size_t held, max;  /* that have a place, and how many places there are */
+  size_t waiting;    /* with messages, and no process served them at the last look */
+  size_t aside;      /* whose pause is not over */
+  int64_t looked_ms; /* when the last look that was answered came back; 0: none was */
+};
+
 /* The state of a worker at one moment. All pointers are borrowed. */
 struct metrics_view {
   const struct consumer *const *consumers;
   size_t consumer_count;
   size_t listed_count;                     /* the first ones are of types that are served for good, the others were found */
   const struct consumer_counts *forgotten; /* of types that were found, and are not served at present; NULL: none are looked for */
+  struct found_view found;                 /* empty: the same */
   int64_t now_ms;                          /* boot-time clock */
   int64_t started_wall_us;                 /* start of the process */
   bool asked;                              /* MongoDB has answered, or failed to answer, at least once */

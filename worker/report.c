@@ -139,6 +139,9 @@ static void process_write(const struct metrics_view *view, const struct database
       : view->refuses ? "refuses"
                       : "yes",
       yes_no(view->wakes));
+  if (view->forgotten != NULL)
+    add(&text, " types_held=%zu types_max=%zu types_waiting=%zu types_put_aside=%zu", view->found.held, view->found.max,
+        view->found.waiting, view->found.aside);
   add(&text, " lease_ms=%" PRId64 " poll_ms=%" PRId64 " dir=\"%s\"", options->lease_ms, options->poll_ms, path_show(options->dir).text);
   add_doing_all(&text, view);
   if (database->last_ms > 0)

@@ -21,7 +21,8 @@ LATENCIES = ("pawl_sync_duration_seconds", "pawl_commit_duration_seconds", "pawl
 
 OF_THE_PROCESS = ("pawl_build_info", "pawl_ready", "pawl_database_answers", "pawl_wakeups", "pawl_clock_offset_seconds",
                   "pawl_storage_free_bytes", "pawl_storage_size_bytes", "pawl_memory_used_bytes", "pawl_memory_max_bytes",
-                  "pawl_threads", "pawl_threads_max", "pawl_actions_lasting", "pawl_actions_waiting")
+                  "pawl_threads", "pawl_threads_max", "pawl_actions_lasting", "pawl_actions_waiting", "pawl_types_held", "pawl_types_max",
+                  "pawl_types_waiting", "pawl_types_put_aside", "pawl_types_look_age_seconds")
 
 
 def test_metrics_are_exact(field, listening):
@@ -168,8 +169,9 @@ def test_a_lost_lock_is_counted(field, listening):
 def test_format(field, listening):
     """Conventions of Prometheus: as the library reads it, and as promtool does, where that is installed."""
     field.fill(10, "a.b-C_1")
-    _, port = listening(types=["t1", "a.b-C_1"])
+    _, port = listening(types=["t1", "a.b-C_1", "found*"])
     port.wait_metric(("pawl_deleted_documents_total", "a.b-C_1"), 10)
+    wait_until(lambda: ("pawl_types_look_age_seconds",) in port.metrics(), "a look")
     text = port.ask("/metrics")[1]
     families = list(text_string_to_metric_families(text))
     assert len(families) > 15 and len({family.name for family in families}) == len(families)
@@ -186,8 +188,8 @@ def test_format(field, listening):
 
 def test_every_metric_is_in_the_docs(listening):
     """In the table of a worker's metrics, and nothing else is."""
-    _, port = listening()
-    wait_until(lambda: ("pawl_clock_offset_seconds",) in port.metrics(), "all of them")
+    _, port = listening(types=["t1", "found*"])
+    wait_until(lambda: port.metrics().keys() >= {("pawl_clock_offset_seconds",), ("pawl_types_look_age_seconds",)}, "all of them")
     page = (ROOT / "docs/metrics.md").read_text()
     (section,) = re.findall(r"^## Metrics\n(.*?)^## ", page, re.M | re.S)
     documented = {name for line in section.splitlines() if line.startswith("| `") for name in re.findall(r"`((?:pawl|process)_\w+)", line.split("|")[1])}

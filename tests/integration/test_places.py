@@ -125,6 +125,20 @@ def test_types_take_turns(field, types):
     field.compare(*every)
 
 
+def test_types_that_wait_for_a_place_are_counted(field, listening):
+    """Two types with many messages and one place; then a second worker has a place for the other one."""
+    for name in ("t1", "t2"):
+        field.fill(20000, name)
+    counts = lambda port: [port.metrics().get((f"pawl_types_{name}",)) for name in ("held", "max", "waiting")]
+    worker, first = listening("--types-max", 1, "--batch-messages", 2, types=["*"])
+    wait_until(lambda: counts(first) == [1, 1, 1], lambda: f"{counts(first)}; {worker}")
+    assert first.metrics()["pawl_types_look_age_seconds",] >= 0
+    worker.signal(signal.SIGUSR1)
+    worker.wait_log(r"report: pawl-worker .* types_held=1 types_max=1 types_waiting=[01] types_put_aside=\d+ ")
+    _, second = listening("--types-max", 1, "--batch-messages", 2, types=["*"])
+    wait_until(lambda: counts(first) == counts(second) == [1, 1, 0], lambda: f"{counts(first)}, {counts(second)}; {field.logs()}")
+
+
 def test_types_take_turns_though_wakeups_come(field):
     """Wake-ups for types that always have messages come all the time: the one that is let go does not get its place back."""
     every = ["k1", "k2", "k3"]

@@ -90,6 +90,27 @@ TEST_WITH(test_found_types_are_counted_together, begin, end)
   assert_string_equal(summary, "no type has messages");
 }
 
+/* Only where types are looked for. What waits is not known before the first look. */
+TEST_WITH(test_places_of_found_types, begin, end)
+{
+  struct consumer_counts forgotten = {.messages = 0};
+  write_all();
+  assert_null(strstr(text, "pawl_types_"));
+  view.forgotten = &forgotten;
+  view.now_ms = 7500;
+  view.found = (struct found_view){.held = 256, .max = 256, .waiting = 9744, .aside = 3};
+  write_all();
+  assert_contains(text, "\npawl_types_held 256\n");
+  assert_contains(text, "\npawl_types_max 256\n");
+  assert_contains(text, "\npawl_types_put_aside 3\n");
+  assert_null(strstr(text, "pawl_types_waiting"));
+  assert_null(strstr(text, "pawl_types_look_age_seconds"));
+  view.found.looked_ms = 6000;
+  write_all();
+  assert_contains(text, "\npawl_types_waiting 9744\n");
+  assert_contains(text, "\npawl_types_look_age_seconds 1.5\n");
+}
+
 /* What is not known is not there: a zero would be a full disk, or a right clock. */
 TEST_WITH(test_unknown_is_left_out, begin, end)
 {

@@ -145,6 +145,9 @@ TEST(test_aside)
   assert_false(aside_has(&aside, "a", 81000));
   aside_put(&aside, "p", (struct aside_pause){.ms = 10000}, &nothing, 80000);
   assert_true(aside_has(&aside, "p", 89999) && !aside_has(&aside, "p", 90000));
+  assert_int_equal(aside_count(&aside, 80000), 2);
+  assert_int_equal(aside_count(&aside, 81000), 1);
+  assert_int_equal(aside_count(&aside, 90000), 0);
   free(aside.types);
 }
 
