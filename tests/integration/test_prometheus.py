@@ -103,8 +103,9 @@ def test_configurations(name, tmp_path):
 
 @needs_prometheus
 def test_it_scrapes_workers_and_a_monitor(field, listening, monitor, make_prometheus):  # noqa: F811
-    """Two workers and a monitor; the rules and the dashboard run, and name only what is there. A type that nobody serves is seen."""
-    ports = [listening("--linger", "1h", types=[name])[1] for name in ("t1", "t2")]
+    """Two workers, one with a pattern, and a monitor; the rules and the dashboard run, and name only what is there. A type that nobody serves
+    is seen."""
+    ports = [listening("--linger", "1h", types=[name])[1] for name in ("t1", "t2*")]
     seen = monitor()
     field.fill(30, "t1")
     field.fill(20, "t2")
@@ -118,7 +119,7 @@ def test_it_scrapes_workers_and_a_monitor(field, listening, monitor, make_promet
     assert prometheus.value("histogram_quantile(0.5, sum by (le) (pawl_commit_duration_seconds_bucket))") > 0
 
     wait_until(lambda: "pawl_queue_in_rate" in names_of(seen.ask("/metrics")[1]), "a second count")
-    exported = names_of(ports[0].ask("/metrics")[1]) | names_of(seen.ask("/metrics")[1]) | ITS_OWN
+    exported = names_of(ports[0].ask("/metrics")[1]) | names_of(ports[1].ask("/metrics")[1]) | names_of(seen.ask("/metrics")[1]) | ITS_OWN
     for where, query in [*expressions(), *((name, rule["expr"]) for name, rule in rules().items())]:
         assert metric_names(query) and metric_names(query) <= exported, (where, query, metric_names(query) - exported)
         prometheus.query(query)
