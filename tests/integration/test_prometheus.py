@@ -89,9 +89,13 @@ def test_the_object_for_kubernetes_has_the_same_rules():
 
 
 @needs_prometheus
-@pytest.mark.parametrize("name", ["prometheus.yml", "compose.yml"])
+@pytest.mark.parametrize("name", ["prometheus.yml", "compose.yml", "compose.two-sets.yml", "metrics.md"])
 def test_configurations(name, tmp_path):
-    config = yaml.safe_load((FOLDER / name).read_text())
+    if name == "metrics.md":
+        (text,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / name).read_text(), re.S)
+    else:
+        text = (FOLDER / name).read_text()
+    config = yaml.safe_load(text)
     config["rule_files"] = [str(FOLDER / "pawl.rules.yml")]
     (tmp_path / name).write_text(yaml.safe_dump(config))
     promtool("check", "config", tmp_path / name)
@@ -234,9 +238,10 @@ def test_provisioning_fits_together():
     mounts = dict(mount.split(":")[:2] for mount in services["grafana"]["volumes"])
     assert mounts["./deploy/grafana/provisioning"] == "/etc/grafana/provisioning"
     assert mounts["./deploy/grafana/pawl.json"].startswith(provider["options"]["path"] + "/")
-    for service in ("prometheus", "grafana", "monitor"):
+    services["monitor-b"] = yaml.safe_load((ROOT / "docker-compose.two-sets.yml").read_text())["services"]["monitor-b"]
+    for service in ("prometheus", "grafana", "monitor", "monitor-b"):
         assert services[service]["profiles"] == ["monitoring"]
         assert all(re.match(r"\$\{\w+\}:\d+$", port) for port in services[service]["ports"]), service
     values = dict(line.split("=", 1) for line in (ROOT / ".env").read_text().splitlines() if re.match(r"\w+=", line))
-    for name in ("PAWL_MONITOR_PORT", "PROMETHEUS_PORT", "GRAFANA_PORT"):
+    for name in ("PAWL_MONITOR_PORT", "PAWL_MONITOR_B_PORT", "PROMETHEUS_PORT", "GRAFANA_PORT"):
         assert values[name].startswith("127.0.0.1:"), name
