@@ -67,7 +67,7 @@ def test_each_file_is_in_a_kustomization():
         entries = {(path.parent / entry).resolve() for entry in content.get("resources", []) + content.get("components", [])}
         assert all(entry.exists() for entry in entries), path
         named |= {entry / "kustomization.yaml" if entry.is_dir() else entry for entry in entries}
-    roots = {HERE / f"example/{name}/kustomization.yaml" for name in ("shared", "types", "two-sets", "monitoring")}
+    roots = {HERE / f"example/{name}/kustomization.yaml" for name in ("shared", "types", "two-sets", "two-sets/monitoring", "monitoring")}
     assert set(HERE.rglob("*.yaml")) - named == roots
 
 
@@ -175,19 +175,61 @@ def test_example_of_monitoring():
     assert of_kind(monitoring, "PrometheusRule")["pawl"]["spec"]["groups"]
 
 
+def secrets(objects):
+    """{Deployment: the secret of its volumes}"""
+    return {name: volume["secret"] for name, each in of_kind(objects, "Deployment").items() for volume in pod(each)["volumes"] if "secret" in volume}
+
+
 def test_example_of_two_sets():
-    """As the example with one set, but for the Secret that t2 has the connection string from."""
+    """As the example with one set, but for the Secret that t2 has the connection string from, and the label of its pods."""
     two, one = render(HERE / "example/two-sets"), render(HERE / "example/types")
     check_types(two, "t1", "t2")
-    named = {name: volume["secret"] for name, each in of_kind(two, "Deployment").items() for volume in pod(each)["volumes"] if "secret" in volume}
+    named = secrets(two)
     assert {name: secret["secretName"] for name, secret in named.items()} == {"pawl-t1": "pawl-worker", "pawl-t2": "pawl-worker-b"}
     assert f"kubectl -n pawl create secret generic {named['pawl-t2']['secretName']} --from-file=uri" in PAGE
     named["pawl-t2"]["secretName"] = "pawl-worker"
+    assert of_kind(two, "Deployment")["pawl-t2"]["spec"]["template"]["metadata"]["labels"].pop("pawl-set") == "b"
     for each in two + one:
         check_schema(each)
         if each["kind"] == "Deployment":
             pod(each)["volumes"].sort(key=lambda volume: volume["name"])
     assert two == one
+
+
+def selects(selector, labels):
+    return selector.get("matchLabels", {}).items() <= labels.items() and all(
+        one["operator"] == "In" and labels.get(one["key"]) in one["values"] for one in selector.get("matchExpressions", ()))
+
+
+def relabelled(endpoint, namespace, labels):
+    """The label `namespace` that Prometheus gives a pod: the operator's own, and then by the relabelings."""
+    meta = {"__meta_kubernetes_namespace": namespace, **{"__meta_kubernetes_pod_label_" + re.sub(r"\W", "_", name): value for name, value in labels.items()}}
+    for rule in endpoint["relabelings"]:
+        assert rule["targetLabel"] == "namespace"
+        found = re.fullmatch(rule["regex"], ";".join(meta.get(name, "") for name in rule["sourceLabels"]))
+        namespace = found.expand(re.sub(r"\$(\d)", r"\\\1", rule["replacement"])) if found else namespace
+    return namespace
+
+
+def test_example_of_monitoring_two_sets():
+    """As with one set, and a second monitor with a Secret of its own. The PodMonitors tell the sets apart, and no selector finds pods of another."""
+    two, one = render(HERE / "example/two-sets/monitoring"), render(HERE / "example/monitoring")
+    for each in two:
+        assert each["metadata"]["namespace"] == "pawl"
+        if each["kind"] not in OPERATORS:
+            check_schema(each)
+    assert {name: secret["secretName"] for name, secret in secrets(two).items()} == {"pawl-monitor": "pawl-monitor", "pawl-monitor-b": "pawl-monitor-b"}
+    assert "kubectl -n pawl create secret generic pawl-monitor-b --from-file=uri" in PAGE
+    deployments = {**of_kind(two, "Deployment"), **of_kind(render(HERE / "example/two-sets"), "Deployment")}
+    check_restricted(pod(deployments["pawl-monitor-b"]))
+    labels = {name: each["spec"]["template"]["metadata"]["labels"] for name, each in deployments.items()}
+    for name, each in deployments.items():
+        assert [other for other in labels if selects(each["spec"]["selector"], labels[other])] == [name]
+    seen = {name: {pods: relabelled(each["spec"]["podMetricsEndpoints"][0], "pawl", labels[pods]) for pods in sorted(labels)
+                   if selects(each["spec"]["selector"], labels[pods])} for name, each in of_kind(two, "PodMonitor").items()}
+    assert seen == {"pawl": {"pawl-t1": "pawl", "pawl-t2": "pawl-b"}, "pawl-monitor": {"pawl-monitor": "pawl", "pawl-monitor-b": "pawl-b"}}
+    for kind, name in (("PrometheusRule", "pawl"), ("Deployment", "pawl-monitor")):  # as with one set
+        assert of_kind(two, kind)[name] == of_kind(one, kind)[name]
 
 
 def test_page(tmp_path):
