@@ -37,7 +37,7 @@ static void name_add(struct config *config, const struct option_row *row, const 
     list_add(config->patterns, &config->pattern_count, name);
 }
 
-/* The next name of a comma list; *at goes on, and is NULL behind the last. */
+/* The next name of a comma list; *at goes on, and is NULL after the last. */
 static const char *name_next(const char **at, size_t *length)
 {
   const char *name = *at + strspn(*at, " \t");

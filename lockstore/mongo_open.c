@@ -67,7 +67,7 @@ static int64_t majority_ms(const struct lockstore_options *options)
 }
 
 /*
- * "pawl-worker@DB", which is pawl's alone; and behind it what the URI says, as far as there is room, by which
+ * "pawl-worker@DB", which is pawl's alone; and after it what the URI says, as far as there is room, by which
  * people tell their applications.
  */
 static bool uri_set_program(struct mongo *mongo, mongoc_uri_t *uri, const char *program)

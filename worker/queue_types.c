@@ -155,8 +155,8 @@ static enum outcome next_key(const struct queue_types *types, const char *from, 
 }
 
 /*
- * Behind the key, and before every type behind it. Texts with a NUL come before the first one with a byte of 1, which no type has; and
- * what begins with more bytes than a type has is passed over as a whole. False: nothing is behind it.
+ * After the key, and before every type after it. Texts with a NUL come before the first one with a byte of 1, which no type has; and
+ * what begins with more bytes than a type has is passed over as a whole. False: nothing is after it.
  */
 static bool pass_over(const char *key, char place[TYPE_BYTES_MAX + 2])
 {

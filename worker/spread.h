@@ -2,12 +2,13 @@
  * spread: how worker processes that find the same types share them evenly, without a coordinator. Pure. All of it is advice: who
  * writes a type is decided by its lock and its epoch.
  *
- * Each process writes a row (lockstore/workers.h) with how many types it holds, and reads those of the others once a second.
+ * Each process writes a row (lockstore/workers.h) with how many types it holds, and reads those of the others with each look, which
+ * comes after 1 to 10 s.
  *
  *   taking      a process that holds more than another one with room waits before it takes one more; while one with two fewer asks,
- *               it takes none that was not free for some time
+ *               it takes only those that have been free for some time
  *   asking      a process that has at least two fewer than the richest asks that one, in its row
- *   giving      who is asked counts its own types now, and lets go of a few a second as long as it has two more
+ *   giving      the process that is asked counts its own types now, and releases a few a second as long as it has two more
  *   turns       where there is no room for all types, the one held for longest makes room
  *
  * Each gift from a process with two more lowers the sum of the squares of what they hold, so it comes to an end. With a difference

@@ -28,7 +28,7 @@ void type_rules_range(const struct type_rules *rules, type_name from, type_name 
 /* The same for rules with the same patterns; in any order. */
 uint64_t type_rules_hash(const struct type_rules *rules);
 
-/* Types in [from, before); before[0] is NUL: to the end. One byte longer than a type: behind one there is a place before all others. */
+/* Types in [from, before); before[0] is NUL: to the end. One byte longer than a type: after one there is a place before all others. */
 struct type_range {
   char from[TYPE_BYTES_MAX + 2], before[TYPE_BYTES_MAX + 2];
 };

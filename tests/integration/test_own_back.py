@@ -54,7 +54,7 @@ def test_a_producer_that_was_not_told_gets_an_error(field):
     field.db["messages.t1"].delete_many({})
     shared(field)
     said = process.communicate(b"two\nthree\n", timeout=60)[1].decode()
-    assert process.returncode == 1 and "has no own collection any more" in said and "not tried: standard input:2 and all behind it" in said, said
+    assert process.returncode == 1 and "has no own collection any more" in said and "not tried: standard input:2 and all after it" in said, said
     assert places(field) == (0, 0)
 
 

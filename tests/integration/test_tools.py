@@ -163,7 +163,7 @@ def test_enqueue_stops_at_what_is_unknown(field):
     field.db.create_collection("messages")
     with field.failing(["insert"], {"times": 1}, program="pawl-enqueue", writeConcernError={"code": 64, "errmsg": "in doubt"}):
         done = field.run("pawl-enqueue", "--type", "t1", "--batch-messages", 3, stdin="".join(f"m{n}\n" for n in range(12)).encode())
-    assert done.returncode == 1 and b"it is not known whether 3 messages" in done.stderr and b"not tried: all behind standard input:3" in done.stderr, done
+    assert done.returncode == 1 and b"it is not known whether 3 messages" in done.stderr and b"not tried: all after standard input:3" in done.stderr, done
     assert field.queued() == 3
 
 

@@ -347,7 +347,7 @@ static void take_file(struct enqueue *enqueue, const char *path)
   if (stop_asked() && !enqueue->stopped)
     flush(enqueue); /* which may say from where on nothing was tried */
   if (stop_asked() && !enqueue->stopped)
-    report(enqueue, CONFIG_LOG_ERROR, "stopped", "stopped by a signal behind %s%s%lld", input.name,
+    report(enqueue, CONFIG_LOG_ERROR, "stopped", "stopped by a signal after %s%s%lld", input.name,
            enqueue->form == INPUT_BSON ? ": document " : ":", (long long)input.number);
   enqueue->bytes += input.bytes_read;
   input_deinit(&input);

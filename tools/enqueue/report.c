@@ -73,7 +73,7 @@ void report_not_tried(struct enqueue *enqueue, size_t first)
   const struct batch *batch = &enqueue->batch;
   bool last = first >= batch->count;
   report_place(enqueue, last ? batch->documents[batch->count - 1].last : batch->documents[first].first, place);
-  report(enqueue, CONFIG_LOG_ERROR, "not-tried", last ? "not tried: all behind %s" : "not tried: %s and all behind it", place);
+  report(enqueue, CONFIG_LOG_ERROR, "not-tried", last ? "not tried: all after %s" : "not tried: %s and all after it", place);
 }
 
 void report_summary(struct enqueue *enqueue, bool failed)
