@@ -236,7 +236,8 @@ def test_page(tmp_path):
     """What the page tells to write: a third type with options of its own, one node, other places of MongoDB, secrets from files."""
     shutil.copytree(HERE, tmp_path, dirs_exist_ok=True)
     snippets = dict(re.findall(r"```yaml\n# ([^\n]*\.yaml)\n(.*?)```", PAGE, re.S))
-    assert set(snippets) == {"types/t3/kustomization.yaml", "types/orders/kustomization.yaml", "types/kustomization.yaml", "shared/kustomization.yaml"}
+    assert set(snippets) == {"types/t3/kustomization.yaml", "types/orders/kustomization.yaml", "types/kustomization.yaml", "shared/kustomization.yaml",
+                             "adopt/kustomization.yaml"}
     for path, text in snippets.items():
         file = tmp_path / "example" / path
         file.parent.mkdir(exist_ok=True)
@@ -253,6 +254,12 @@ def test_page(tmp_path):
     check_schema(orders)
     [pattern] = [one for one in pod(orders)["containers"][0]["env"] if one["name"] == "PAWL_TYPE"]
     assert pattern == {"name": "PAWL_TYPE", "value": "orders.*"}
+    adopts = of_kind(render(tmp_path / "example/adopt"), "Job")["pawl-setup"]
+    check_schema(adopts)
+    check_restricted(pod(adopts))
+    (container,) = pod(adopts)["containers"]
+    assert {"name": "data", "mountPath": container["args"][container["args"].index("--dir") + 1]} in container["volumeMounts"]
+    assert adopts["spec"]["backoffLimit"] == 0 and "PAWL_URI_FILE" in [entry["name"] for entry in container["env"]]
     (secret,) = of_kind(types, "Secret")
     assert secret.startswith("pawl-worker-")
     assert {volume["secret"]["secretName"] for one in of_kind(types, "Deployment").values() for volume in pod(one)["volumes"] if "secret" in volume} == {secret}
