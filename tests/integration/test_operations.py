@@ -3,6 +3,7 @@ systems. And the tables of the pages, compared with the programs."""
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -216,6 +217,65 @@ def test_rsync_append_breaks_a_copy(field, operator):
     field.drain("--batch-messages", 7)
     assert (rsync(plain), rsync(appended, "--append"), rsync(appended, "--append-verify")) == (0, 3, 3)
     assert rsync(appended, "--checksum") == 0
+
+
+# --- beside workers with other types ---
+
+
+def tried_again(field, operator, worker):
+    """The type is resumed; the worker goes on with it, and has never stopped."""
+    operator.do(("sh", "pawl-status --resume t1\n"))
+    worker.signal(signal.SIGHUP)
+    field.wait_settled()
+    assert worker.stop()[0] == 0, str(worker)
+
+
+def stopped_by_a_pattern(field, *options):
+    """A worker that has stopped t1, and goes on with t2."""
+    worker = field.worker(*CALM, *options, types=["t*"], env=DISTRUST)
+    worker.wait_log("untrusted: .*t1")
+    field.fill(20, "t2")
+    wait_until(lambda: field.queued("t2") == 0, field.logs)
+    return worker
+
+
+def test_a_file_is_put_back_beside_other_types(field, operator):
+    field.fill(50)
+    field.drain(*SMALL)
+    (field.dir / "t1.bin").rename(field.folder / "away")
+    field.fill(50)
+    worker = stopped_by_a_pattern(field)
+    assert '"clean" : true' in operator.follow("Keeping workers off a type")
+    (field.folder / "away").rename(field.dir / "t1.bin")
+    tried_again(field, operator, worker)
+    assert len(field.compare("t1", "t2")["t1"]) == 100
+
+
+def test_files_are_adopted_beside_other_types(field, operator):
+    """The ledger is lost. The pause makes one, and the adoption leaves it paused."""
+    field.fill(50)
+    field.drain(*SMALL)
+    field.db.ledger.delete_one({"_id": "t1"})
+    field.fill(50)
+    worker = stopped_by_a_pattern(field)
+    said = operator.follow("Keeping workers off a type") + operator.follow("Restore", 5)
+    assert '"clean" : false' in said and "adopted" in said and field.ledger()["needs"] == ["paused"], said
+    stays(lambda: field.ledger()["seq"] == 50 and worker.alive(), 1, field.logs)
+    tried_again(field, operator, worker)
+    assert len(field.compare("t1", "t2")["t1"]) == 100
+
+
+def test_all_types_are_adopted(field, operator):
+    """One after the other; those that cannot be are named."""
+    types = ["t1", "a.bin", "orders.eu-1"]
+    for name in [*types, "t2"]:
+        field.fill(100, name)
+    field.drain(*SMALL, *ROLLS, types=[*types, "t2"])
+    with open(field.dir / "t2.bin", "r+b") as file:
+        file.write(bytes(8192))
+    field.db.ledger.delete_many({})
+    assert re.findall("^not adopted: (.*)$", operator.follow("Restore", 6), re.M) == ["t2"]
+    assert {one["_id"]: one["seq"] for one in field.db.ledger.find({"file": {"$exists": True}})} == {name: 100 for name in types}
 
 
 # --- directories ---
