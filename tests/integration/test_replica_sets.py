@@ -266,3 +266,63 @@ def test_an_idle_worker_of_the_wrong_set_writes_nothing(operator):
     worker = second.worker(env=DISTRUST)
     stays(lambda: worker.alive() and second.ledger() is None, 2, second.logs)
     assert worker.stop()[0] == 0 and first.segments() == ["t1.bin"]
+
+
+# --- a family, and a move that is given up ---
+
+
+[FAMILY] = blocks("A family of types")
+EXCHANGE, RESUME_OLD, CARRY_BACK = blocks("Giving a move up")
+ORDERS = ["orders.a", "orders.b", "orders.eu.c"]
+
+
+def test_a_family_of_types(operator):
+    """The workers of the new set get the pattern last. One type has a late message, and is moved by the next run; others stay."""
+    old, new = operator.old, operator.new
+    for name in [*ORDERS, "t1"]:
+        old.fill(20, name)
+    old.drain(*CALM, types=["orders.*", "t1"])
+    assert old.run("pawl-lock", "orders.lock", "--", "true").returncode == 0
+    old.fill(1, "orders.b")
+    said = operator.do(FAMILY)
+    assert re.findall("^not moved: (.*)$", said, re.M) == ["orders.b"] and "orders.b has documents in the queue" in said, said
+    assert old.run("pawl-status", "--resume", "orders.b").returncode == 0
+    old.drain(*CALM, types=["orders.b"])
+    said = operator.do(FAMILY)
+    assert "not moved" not in said, said
+    assert [one["_id"] for one in new.db.ledger.find().sort("_id", 1)] == ORDERS
+    assert "moved" not in old.ledger("t1")
+    for name in ORDERS:
+        new.fill(10, name, producer=f"new {name}")
+    new.drain(*CALM, types=["orders.*"])
+    new.acknowledged.update(old.acknowledged)
+    for name in ORDERS:
+        assert len(new.compare(name)[name]) == (31 if name == "orders.b" else 30)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 4])
+def test_a_move_is_given_up(operator, steps):
+    """After each of the steps before the last. The producer has used the new set meanwhile, and goes on at the old one."""
+    old, new = operator.old, operator.new
+    worker = old.worker(*CALM)
+    old.fill(50)
+    wait_until(lambda: old.seq() == 50, old.logs)
+    old.wait_settled()
+    operator.do(PREPARE)
+    new.acknowledged["producer of t1"] = old.acknowledged["producer of t1"]
+    if steps >= 2:
+        new.fill(30)
+    if steps >= 3:
+        operator.do(DRAIN)
+    if steps >= 4:
+        operator.do(CARRY)
+    if steps < 3:
+        operator.do((DRAIN[0], [line for line in DRAIN[1].splitlines() if "--pause" in line][0]))
+    old.fill(20)
+    operator.python((EXCHANGE[0], EXCHANGE[1] + MOVE_LATE[1]))
+    assert new.queued() == 0 and old.queued() == (50 if steps >= 2 else 20)
+    operator.do(CARRY_BACK if steps == 4 else RESUME_OLD)
+    old.wait_settled()
+    assert worker.stop()[0] == 0, str(worker)
+    assert len(old.compare()["t1"]) == (100 if steps >= 2 else 70)
+    assert "moved" not in old.ledger() and bool(new.ledger().get("moved")) == (steps == 4)
