@@ -49,8 +49,8 @@ static void name_holder(const struct hold *hold, struct error *error)
 {
   const struct lock_view *view = &hold->lock.view;
   if (view->left_ms > 0)
-    error_set(error, "%s is held by %s, pid %" PRId64 ", which has not released it in time", hold->type, lock_holder_show(&view->holder).text,
-              view->holder.pid);
+    error_set(error, "%s is held by %s, pid %" PRId64 ", which has not released it in time", hold->type,
+              lock_holder_show(&view->holder).text, view->holder.pid);
   else
     error_set(error, "%s: other processes wait for its lock, and were faster", hold->type);
 }
