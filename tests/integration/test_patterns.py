@@ -199,6 +199,30 @@ def test_a_reload_tries_a_stopped_type_again(listening, field):
     field.compare("t1")
 
 
+def test_a_stopped_type_that_is_paused_leaves_the_worker_ready(listening, field):
+    """A rollout need not wait for its repair. Resumed, it is taken up by itself."""
+    worker, port = without_its_file(listening, field)
+    assert field.run("pawl-status", "--pause", "t1", "--reason", "its file is away").returncode == 0
+    worker.signal(signal.SIGHUP)
+    port.wait("/readyz", 200)
+    (field.folder / "away").rename(field.dir / "t1.bin")
+    assert field.run("pawl-status", "--resume", "t1").returncode == 0
+    wait_drained(field, "t1")
+    assert worker.stop()[0] == 0, str(worker)
+    field.compare("t1")
+
+
+def test_readiness_proves_the_directory_where_a_type_is_named(listening, field, tmp_path):
+    """Not with a pattern alone, nor where --types-max makes names be looked for."""
+    field.fill(5, "t1")
+    field.drain()
+    for options, status in (([], 200), (["--type", "t1"], 503), (["--type", "t1", "--types-max", "9"], 200)):
+        worker, port = listening(*options, types=["t*"], directory=tmp_path)
+        port.wait("/readyz", status, "t1.bin" if status == 503 else "")
+        stays(lambda port=port, status=status: port.status("/readyz") == status, 1.5, lambda worker=worker: str(worker))
+        assert worker.stop()[0] == 0, str(worker)
+
+
 def test_a_paused_type(field):
     """It keeps no place, and is taken up when it is resumed; --exit-when-empty cannot wait for it."""
     field.fill(5, "t1")
