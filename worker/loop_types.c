@@ -362,7 +362,7 @@ void loop_types_wake(struct loop *loop, const char *type)
     return;
   if (finder->waiting.left > 0 && finder->waiting.left >= room)
     return; /* the places that are free are for those, and a look would say nothing new */
-  if (finder->waiting.left > 0 || room == 0 || loop_others_first(loop, now_ms, now_ms)) {
+  if (room == 0 || loop_others_first(loop, now_ms, now_ms)) {
     type_look_hurry(&finder->look);
     return;
   }
