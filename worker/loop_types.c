@@ -7,8 +7,7 @@
 #include <stdlib.h>
 
 enum {
-  POLL_SHARE = 20,  /* of one processor, for all types together */
-  WAITED_MS = 1000, /* then a type gets the place of another one */
+  POLL_SHARE = 20, /* of one processor, for all types together */
 };
 
 /* Otherwise types whose documents cannot all be taken would be looked at for ever, and --exit-when-empty would wait for that. */
@@ -186,10 +185,10 @@ static size_t leaving_count(const struct loop *loop)
 static void give_turns(struct loop *loop, int64_t now_ms)
 {
   int64_t lease_ms = reload_config(loop->reload)->lease_ms;
-  size_t waited = loop_has_room(loop) ? 0 : waiting_count(&loop->finder->waiting, WAITED_MS, now_ms);
+  size_t waited = loop_has_room(loop) ? 0 : waiting_count(&loop->finder->waiting, SPREAD_WAITED_MS, now_ms);
   for (size_t left = leaving_count(loop); left < waited; left++) {
     struct type_context *served = loop_longest_held(loop);
-    if (served == NULL || !spread_makes_room(now_ms - served->consumer.core.drains_ms, WAITED_MS, lease_ms))
+    if (served == NULL || !spread_makes_room(now_ms - served->consumer.core.drains_ms, lease_ms))
       return; /* nor do the others */
     loop_context_leave(served, (struct aside_pause){.ms = -1});
   }

@@ -62,8 +62,8 @@ bool spread_gives(int64_t mine, int64_t asker, int64_t given)
   return mine - asker >= GAP && given < most;
 }
 
-bool spread_makes_room(int64_t held_ms, int64_t waited_ms, int64_t lease_ms)
+bool spread_makes_room(int64_t held_ms, int64_t lease_ms)
 {
   int64_t turn_ms = lease_ms / TURN_SHARE > TURN_MS ? lease_ms / TURN_SHARE : TURN_MS;
-  return waited_ms >= TURN_MS && held_ms >= turn_ms;
+  return held_ms >= turn_ms;
 }

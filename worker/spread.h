@@ -35,7 +35,8 @@ int64_t spread_take_ms(const struct spread_take *take, int64_t now_ms, uint64_t 
 const struct worker_row *spread_ask(int64_t mine, int64_t max, uint64_t group, const struct worker_row *rows, size_t count);
 /* Whether a process that holds `mine` gives one to an asker that holds `asker`, after `given` in the same second. */
 bool spread_gives(int64_t mine, int64_t asker, int64_t given);
-/* Whether a type that was held for so long makes room for one that has waited for so long. */
-bool spread_makes_room(int64_t held_ms, int64_t waited_ms, int64_t lease_ms);
+/* Whether a type that was held for so long makes room for one that has waited for SPREAD_WAITED_MS. */
+enum { SPREAD_WAITED_MS = 1000 };
+bool spread_makes_room(int64_t held_ms, int64_t lease_ms);
 
 #endif

@@ -135,7 +135,7 @@ static bool gives(const struct virtual_worker *worker, int64_t asker)
 
 static bool makes_room(int64_t held_ms, int64_t waited_ms)
 {
-  return world.plant != FULLSTARVE && spread_makes_room(held_ms, waited_ms, LEASE_MS);
+  return world.plant != FULLSTARVE && waited_ms >= SPREAD_WAITED_MS && spread_makes_room(held_ms, LEASE_MS);
 }
 
 static int held_at(int index, int place)
