@@ -133,6 +133,7 @@ static enum outcome set_validator(struct lockstore *store, const char *type, con
   int code;
   snprintf(doing, sizeof doing, "changing the validator of %s", name.text);
   mongo_append_write_concern(command);
+  mongo_append_max_time(lockstore_mongo(store), command); /* an open transaction may keep it waiting: it must not close it later */
   enum outcome outcome = collection_command(lockstore_mongo(store), doing, command, &reply, &code, error);
   bson_destroy(&reply);
   return outcome;

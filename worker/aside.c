@@ -64,7 +64,7 @@ static struct aside_type *add(struct aside *aside, const char *type)
   struct aside_type *added = &aside->types[place];
   memmove(added + 1, added, (aside->count - place) * sizeof *added);
   aside->count++;
-  *added = (struct aside_type){.pause.ms = 0};
+  *added = (struct aside_type){.grown_ms = 0};
   snprintf(added->type, sizeof added->type, "%s", type);
   return added;
 }
@@ -74,12 +74,12 @@ void aside_put(struct aside *aside, const char *type, struct aside_pause pause, 
   struct aside_type *put = find(aside, type);
   if (put == NULL && (put = add(aside, type)) == NULL)
     return;
-  int64_t twice = 2 * put->pause.ms;
+  int64_t twice = 2 * put->grown_ms;
   if (pause.ms == 0)
-    pause.ms = twice < ASIDE_MS ? ASIDE_MS : twice > ASIDE_MS_MAX ? ASIDE_MS_MAX : twice;
-  put->pause = pause;
+    pause.ms = put->grown_ms = twice < ASIDE_MS ? ASIDE_MS : twice > ASIDE_MS_MAX ? ASIDE_MS_MAX : twice;
+  put->firm = pause.firm;
   put->since_ms = now_ms;
-  put->until_ms = now_ms + put->pause.ms;
+  put->until_ms = now_ms + pause.ms;
   queue_marks_deinit(&put->memory.marks);
   put->memory = *memory;
   *memory = (struct aside_memory){.told = STORAGE_UNSEEN};
@@ -89,7 +89,7 @@ void aside_served(struct aside *aside, const char *type)
 {
   struct aside_type *found = find(aside, type);
   if (found != NULL)
-    found->pause.ms = 0;
+    found->grown_ms = 0;
 }
 
 bool aside_has(const struct aside *aside, const char *type, int64_t now_ms)
@@ -112,7 +112,7 @@ bool aside_wake(struct aside *aside, const char *type, int64_t now_ms)
   if (found == NULL)
     return true;
   int64_t least_ms = now_ms - found->since_ms >= ASIDE_MS ? now_ms : found->since_ms + ASIDE_MS;
-  if (found->until_ms > least_ms && !found->pause.firm)
+  if (found->until_ms > least_ms && !found->firm)
     found->until_ms = least_ms;
   return now_ms >= found->until_ms;
 }
@@ -133,7 +133,7 @@ void aside_calm(struct aside *aside, const struct type_list *found, const struct
   for (size_t i = 0; i < aside->count; i++) {
     const char *type = aside->types[i].type;
     if ((type_range_has(covered, type) && !type_list_has(found, type)) || type_list_has(held, type))
-      aside->types[i].pause.ms = 0;
+      aside->types[i].grown_ms = 0;
   }
 }
 

@@ -21,7 +21,7 @@ struct aside_memory {
   enum storage_view told;
 };
 
-/* For how long; 0 ms: ASIDE_MS, and twice the last pause each time. */
+/* For how long; 0 ms: ASIDE_MS, and twice the last such pause each time. */
 struct aside_pause {
   int64_t ms;
   bool firm; /* no wake-up makes it shorter */
@@ -30,7 +30,8 @@ struct aside_pause {
 struct aside_type {
   type_name type;
   int64_t since_ms, until_ms;
-  struct aside_pause pause; /* the last one, for the next */
+  int64_t grown_ms; /* the last one that was twice the one before, for the next */
+  bool firm;
   struct aside_memory memory;
 };
 

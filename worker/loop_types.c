@@ -7,7 +7,8 @@
 #include <stdlib.h>
 
 enum {
-  POLL_SHARE = 20, /* of one processor, for all types together */
+  POLL_SHARE = 20,  /* of one processor, for all types together */
+  LEAVES_MS = 5000, /* a type that is let go leaves its place by then; READ, deletes and the end of its file are over */
 };
 
 /* Otherwise types whose documents cannot all be taken would be looked at for ever, and --exit-when-empty would wait for that. */
@@ -162,22 +163,25 @@ static void fill(struct loop *loop)
     int64_t now_ms = clock_boot_ms();
     if (loop_others_first(loop, waiting_next_since(&finder->waiting), now_ms))
       return;
-    finder->begun_ms = now_ms;
     const char *type = waiting_next(&finder->waiting);
-    if (!aside_has(&finder->aside, type, now_ms))
+    if (!aside_has(&finder->aside, type, now_ms)) {
+      finder->begun_ms = now_ms;
       context_begin(loop, type, true);
+    }
     snprintf(finder->turn, sizeof finder->turn, "%s", type);
   }
   if (finder->waiting.left > 0)
     loop_leave_if_empty(loop);
 }
 
-/* Places that will be free. */
-static size_t leaving_count(const struct loop *loop)
+/* Places that will be free; not those of types that hang. */
+static size_t leaving_count(const struct loop *loop, int64_t now_ms)
 {
   size_t count = 0;
-  for (size_t i = loop->options->type_count; i < loop->context_count; i++)
-    count += loop->contexts[i]->leaves && !loop->contexts[i]->placeless;
+  for (size_t i = loop->options->type_count; i < loop->context_count; i++) {
+    const struct type_context *served = loop->contexts[i];
+    count += served->leaves && !served->placeless && now_ms - served->consumer.core.stop_ms < LEAVES_MS;
+  }
   return count;
 }
 
@@ -186,7 +190,7 @@ static void give_turns(struct loop *loop, int64_t now_ms)
 {
   int64_t lease_ms = reload_config(loop->reload)->lease_ms;
   size_t waited = loop_has_room(loop) ? 0 : waiting_count(&loop->finder->waiting, SPREAD_WAITED_MS, now_ms);
-  for (size_t left = leaving_count(loop); left < waited; left++) {
+  for (size_t left = leaving_count(loop, now_ms); left < waited; left++) {
     struct type_context *served = loop_longest_held(loop);
     if (served == NULL || !spread_makes_room(now_ms - served->consumer.core.drains_ms, lease_ms))
       return; /* nor do the others */
@@ -244,6 +248,8 @@ static bool last_is_due(struct loop *loop)
   for (size_t i = 0; i < loop->context_count; i++) {
     const struct consumer *consumer = &loop->contexts[i]->consumer;
     bool over = consumer_is_over(consumer);
+    if (loop->contexts[i]->leaves) /* a message may come for it */
+      return false;
     if (!over && (i >= loop->options->type_count || !consumer_is_quiet(consumer)))
       return false;
     if (over && !type_list_add(&finder->stopped, consumer->core.type))
@@ -281,7 +287,7 @@ static void looked(struct loop *loop)
   int64_t now_ms = clock_boot_ms();
   type_look_done(&finder->look);
   look_log(loop, look);
-  if (loop->stopping && finder->own_row == ROW_GONE)
+  if (loop->stopping && finder->own_row == ROW_GONE && look->outcome != OUTCOME_UNKNOWN)
     finder->own_row = ROW_STAYS; /* it was not waited for, and may have written the row since */
   if (loop->stopping || look->outcome == OUTCOME_UNKNOWN)
     return;
@@ -357,7 +363,7 @@ void loop_types_wake(struct loop *loop, const char *type)
   int64_t now_ms = clock_boot_ms();
   size_t room = loop_has_room(loop) ? loop->options->found_max - finder->count : 0;
   finder->heard = true;
-  if (type_list_has(&finder->held, type) || !aside_wake(&finder->aside, type, now_ms))
+  if (type_list_has(&finder->held, type) || waiting_has(&finder->waiting, type) || !aside_wake(&finder->aside, type, now_ms))
     return;
   if (finder->waiting.left > 0 && finder->waiting.left >= room)
     return; /* the places that are free are for those, and a look would say nothing new */

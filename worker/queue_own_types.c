@@ -9,6 +9,8 @@
 
 enum { TOGETHER = 200, PART_MAX = 10 /* requests */ };
 
+static const struct type_range nothing_seen = {.before = "\1"};
+
 struct listing {
   const struct type_rules *rules;
   struct type_list types;
@@ -114,12 +116,14 @@ static enum outcome ask_part(struct queue_types *types, const struct type_list *
   if (at > 0)
     snprintf(part.from, sizeof part.from, "%s\1", types->next_own);
   types->next_own[0] = '\0';
-  for (int requests = 0; requests < PART_MAX && at < own->count && outcome == OUTCOME_YES; requests++) {
+  bool answered = true;
+  for (int requests = 0; requests < PART_MAX && at < own->count && outcome == OUTCOME_YES && answered; requests++) {
     const char *names[TOGETHER];
     size_t count = 0;
     while (count < TOGETHER && at < own->count)
       names[count++] = own->names[at++];
     outcome = ask(types, names, count, "local", giving, error);
+    answered = outcome != OUTCOME_UNKNOWN || error->reason == ERROR_RIGHT; /* else this look has taken long enough */
     if (outcome == OUTCOME_UNKNOWN)
       outcome = ask_each(types, names, count, giving, error);
     snprintf(types->next_own, sizeof types->next_own, "%s", at < own->count ? own->names[at - 1] : "");
@@ -127,6 +131,8 @@ static enum outcome ask_part(struct queue_types *types, const struct type_list *
   if (types->next_own[0] != '\0')
     snprintf(part.before, sizeof part.before, "%s\1", types->next_own);
   type_range_cut(&types->seen, &part);
+  if (!answered)
+    types->seen = nothing_seen;
   return outcome;
 }
 

@@ -95,12 +95,17 @@ const char *waiting_next(struct waiting *waiting)
   return first->type;
 }
 
-void waiting_drop(struct waiting *waiting, const char *type)
+bool waiting_has(const struct waiting *waiting, const char *type)
 {
   size_t place = place_of(waiting, type);
-  if (!is_at(waiting, place, type) || waiting->types[place].since_ms < 0)
+  return is_at(waiting, place, type) && waiting->types[place].since_ms >= 0;
+}
+
+void waiting_drop(struct waiting *waiting, const char *type)
+{
+  if (!waiting_has(waiting, type))
     return;
-  waiting->types[place].since_ms = -1;
+  waiting->types[place_of(waiting, type)].since_ms = -1;
   waiting->left--;
 }
 

@@ -31,6 +31,7 @@ MUST_CHECK bool waiting_take(struct waiting *waiting, const struct type_list *fo
 int64_t waiting_next_since(struct waiting *waiting);
 /* The next one, which waits no more; NULL: there is none. */
 const char *waiting_next(struct waiting *waiting);
+bool waiting_has(const struct waiting *waiting, const char *type);
 /* It waits no more, if it did. */
 void waiting_drop(struct waiting *waiting, const char *type);
 /* How many have waited for so long. */

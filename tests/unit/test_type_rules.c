@@ -223,9 +223,10 @@ TEST(no_wakeup_shortens_a_firm_pause)
   assert_false(aside_wake(&aside, "a", 10));
   assert_false(aside_wake(&aside, "a", 1999));
   assert_true(aside_has(&aside, "a", 1999) && !aside_has(&aside, "a", 2000));
-  aside_put(&aside, "a", growing, &nothing, 2000); /* firm no more, and twice as long */
-  assert_true(aside_has(&aside, "a", 5999));
-  assert_true(aside_wake(&aside, "a", 3000));
+  aside_put(&aside, "a", growing, &nothing, 2000);
+  assert_true(aside_has(&aside, "a", 2999) && !aside_has(&aside, "a", 3000)); /* a fixed pause makes the next one no longer */
+  aside_put(&aside, "a", growing, &nothing, 3000);                            /* firm no more */
+  assert_true(aside_has(&aside, "a", 4999) && aside_wake(&aside, "a", 4000));
   free(aside.types);
 }
 

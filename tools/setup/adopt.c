@@ -3,6 +3,7 @@
 #include "lockstore/ledger.h"
 #include "lockstore/own_collection.h"
 #include "storage/chain.h"
+#include "tools/setup/own.h"
 #include "tools/turn.h"
 #include "worker/clock.h"
 
@@ -239,20 +240,21 @@ static enum outcome own_look(struct lockstore *store, const struct adoption *ado
 }
 
 /* Opened when the ledger says that the type has it: before that, no worker reads what is inserted. */
-static enum adopt_status own_open(struct lockstore *store, const struct adoption *adoption, struct error *error)
+static enum adopt_status own_open(struct lockstore *store, const struct adoption *adoption, const struct owner *owner, struct error *error)
 {
-  struct own_collection collection;
+  const struct own own = {.store = store, .type = adoption->type};
+  struct ledger ledger;
   struct error why;
-  enum outcome outcome = own_collection_look(store, adoption->type, &collection, &why);
-  if (outcome == OUTCOME_YES && collection.closed)
-    outcome = own_collection_open(store, adoption->type, &why);
-  if (outcome == OUTCOME_YES)
+  enum own_status status = own_agree(&own, owner, 0, &ledger, &why);
+  if (status == OWN_DONE && ledger.own)
     return ADOPT_DONE;
+  if (status == OWN_DONE)
+    error_set(&why, "another pawl-setup has given it back meanwhile");
   error_set(error,
             "the ledger is replaced, but whether messages.%s takes inserts is not known: pawl-setup --type %s --own-collection sees to "
             "that: %.500s",
             adoption->type, adoption->type, why.text);
-  return of_outcome(outcome);
+  return status == OWN_UNAVAILABLE ? of_outcome(OUTCOME_UNKNOWN) : of_outcome(OUTCOME_REFUSED);
 }
 
 static void describe(const struct adoption *adoption, const struct findings *findings, enum outcome had, const struct ledger *old,
@@ -333,7 +335,7 @@ static enum adopt_status ledger_replace(struct lockstore *store, const struct ad
     error_set(error, "the ledger of %s changed meanwhile: a worker is at work; nothing was changed", adoption->type);
   if (written != OUTCOME_YES)
     return written == OUTCOME_NO ? ADOPT_BUSY : of_outcome(written);
-  return adoption->own ? own_open(store, adoption, error) : ADOPT_DONE;
+  return adoption->own ? own_open(store, adoption, &findings->lock.owner, error) : ADOPT_DONE;
 }
 
 enum adopt_status adopt(struct lockstore *store, const struct adoption *adoption, struct error *error)

@@ -233,21 +233,32 @@ static void describe(struct course *course, struct error *text)
             course->carry->type, old->moved ? "was marked as moved at" : "is paused at", from, old->epoch, old->end.seq, old->end.file, to);
 }
 
-/* A person may have thought about it for long. */
+/* A person may have thought about it for long; another run may be through by then. */
 static enum carry_status look_again(struct course *course)
 {
+  struct ledger now;
   enum carry_status status = lock_look(course);
-  return status == CARRY_DONE ? queue_look(course) : status;
+  if (status == CARRY_DONE)
+    status = queue_look(course);
+  if (status != CARRY_NOT_NOW)
+    return status;
+  struct error why = *course->error;
+  if (read_patiently(course, course->carry->from, &now) == OUTCOME_YES && now.moved) {
+    course->old = now;
+    return CARRY_DONE;
+  }
+  *course->error = why;
+  return status;
 }
 
 /* The old place first: between the two nobody serves the type. */
 static enum carry_status mark(struct course *course)
 {
   const struct carry *carry = course->carry;
+  enum carry_status status = course->old.moved ? CARRY_DONE : look_again(course);
+  if (status != CARRY_DONE)
+    return status;
   while (!course->old.moved) {
-    enum carry_status status = look_again(course);
-    if (status != CARRY_DONE)
-      return status;
     enum outcome outcome = ledger_carry_mark(carry->from, carry->type, &course->old, &course->owner, &course->move, course->error);
     if (outcome == OUTCOME_REFUSED || (outcome == OUTCOME_UNKNOWN && !rest(course)))
       return of_outcome(outcome);

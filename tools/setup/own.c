@@ -20,7 +20,7 @@
  * producer inserts a message after the look, and nobody reads it. Killed in between it leaves a closed collection of a type that still has
  * it: producers wait or get errors, and either call repairs that.
  *
- * Each run ends when it has seen ledger and collection agree (agree).
+ * Each run ends when it has seen ledger and collection agree (own_agree).
  */
 
 enum { LEASE_MS = 60000, TRIES_MS = 15000 };
@@ -59,6 +59,12 @@ static void wake(const struct own *own)
     return;
 }
 
+/* A right that is lacking does not come by waiting. */
+static bool may_come(enum own_status status, const struct error *error)
+{
+  return status == OWN_UNAVAILABLE && error->reason != ERROR_RIGHT;
+}
+
 /* ---- the collection as the ledger says ---- */
 
 static enum own_status close_it(const struct own *own, struct error *error)
@@ -90,14 +96,19 @@ static enum own_status empty_or_begin(const struct own *own, const struct owner 
   return outcome == OUTCOME_YES ? OWN_DONE : of_outcome(outcome);
 }
 
-static enum own_status agree_once(const struct own *own, const struct owner *owner, struct ledger *ledger, bool *changed,
-                                  struct error *error)
+/* A new primary may show an older ledger for a moment. */
+static enum own_status agree_once(const struct own *own, const struct owner *owner, int64_t *least_epoch, struct ledger *ledger,
+                                  bool *changed, struct error *error)
 {
   struct own_collection collection;
   *changed = false;
   enum own_status status = read_ledger(own, ledger, error);
   if (status != OWN_DONE)
     return status;
+  *changed = ledger->epoch < *least_epoch;
+  if (*changed)
+    return OWN_DONE;
+  *least_epoch = ledger->epoch;
   enum outcome outcome = own_collection_look(own->store, own->type, &collection, error);
   if (outcome == OUTCOME_NO && ledger->own) {
     error_set(error, "the collection %s is gone again", queue_name_of(own->type, SOURCE_OWN).text);
@@ -115,24 +126,22 @@ static enum own_status agree_once(const struct own *own, const struct owner *own
 
 /*
  * Neither lock nor epoch keeps a late collMod from a collection. So a run that may have opened or closed one goes on until it has seen it
- * as the ledger says: open if the type has it, else closed and empty. *ledger is as it was read then.
+ * as the ledger says.
  */
-static enum own_status agree(const struct own *own, const struct owner *owner, struct ledger *ledger, struct error *error)
+enum own_status own_agree(const struct own *own, const struct owner *owner, int64_t least_epoch, struct ledger *ledger, struct error *error)
 {
   int64_t until_ms = clock_boot_ms() + TRIES_MS;
   for (;;) {
     bool changed;
-    enum own_status status = agree_once(own, owner, ledger, &changed, error);
-    bool again = status == OWN_UNAVAILABLE || (status == OWN_DONE && changed);
-    if (!again)
+    enum own_status status = agree_once(own, owner, &least_epoch, ledger, &changed, error);
+    if (status == OWN_DONE ? !changed : !may_come(status, error))
       return status;
     if (clock_boot_ms() >= until_ms) {
       if (status == OWN_DONE)
         error_set(error, "the ledger of %s moves again and again; run it again", own->type);
       return status == OWN_DONE ? OWN_BUSY : status;
     }
-    if (status != OWN_DONE)
-      turn_rest();
+    turn_rest();
   }
 }
 
@@ -200,7 +209,7 @@ static enum own_status ledger_begin(const struct own *own, const struct owner *o
       return OWN_UNTRUSTED;
     if (outcome == OUTCOME_YES)
       continue; /* it reads what it has written */
-    if (clock_boot_ms() >= until_ms) {
+    if (clock_boot_ms() >= until_ms || error->reason == ERROR_RIGHT) {
       if (outcome == OUTCOME_NO)
         error_set(error, "the ledger of %s moves again and again; run it again", own->type);
       return outcome == OUTCOME_NO ? OWN_BUSY : OWN_UNAVAILABLE;
@@ -217,7 +226,7 @@ static enum own_status begin_under_lock(const struct own *own, struct error *err
   bool locked = lock_in_time(own, &lock);
   enum own_status status = ledger_begin(own, &lock.owner, &ledger, error);
   if (status == OWN_DONE)
-    status = agree(own, &lock.owner, &ledger, error);
+    status = own_agree(own, &lock.owner, ledger.epoch, &ledger, error);
   if (status == OWN_DONE && !ledger.own) {
     error_set(error, "another pawl-setup has given %s back to the shared collection meanwhile", own->type);
     status = OWN_BUSY;
@@ -265,11 +274,12 @@ static enum own_status empty(const struct own *own, struct error *error)
 }
 
 /* Whether it is there, and may be closed. A missing one is not taken for empty: it may have been renamed. */
-static enum own_status look(const struct own *own, struct error *error)
+static enum own_status look(const struct own *own, bool *closed, struct error *error)
 {
   struct own_collection collection;
   enum outcome outcome = own_collection_look(own->store, own->type, &collection, error);
   const struct queue_name name = queue_name_of(own->type, SOURCE_OWN);
+  *closed = outcome == OUTCOME_YES && collection.closed;
   if (outcome == OUTCOME_YES && !collection.validated)
     return OWN_DONE;
   if (outcome == OUTCOME_YES)
@@ -303,22 +313,26 @@ static enum own_status ledger_end(const struct own *own, struct hold *hold, stru
   return OWN_BUSY;
 }
 
+static enum own_status end_steps(const struct own *own, struct hold *hold, struct error *error)
+{
+  if (!hold_settled(hold, error))
+    return OWN_BUSY;
+  enum own_status status = close_it(own, error);
+  if (status == OWN_DONE)
+    status = empty(own, error);
+  return status == OWN_DONE ? ledger_end(own, hold, error) : status;
+}
+
+/* Whatever became of the steps: also one that another run has left closed is opened again. */
 static enum own_status end_under_lock(const struct own *own, struct hold *hold, struct error *error)
 {
   struct ledger ledger;
   struct error text;
-  if (!hold_settled(hold, error))
-    return OWN_BUSY;
-  enum outcome closed = own_collection_close(own->store, own->type, error);
-  if (closed == OUTCOME_REFUSED)
-    return OWN_REFUSED;
-  enum own_status status = closed == OUTCOME_YES ? empty(own, error) : OWN_UNAVAILABLE;
-  if (status == OWN_DONE)
-    status = ledger_end(own, hold, error);
-  enum own_status agreed = agree(own, &hold->lock.owner, &ledger, &text);
-  if (status == OWN_DONE && agreed == OWN_DONE && !ledger.own)
+  enum own_status status = end_steps(own, hold, error);
+  enum own_status agreed = own_agree(own, &hold->lock.owner, hold->epoch, &ledger, &text);
+  hold->epoch = agreed == OWN_DONE ? ledger.epoch : 0;
+  if (agreed == OWN_DONE && !ledger.own)
     return OWN_DONE;
-  hold->epoch = 0; /* it may not be the last one any more */
   if (status == OWN_DONE && agreed == OWN_DONE) {
     error_set(error, "%s has its own collection again: a message, or another pawl-setup, came meanwhile; run it again", own->type);
     return OWN_BUSY;
@@ -352,19 +366,42 @@ static enum own_status take_and_end(const struct own *own, struct error *error)
   return status;
 }
 
+/* A run that was killed may have closed it with a message in it, which came while it was open: then the type has it again. */
+static enum own_status end_again(const struct own *own, struct error *error)
+{
+  struct owner owner;
+  struct ledger ledger;
+  struct error text;
+  struct own_collection collection;
+  enum outcome outcome = own_collection_look(own->store, own->type, &collection, error);
+  if (outcome == OUTCOME_UNKNOWN)
+    return OWN_UNAVAILABLE;
+  if (outcome == OUTCOME_YES && collection.closed) { /* another one is not the type's */
+    lockstore_random(own->store, &owner, sizeof owner);
+    enum own_status status = own_agree(own, &owner, 0, &ledger, error);
+    if (status != OWN_DONE)
+      return status;
+    if (ledger.own) {
+      error_set(error, "%s has its own collection again: a message was left in it; run it again", own->type);
+      return OWN_BUSY;
+    }
+  }
+  error_set(&text, "%s: uses the shared collection messages already", own->type);
+  tell(own, &text);
+  return OWN_DONE;
+}
+
 enum own_status own_end(const struct own *own, struct error *error)
 {
   struct ledger ledger;
   struct error text;
+  bool closed;
   enum own_status status = read_ledger(own, &ledger, error);
-  if (status == OWN_DONE && !ledger.own) {
-    error_set(&text, "%s: uses the shared collection messages already", own->type);
-    tell(own, &text);
-    return OWN_DONE;
-  }
+  if (status == OWN_DONE && !ledger.own)
+    return end_again(own, error);
   if (status == OWN_DONE)
-    status = look(own, error);
-  if (status == OWN_DONE)
+    status = look(own, &closed, error);
+  if (status == OWN_DONE && !closed)
     status = empty(own, error); /* so that no producer gets an error in vain */
   if (status == OWN_DONE)
     status = take_and_end(own, error);

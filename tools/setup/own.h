@@ -6,6 +6,7 @@
 #ifndef PAWL_TOOLS_SETUP_OWN_H
 #define PAWL_TOOLS_SETUP_OWN_H
 
+#include "lockstore/ledger.h"
 #include "lockstore/lockstore.h"
 
 struct own {
@@ -28,5 +29,12 @@ enum own_status {
 /* `error` is filled unless DONE. */
 MUST_CHECK enum own_status own_begin(const struct own *own, struct error *error);
 MUST_CHECK enum own_status own_end(const struct own *own, struct error *error);
+/*
+ * For a run that has changed the ledger or the collection: makes the collection as the ledger says, open if the type has it, else closed
+ * and empty; if a message came while it was open, the type has it again. *ledger is as it was read at the end, at least_epoch or above. A
+ * new epoch has this owner.
+ */
+MUST_CHECK enum own_status own_agree(const struct own *own, const struct owner *owner, int64_t least_epoch, struct ledger *ledger,
+                                     struct error *error);
 
 #endif
