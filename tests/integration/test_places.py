@@ -59,6 +59,17 @@ def test_a_disk_that_fails_keeps_no_place(field, faulty_disk, tmp_path, fault):
     field.compare("t1", "t2")
 
 
+def test_types_take_turns_beside_one_that_hangs(field, faulty_disk, tmp_path):
+    """Its turn is over first, and it does not leave: that is no place for another."""
+    disk = FaultyDisk(faulty_disk, tmp_path, field.dir)
+    disk.rule("pwrite a1.bin 0 hang")
+    for name in ("a1", "k1", "k2"):
+        field.fill(20000, name)
+    field.worker("--types-max", 2, "--batch-messages", 2, types=["*"], env=disk.env)
+    wait_until(lambda: field.seq("k1") > 0 and field.seq("k2") > 0, field.logs, 30)
+    disk.rule()
+
+
 def test_no_message_mends_a_disk(field, faulty_disk, tmp_path):
     """Wake-ups for a type whose disk fails come all the time: it gets a place again after 1 s, 2 s, 4 s, and not when they come."""
     disk = FaultyDisk(faulty_disk, tmp_path, field.dir)
