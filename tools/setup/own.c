@@ -96,7 +96,10 @@ static enum own_status empty_or_begin(const struct own *own, const struct owner 
   return outcome == OUTCOME_YES ? OWN_DONE : of_outcome(outcome);
 }
 
-/* A new primary may show an older ledger for a moment. */
+/*
+ * Below *least_epoch the ledger is an older one, which a new primary may show for a moment; or it is the one to which a request that got no
+ * answer may still apply, and then a new epoch keeps that from it.
+ */
 static enum own_status agree_once(const struct own *own, const struct owner *owner, int64_t *least_epoch, struct ledger *ledger,
                                   bool *changed, struct error *error)
 {
@@ -105,10 +108,11 @@ static enum own_status agree_once(const struct own *own, const struct owner *own
   enum own_status status = read_ledger(own, ledger, error);
   if (status != OWN_DONE)
     return status;
-  *changed = ledger->epoch < *least_epoch;
-  if (*changed)
+  bool older = ledger->epoch < *least_epoch;
+  *changed = older;
+  if (older && !ledger->own)
     return OWN_DONE;
-  *least_epoch = ledger->epoch;
+  *least_epoch = older ? *least_epoch : ledger->epoch;
   enum outcome outcome = own_collection_look(own->store, own->type, &collection, error);
   if (outcome == OUTCOME_NO && ledger->own) {
     error_set(error, "the collection %s is gone again", queue_name_of(own->type, SOURCE_OWN).text);
@@ -118,7 +122,7 @@ static enum own_status agree_once(const struct own *own, const struct owner *own
     return outcome == OUTCOME_NO ? OWN_DONE : of_outcome(outcome);
   if (!ledger->own && collection.closed)
     return empty_or_begin(own, owner, ledger, changed, error);
-  *changed = ledger->own == collection.closed;
+  *changed = older || ledger->own == collection.closed;
   if (!*changed)
     return OWN_DONE;
   return ledger->own ? open_it(own, owner, ledger, error) : close_it(own, error);
@@ -209,7 +213,7 @@ static enum own_status ledger_begin(const struct own *own, const struct owner *o
       return OWN_UNTRUSTED;
     if (outcome == OUTCOME_YES)
       continue; /* it reads what it has written */
-    if (clock_boot_ms() >= until_ms || error->reason == ERROR_RIGHT) {
+    if (clock_boot_ms() >= until_ms || (outcome == OUTCOME_UNKNOWN && error->reason == ERROR_RIGHT)) {
       if (outcome == OUTCOME_NO)
         error_set(error, "the ledger of %s moves again and again; run it again", own->type);
       return outcome == OUTCOME_NO ? OWN_BUSY : OWN_UNAVAILABLE;
@@ -329,7 +333,8 @@ static enum own_status end_under_lock(const struct own *own, struct hold *hold, 
   struct ledger ledger;
   struct error text;
   enum own_status status = end_steps(own, hold, error);
-  enum own_status agreed = own_agree(own, &hold->lock.owner, hold->epoch, &ledger, &text);
+  int64_t least_epoch = hold->epoch + (status == OWN_UNAVAILABLE); /* its last request may still come */
+  enum own_status agreed = own_agree(own, &hold->lock.owner, least_epoch, &ledger, &text);
   hold->epoch = agreed == OWN_DONE ? ledger.epoch : 0;
   if (agreed == OWN_DONE && !ledger.own)
     return OWN_DONE;
@@ -376,7 +381,14 @@ static enum own_status end_again(const struct own *own, struct error *error)
   enum outcome outcome = own_collection_look(own->store, own->type, &collection, error);
   if (outcome == OUTCOME_UNKNOWN)
     return OWN_UNAVAILABLE;
-  if (outcome == OUTCOME_YES && collection.closed) { /* another one is not the type's */
+  if (outcome == OUTCOME_YES && !collection.closed && own_collection_is_empty(own->store, own->type, error) == OUTCOME_NO) {
+    error_set(&text,
+              "%s: the collection %s is there, open, and has documents, which no worker reads. If they are messages of %s: pawl-setup "
+              "--type %s --own-collection --yes",
+              own->type, queue_name_of(own->type, SOURCE_OWN).text, own->type, own->type);
+    tell(own, &text);
+  }
+  if (outcome == OUTCOME_YES && collection.closed) { /* another one may be somebody else's */
     lockstore_random(own->store, &owner, sizeof owner);
     enum own_status status = own_agree(own, &owner, 0, &ledger, error);
     if (status != OWN_DONE)
