@@ -8,9 +8,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from harness import CALM, environment, program, wait_until
-from test_own_setup import CLOSED, enqueue, options, own, places, setup, shared
-
-CLOSING = {"$expr": {"$eq": [f"{CLOSED}: insert into messages", False]}}
+from test_own_setup import CLOSED, CLOSING, enqueue, options, own, places, setup, shared
 
 
 def test_back_and_there(any_field):

@@ -10,6 +10,7 @@ import pytest
 from harness import CALM, environment, program, run, side_by_side, wait_until
 
 CLOSED = "this type has no own collection any more"
+CLOSING = {"$expr": {"$eq": [f"{CLOSED}: insert into messages", False]}}
 
 
 def setup(field, *arguments, code=0, **more):
