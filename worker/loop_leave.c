@@ -71,7 +71,8 @@ static void leave_place(struct type_context *served, int64_t now_ms)
   const struct consumer *consumer = &served->consumer;
   bool paused = consumer->core.state == STATE_STOPPED && consumer->trust.view == STORAGE_PAUSED;
   bool hung = hangs(consumer, now_ms);
-  if (served->leaves && (hung || consumer->core.failed_disks > 0))
+  bool failed = consumer->core.failed_disks > 0 && consumer->core.state != STATE_STOPPED;
+  if (served->leaves && (hung || failed))
     served->pause = until_tried_again; /* it was let go for another reason */
   if (served->placeless || !(paused || (hung && has_room_to_hang(served->loop))))
     return;

@@ -93,7 +93,7 @@ static void context_forget(struct loop *loop, size_t place)
   struct aside_pause pause = {.ms = served->pause.ms < 0 ? 1 : served->pause.ms, .firm = served->pause.firm};
   if (served->pause.ms >= 0 || queue_marks_name(&memory.marks))
     aside_put(&finder->aside, type, pause, &memory, clock_boot_ms());
-  else
+  if (served->pause.ms < 0)
     aside_served(&finder->aside, type);
   served->performer.marks = memory.marks;
   counts_add(&finder->forgotten, &served->consumer.core.counts);

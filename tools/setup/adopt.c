@@ -240,12 +240,13 @@ static enum outcome own_look(struct lockstore *store, const struct adoption *ado
 }
 
 /* Opened when the ledger says that the type has it: before that, no worker reads what is inserted. */
-static enum adopt_status own_open(struct lockstore *store, const struct adoption *adoption, const struct owner *owner, struct error *error)
+static enum adopt_status own_open(struct lockstore *store, const struct adoption *adoption, const struct owner *owner, int64_t epoch,
+                                  struct error *error)
 {
   const struct own own = {.store = store, .type = adoption->type};
   struct ledger ledger;
   struct error why;
-  enum own_status status = own_agree(&own, owner, 0, &ledger, &why);
+  enum own_status status = own_agree(&own, owner, epoch, &ledger, &why);
   if (status == OWN_DONE && ledger.own)
     return ADOPT_DONE;
   if (status == OWN_DONE)
@@ -254,7 +255,7 @@ static enum adopt_status own_open(struct lockstore *store, const struct adoption
             "the ledger is replaced, but whether messages.%s takes inserts is not known: pawl-setup --type %s --own-collection sees to "
             "that: %.500s",
             adoption->type, adoption->type, why.text);
-  return status == OWN_UNAVAILABLE ? of_outcome(OUTCOME_UNKNOWN) : of_outcome(OUTCOME_REFUSED);
+  return status == OWN_DONE || status == OWN_BUSY ? ADOPT_BUSY : of_outcome(status == OWN_UNAVAILABLE ? OUTCOME_UNKNOWN : OUTCOME_REFUSED);
 }
 
 static void describe(const struct adoption *adoption, const struct findings *findings, enum outcome had, const struct ledger *old,
@@ -335,7 +336,7 @@ static enum adopt_status ledger_replace(struct lockstore *store, const struct ad
     error_set(error, "the ledger of %s changed meanwhile: a worker is at work; nothing was changed", adoption->type);
   if (written != OUTCOME_YES)
     return written == OUTCOME_NO ? ADOPT_BUSY : of_outcome(written);
-  return adoption->own ? own_open(store, adoption, &findings->lock.owner, error) : ADOPT_DONE;
+  return adoption->own ? own_open(store, adoption, &findings->lock.owner, ledger.epoch, error) : ADOPT_DONE;
 }
 
 enum adopt_status adopt(struct lockstore *store, const struct adoption *adoption, struct error *error)

@@ -21,7 +21,7 @@ struct own {
 enum own_status {
   OWN_DONE,        /* it is as asked; perhaps it was before */
   OWN_REFUSED,     /* the name, the collection, or a right: it cannot be done */
-  OWN_BUSY,        /* messages wait in the collection, or are not settled, or others held the lock; nothing was changed */
+  OWN_BUSY,        /* messages wait in the collection, or are not settled, or others held the lock, or were at work meanwhile */
   OWN_UNTRUSTED,   /* the type's ledger cannot be used */
   OWN_UNAVAILABLE, /* the database gave no answer; a repeated call goes on */
 };
