@@ -191,8 +191,8 @@ def test_a_message_that_comes_as_it_is_opened_too_late(field, way):
         process = in_background(field, way)
         point.wait()
         process.send_signal(signal.SIGSTOP)
-        time.sleep(1.5)
     if way == "--own-collection":
+        wait_until(lambda: CLOSED not in str(options(field)), "an open collection")
         expire_locks(field)
         shared(field)
     wait_until(lambda: "needs" not in field.ledger(), "a shared type")

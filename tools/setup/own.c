@@ -372,7 +372,7 @@ static enum own_status take_and_end(const struct own *own, struct error *error)
 }
 
 /* A run that was killed may have closed it with a message in it, which came while it was open: then the type has it again. */
-static enum own_status end_again(const struct own *own, struct error *error)
+static enum own_status shared_already(const struct own *own, struct error *error)
 {
   struct owner owner;
   struct ledger ledger;
@@ -388,7 +388,7 @@ static enum own_status end_again(const struct own *own, struct error *error)
               own->type, queue_name_of(own->type, SOURCE_OWN).text, own->type, own->type);
     tell(own, &text);
   }
-  if (outcome == OUTCOME_YES && collection.closed) { /* another one may be somebody else's */
+  if (outcome == OUTCOME_YES && collection.closed) { /* an open one may be another program's */
     lockstore_random(own->store, &owner, sizeof owner);
     enum own_status status = own_agree(own, &owner, 0, &ledger, error);
     if (status != OWN_DONE)
@@ -410,7 +410,7 @@ enum own_status own_end(const struct own *own, struct error *error)
   bool closed;
   enum own_status status = read_ledger(own, &ledger, error);
   if (status == OWN_DONE && !ledger.own)
-    return end_again(own, error);
+    return shared_already(own, error);
   if (status == OWN_DONE)
     status = look(own, &closed, error);
   if (status == OWN_DONE && !closed)
