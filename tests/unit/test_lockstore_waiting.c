@@ -86,10 +86,10 @@ NEIGHBOUR_TEST(theft_is_told_and_keeps_the_queue)
 {
   const char *type = "theft";
   struct neighbour *holder = neighbour_open(type), *thief = neighbour_open(type), *waiter = neighbour_open(type);
-  holder->lock.ttl_ms = SHORT_MS;
   expect_takes(holder);
   expect_waiting(thief);
   expect_waiting(waiter);
+  assert_int_equal(lock_renew(holder->store, type, 0, &holder->lock.owner, SHORT_MS, &error), OUTCOME_YES); /* once both wait */
   fixture_wait_expired(type, 0);
   expect_takes(thief);
   expect_woken(holder, WAKEUP_LOST);
