@@ -146,8 +146,8 @@ def test_types_that_hang_keep_no_other_from_beginning(field, faulty_disk, tmp_pa
 
 
 def test_types_that_have_much_keep_no_other_from_beginning(field):
-    """Many more of them than are at work at once, and all are found by the first poll. Nothing is deleted, so that none of them ends; and
-    none of their actions lasts, so that also on a machine which is very busy none counts as one that hangs."""
+    """Many more of them than are at work at once, and all are found by the first poll. Nothing is deleted, so that each soon waits with its
+    lock held and no action under way: it does not end, and on a machine that is very busy it does not count as one that hangs."""
     names = [f"t{n:03}" for n in range(150)]
     field.insert("all", [{"type": name, "n": n} for n in range(20) for name in names])
     with field.failing(["delete"], collection="messages", errorCode=91):
